@@ -31,6 +31,7 @@ __all__ = [
     "KINDS",
     "MARKERS",
     "NO_EVENT",
+    "PROJECTS",
     "REFS_MAX",
     "ROLES",
     "SENSITIVITIES",
@@ -41,10 +42,12 @@ __all__ = [
     "EventSource",
     "MarkerType",
     "at_least",
+    "bare_project",
     "decode",
     "encode",
     "inherited",
     "is_kind",
+    "same_place",
 ]
 
 TYPED_KINDS: Final = (
@@ -58,7 +61,7 @@ TYPED_KINDS: Final = (
     "insight",
 )
 # Written by memplane about its own log: never shown in a block, never superseding anything.
-UPKEEP_KINDS: Final = ("forget", "pin", "touch", "purge", "repair", "segment")
+UPKEEP_KINDS: Final = ("forget", "pin", "touch", "purge", "repair", "segment", "project")
 KINDS: Final = (
     "message",
     "tool_call",
@@ -69,8 +72,9 @@ KINDS: Final = (
     "approval",
     "session",
     "episode",
-    *UPKEEP_KINDS,
+    *UPKEEP_KINDS[:-1],
     "secret",
+    UPKEEP_KINDS[-1],  # last, as indexes know a kind by its place
 )
 # And with any name behind it, for what others' logs have: no memory, shown as turns are.
 CUSTOM_KIND: Final = "custom:"
@@ -90,8 +94,10 @@ class MarkerType(StrEnum):
 MARKERS: Final = tuple(marker.value for marker in MarkerType)
 CUSTOM_MARKER: Final = "custom:"
 GLOBAL: Final = "/global"
+PROJECTS: Final = "/project/"  # how the namespace of a project begins
 IMPORTANCE_DEFAULT: Final = 500
 REFS_MAX: Final = 256
+_PROJECT_DIGITS: Final = 8
 DATA_BYTES_MAX: Final = 64 * 1024
 
 FIELDS: Final = (
@@ -176,6 +182,26 @@ class Draft(NamedTuple):
         None  # text too large for a line: goes to bodies/ before the line is written
     )
     recalled: tuple[bytes, ...] = ()  # blocks moved out of the text: to bodies/, as a body is
+
+
+def same_place(ns: str, other: str) -> bool:
+    """Whether two namespaces are no reason to take a repeated id for another event.
+
+    Equal, or one is a project's and the other one's too, or `/global`: which project a session is
+    of was told apart only from some day on, and is corrected later.
+    """
+    if ns == other:
+        return True
+    parted = ns.startswith(PROJECTS), other.startswith(PROJECTS)
+    return all(parted) or (any(parted) and GLOBAL in (ns, other))
+
+
+def bare_project(ns: str) -> str:
+    """Return the name of a project without its digits: `app` of `/project/app-1a2b3c4d`."""
+    last = ns.removeprefix(PROJECTS)
+    name, dash, digits = last.rpartition("-")
+    plain = len(digits) == _PROJECT_DIGITS and all(one in "0123456789abcdef" for one in digits)
+    return name if dash and plain and name else last
 
 
 def is_kind(kind: str) -> bool:

@@ -11,7 +11,7 @@
 """
 
 # Paths are strings here where a hook comes by: `pathlib` is a twentieth of what one costs.
-# ruff: noqa: PTH113, PTH114, PTH116, PTH118, PTH120, PTH123
+# ruff: noqa: PTH111, PTH113, PTH114, PTH116, PTH117, PTH118, PTH119, PTH120, PTH123
 from __future__ import annotations
 
 import contextlib
@@ -20,7 +20,7 @@ import json
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane import nofollow
 from memplane.errors import FormatError, HomeError, InputError, StrangeFileError, WriteError
@@ -39,6 +39,7 @@ __all__ = [
     "Trusted",
     "asset",
     "create_home",
+    "is_users_own",
     "nearest_home",
     "open_home",
     "replace_file",
@@ -100,7 +101,9 @@ class Home(NamedTuple):
     """An opened folder, and the identity of the plane in it.
 
     `trusted`: of a plane that was not named but found, what stands for files that differ from it.
-    `read`: bytes that it took to open it.
+    `read`: bytes that it took to open it. `parted`: it is the user's own, `~/.memplane`, and parted
+    into projects. `project`: the namespace of the one in which whoever asks works; None for all.
+    `entry`: rows that say which folder is of it, to be recorded before anything else is.
     """
 
     folder: str
@@ -108,6 +111,9 @@ class Home(NamedTuple):
     read_only: bool
     trusted: Trusted | None = None
     read: int = 0
+    parted: bool = False
+    project: str | None = None
+    entry: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def path(self) -> Path:
@@ -254,7 +260,15 @@ def open_home(path: Path | str) -> Home:
         )
     _refuse_links(path)
     read_only = not os.access(path, os.W_OK) or _on_read_only_disk(path)
-    return Home(path, plane_id, read_only, read=len(said))
+    return Home(path, plane_id, read_only, read=len(said), parted=is_users_own(path))
+
+
+def is_users_own(path: str) -> bool:
+    """Whether a folder is `~/.memplane`: by its real path."""
+    user = os.path.expanduser("~")
+    if not os.path.isabs(user) or os.path.basename(path) != HOME_NAME:
+        return False
+    return os.path.realpath(path) == os.path.realpath(os.path.join(user, HOME_NAME))
 
 
 def _id_of_log(path: Path) -> str | None:

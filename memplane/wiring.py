@@ -6,9 +6,10 @@ import contextlib
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from memplane import home, tokens, trust
 from memplane.clock import clock, ulid
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from memplane.context import watched_files
     from memplane.index import word_vectors
     from memplane.plane import Plane, packer
+    from memplane.projects import opening
     from memplane.upkeep import restore as upkeep_restore
     from memplane.upkeep.restore import RestoreReport
 else:
@@ -35,15 +37,19 @@ else:
     word_vectors = late("memplane.index.word_vectors")
     plane_room = late("memplane.plane")
     packer = late("memplane.plane.packer")
+    opening = late("memplane.projects.opening")
     upkeep_restore = late("memplane.upkeep.restore")
 
 __all__ = [
+    "CALLER",
+    "Caller",
     "clock",
     "find_detector",
     "find_embedder",
     "find_home",
     "find_plane",
     "held_words",
+    "in_project",
     "init",
     "make_counter",
     "open_found",
@@ -71,7 +77,8 @@ def _table() -> bytes:
 def find_home(path: str | os.PathLike[str] | None = None) -> Path:
     """The plane's folder: the path given, else MEMPLANE_HOME, else the nearest one upward.
 
-    Raises HomeError where there is none, UntrustedError for one upward that is not trusted.
+    Else the user's own, `~/.memplane`. Raises HomeError where there is none, UntrustedError for one
+    upward that is not trusted.
     """
     given = path if path is not None else os.environ.get("MEMPLANE_HOME") or None
     return Path(trust.named_plane(given)) if given is not None else _upward().path
@@ -83,12 +90,44 @@ def find_plane(path: str | os.PathLike[str] | None = None) -> Home:
     return home.open_home(trust.named_plane(given)) if given is not None else _upward()
 
 
+class Caller(NamedTuple):
+    """On whose behalf planes are opened: the command line sets it.
+
+    `folder`: where it works, in the user's own plane its project; `project`: another one by name.
+    `tell` is told what a person should know.
+    """
+
+    folder: str = ""
+    project: str | None = None
+    tell: Callable[[str], None] | None = None
+
+
+CALLER: Final[ContextVar[Caller]] = ContextVar("CALLER", default=Caller())  # noqa: B039 - a tuple
+
+
+def in_project(found: Home) -> Home:
+    """The user's own plane for the project of the caller; any other as it is.
+
+    Raises what `projects.opening.for_name` does.
+    """
+    caller = CALLER.get()
+    if caller.project is not None:
+        return opening.for_name(found, caller.project)
+    return opening.for_folder(found, caller.folder)[0]
+
+
 def _upward() -> Home:
-    """The nearest plane at or above this folder, if it is trusted or the user's own."""
+    """The nearest plane at or above this folder, if it is trusted; else the user's own."""
     here = os.getcwd()  # noqa: PTH109 - a text is asked for
     found = trust.upward(os.environ, here, _user())
     if found.passed is not None:
         raise trust.refusal(found, os.environ)
+    own = os.path.join(_user(), HOME_NAME)  # noqa: PTH118 - a text
+    if found.home is None and os.path.isabs(own) and os.path.isfile(f"{own}/plane.json"):  # noqa: PTH113, PTH117
+        tell = CALLER.get().tell
+        if tell is not None:
+            tell(f"no {HOME_NAME} here or above: your own plane is used, {trust.printable(own)}")
+        return home.open_home(own)
     if found.home is None:
         raise HomeError(
             f"{here}: no {HOME_NAME} here or above; make one with `memplane init`, or name "
@@ -119,14 +158,15 @@ def init(
     """
     folder = Path(path).expanduser() if path is not None else Path.cwd() / HOME_NAME
     if path is None and (folder / "plane.json").exists():
-        return _warned(_opened(_upward(), durability, clock, detector, environment, embedder))
+        found = in_project(_upward())
+        return _warned(_opened(found, durability, clock, detector, environment, embedder))
 
     now, empty = clock(), _is_empty(folder)
     made = home.create_home(folder, ulid(now), now, Assets("policies", NAMES))
     watched_files.put_schemas(made.path)
     if trusted and empty:
         _trust(made, folder, now)
-    return _opened(made, durability, clock, detector, environment, embedder)
+    return _opened(in_project(made), durability, clock, detector, environment, embedder)
 
 
 def _is_empty(folder: Path) -> bool:
@@ -166,15 +206,19 @@ def open_plane(
     detector: Detector | None = None,
     environment: Mapping[str, str] | None = None,
     embedder: Embedder | None = None,
+    project: str | None = None,
 ) -> Plane:
     """Open the plane in a folder; without one, find it as `find_home` does.
 
+    `project`: of the user's own plane this project and `/global` are seen, and it is recorded into;
+    without one all of them, and where a pack names a session, the session's.
     `detector` is a second engine for secrets, asked after memplane's own rules. `embedder` makes
     the vectors in place of the one that plane.yaml names. Variables of the
     `environment` (by default the process's) stand before values of the policies:
     `MEMPLANE_BUDGETS__SCALE=1.2`; give {} for none.
     """
     found = find_plane(path)
+    found = in_project(found) if project is None else opening.for_name(found, project)
     if read_only:
         found = found._replace(read_only=True)
     return _warned(_opened(found, durability, clock, detector, environment, embedder))

@@ -29,6 +29,7 @@ from memplane.hook.context import ShownEntries
 from memplane.importers.rows import name
 from memplane.lazy import late
 from memplane.plane import Plane
+from memplane.projects.opening import for_folder
 from memplane.trust import Located, TrustStore, located, named_plane, refusal, upward
 from memplane.wiring import (
     clock,
@@ -392,7 +393,7 @@ def _opened(home: str | None, *, read_only: bool, make: bool) -> Plane:
             "one for a project, `memplane install claude-code` or `memplane install codex` one for "
             "every project; it is used from then on"
         )
-    plane = open_found(found.home, read_only=read_only)
+    plane = open_found(for_folder(found.home, _here())[0], read_only=read_only)
     if held := plane.held_files():
         say(held_words(plane, held))
     return plane

@@ -34,19 +34,23 @@ error's facts beside them, and stderr says the same in words.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
+from functools import wraps
 from importlib import import_module
 from typing import Any, Final, TypeVar
 
 import typer
 from typer.core import TyperGroup
 
+from memplane.cli.options import Project
 from memplane.errors import (
     ConflictError,
     InputError,
     NotFoundError,
     ScopeError,
 )
+from memplane.wiring import CALLER
 
 __all__ = [
     "BROKEN",
@@ -62,6 +66,7 @@ __all__ = [
     "exit_of",
     "load_command",
     "policy_app",
+    "projects_app",
     "scenario_app",
     "session_app",
     "task_app",
@@ -108,6 +113,8 @@ COMMANDS: Final = {
     "restore": "transfer",
     "doctor": "maintenance",
     "trust": "trust",
+    "projects": "work",
+    "remember": "work",
     "embed": "search",
     "eval": "eval",
     "policy": "policy trust",
@@ -138,11 +145,17 @@ policy_app = typer.Typer(help="Policies: check, show, compare and try them.", **
 artifact_app = typer.Typer(help="Artifacts: files, and who may show their text.", **_PLAIN)
 scenario_app = typer.Typer(help="Scenarios: what a plane must do, held in CI.", **_PLAIN)
 session_app = typer.Typer(help="Sessions: begin, mark, end, list and show them.", **_PLAIN)
+projects_app = typer.Typer(
+    help="Projects of your own plane: list, join and assign them.",
+    invoke_without_command=True,
+    **_PLAIN,
+)
 task_app = typer.Typer(help="Tasks: open them, say how they go, switch.", **_PLAIN)
 # Names with commands of their own behind them.
 GROUPS: Final = {
     "artifact": artifact_app,
     "policy": policy_app,
+    "projects": projects_app,
     "scenario": scenario_app,
     "session": session_app,
     "task": task_app,
@@ -152,8 +165,44 @@ for _name, _group in GROUPS.items():
 
 
 def command(name: str, *, example: str, group: typer.Typer = app) -> Callable[[Function], Function]:
-    """Make a function a command. The example ends its help, and the tests run it."""
-    return group.command(name, epilog=f"\b\nExample:\n  memplane {example}")
+    """Make a function a command. The example ends its help, and the tests run it.
+
+    One that takes a plane's `home` takes `--project`, too: see `memplane.wiring.Caller`.
+    """
+    register = group.command(name, epilog=f"\b\nExample:\n  memplane {example}")
+
+    def registered(function: Function) -> Function:
+        register(_in_project(function))
+        return function
+
+    return registered
+
+
+def _in_project(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with an option that names the project of whoever asks, where it takes a home."""
+    given = inspect.signature(function, eval_str=True)
+    if "home" not in given.parameters or "project" in given.parameters:
+        return function
+
+    @wraps(function)
+    def called(*words: Any, project: str | None = None, **named: Any) -> Any:
+        caller = CALLER.get()
+        before = CALLER.set(caller if project is None else caller._replace(project=project))
+        try:
+            return function(*words, **named)
+        finally:
+            CALLER.reset(before)
+
+    option = inspect.Parameter(
+        "project", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Project
+    )
+    parameters = list(given.parameters.values())
+    at = next(place for place, one in enumerate(parameters) if one.name == "home")
+    asks = given.replace(parameters=[*parameters[:at], option, *parameters[at:]])
+    called.__signature__ = asks  # type: ignore[attr-defined]
+    called.__annotations__ = {one.name: one.annotation for one in asks.parameters.values()}
+    called.__annotations__["return"] = given.return_annotation
+    return called
 
 
 def load_command(word: str) -> None:

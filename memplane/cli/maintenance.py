@@ -31,6 +31,7 @@ from memplane.log.purges import erased_by
 from memplane.plane import Plane
 from memplane.policy import variables
 from memplane.projections.sessions import is_extract
+from memplane.projects.opening import cache_id
 from memplane.trust import TrustStore
 from memplane.upkeep.audit import AuditReport
 from memplane.upkeep.doctor import Check, examine_plane
@@ -100,11 +101,11 @@ def repair_plane(
     found = find_plane(home)
     if found.read_only and not dry_run:
         raise HomeError(f"{found.path}: is read-only; nothing was repaired")
-    told = list(witnesses(found.path, found.plane_id))
+    told = list(witnesses(found.path, cache_id(found)))
     report = logs.repair_log(
         found.path, found.plane_id, clock=clock, salvage=salvage, dry_run=dry_run, witnesses=told
     )
-    useless = [name for name, at in stated_positions(found.path, found.plane_id) if at is None]
+    useless = [name for name, at in stated_positions(found.path, cache_id(found)) if at is None]
     if useless:
         say(f"projections/{', '.join(useless)}: torn, or of another plane; `memplane rebuild`")
     if dry_run:

@@ -17,6 +17,7 @@ __all__ = [
     "OfKind",
     "OlderThan",
     "OneNs",
+    "Project",
     "Reason",
     "Session",
     "WithTag",
@@ -45,6 +46,14 @@ Home: TypeAlias = Annotated[
         "it.",
     ),
 ]
+Project: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--project",
+        metavar="NAME",
+        help="Of your own plane this project, in place of the one in this folder; '*': all.",
+    ),
+]
 Json: TypeAlias = Annotated[
     bool, typer.Option("--json", help="Print one JSON value on stdout, for errors too.")
 ]
@@ -59,7 +68,9 @@ Channel: TypeAlias = Annotated[
 Ns: TypeAlias = Annotated[
     str,
     typer.Option(
-        "--ns", metavar="NS", help="Namespace: /global, /task/ID, /spec/NAME or /agent/ID."
+        "--ns",
+        metavar="NS",
+        help="Namespace: /global, /project/NAME, /task/ID, /spec/NAME or /agent/ID.",
     ),
 ]
 OneNs: TypeAlias = Annotated[

@@ -304,7 +304,8 @@ def print_replay(
     since. What cannot be found any more is named on stderr.
     """
     with open_plane(home) as plane:
-        found = replay_pack(plane, reports.find_report(plane.home, report))
+        project = plane.context.home.project
+        found = replay_pack(plane, reports.find_report(plane.home, report, project))
     if as_json:
         data(found.as_json())
     elif found.block is not None and found.block.text:
@@ -355,7 +356,7 @@ def why_event(
     who asks may not see is answered like one that does not exist.
     """
     with open_plane(home) as plane:
-        saved = reports.find_report(plane.home, report)
+        saved = reports.find_report(plane.home, report, plane.context.home.project)
         found = why(plane, saved, asked, channel=channel, agent=agent)
     print_answer(found.as_json(), "\n".join(found.lines()), as_json=as_json)
     if found.note:

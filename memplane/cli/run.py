@@ -8,17 +8,18 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from memplane.cli.app import BROKEN, FINE, GROUPS, STOPPED, WRONG, app, exit_of, load_command
-from memplane.cli.options import Home, Json
+from memplane.cli.options import Home, Json, Project
 from memplane.cli.output import data, error_json, print_answer, say
 from memplane.errors import InputError, MemplaneError, UntrustedError
 from memplane.home import VERSION, RefoldWarning
 from memplane.lazy import late
+from memplane.wiring import CALLER, Caller
 
 if TYPE_CHECKING:
     from memplane import trust as trust_room
@@ -45,6 +46,7 @@ def status(
     context: typer.Context,
     *,
     home: Home = None,
+    project: Project = None,
     as_json: Json = False,
     show_version: Annotated[
         bool, typer.Option("--version", help="Print the version of memplane.")
@@ -59,6 +61,8 @@ def status(
         print_answer({"version": VERSION}, f"memplane {VERSION}", as_json=as_json)
         return FINE
 
+    if project is not None:
+        CALLER.set(CALLER.get()._replace(project=project))
     return cli_show.print_status(home, as_json=as_json)
 
 
@@ -67,7 +71,7 @@ def run_command_line(argv: list[str]) -> int:
     _speak_utf8()
     code = FINE
     try:
-        with _warnings():
+        with _warnings(), _calling():
             code = _answer(_options_last(argv))
         sys.stdout.flush()
     except BrokenPipeError:  # whoever read has enough; what was found to be wrong stays so
@@ -79,6 +83,31 @@ def run_command_line(argv: list[str]) -> int:
         _drop_stdout()
         return BROKEN
     return code
+
+
+@contextlib.contextmanager
+def _calling() -> Iterator[None]:
+    """Open planes on behalf of who works in this folder."""
+    folder = ""
+    with contextlib.suppress(OSError):
+        folder = os.getcwd()  # noqa: PTH109 - a text is asked for
+    before = CALLER.set(Caller(folder, None, _once(say)))
+    try:
+        yield
+    finally:
+        CALLER.reset(before)
+
+
+def _once(tell: Callable[[str], None]) -> Callable[[str], None]:
+    """What says the same words once."""
+    said: set[str] = set()
+
+    def told(words: str) -> None:
+        if words not in said:
+            said.add(words)
+            tell(words)
+
+    return told
 
 
 @contextlib.contextmanager
@@ -100,7 +129,7 @@ def _warnings() -> Iterator[None]:
 
 
 def _options_last(argv: list[str]) -> list[str]:
-    """Move `--home` and `--json` from before the command to behind it: people write both."""
+    """Move `--home`, `--project`, `--json` from before the command behind it: people write both."""
     at = _options_end(argv, 0)
     words = [*argv[at : at + 1]]
     if words and words[0] in GROUPS:  # options may stand between a group and its command too
@@ -116,8 +145,8 @@ def _options_last(argv: list[str]) -> list[str]:
 
 
 def _options_end(argv: list[str], at: int) -> int:
-    while at < len(argv) and (argv[at] == "--json" or argv[at].startswith("--home")):
-        at += 2 if argv[at] == "--home" else 1
+    while at < len(argv) and (argv[at] == "--json" or argv[at].startswith(("--home", "--project"))):
+        at += 2 if argv[at] in ("--home", "--project") else 1
     return at
 
 

@@ -1,28 +1,37 @@
-"""`memplane session` and `memplane task`: start, list and end sessions; open and change tasks."""
+"""`memplane session`, `task`, `projects` and `remember`: sessions, tasks, and whose they are."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeAlias
+import os
+from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
-from memplane.cli.app import command, session_app, task_app
+from memplane.cli import fields
+from memplane.cli.app import FINE, command, projects_app, session_app, task_app
 from memplane.cli.options import Agent, Channel, Home, Json
-from memplane.cli.output import clipped_line, counted, print_answer, say
+from memplane.cli.output import clipped_line, counted, print_answer, say, say_aside
 from memplane.errors import InputError
+from memplane.event import GLOBAL, TYPED_KINDS
 from memplane.plane import Receipt
+from memplane.projects.registry import UNKNOWN
 from memplane.wiring import open_plane
+from memplane.work.projects import Project, Reassigned
 from memplane.work.sessions import Ended, Session
 from memplane.work.tasks import TaskView
 
 __all__ = [
+    "assign_sessions",
     "block",
     "checkpoint",
     "close",
     "end",
+    "join_root",
     "list_open",
+    "list_projects",
     "list_sessions",
     "open_task",
+    "remember",
     "show_session",
     "show_task",
     "start",
@@ -375,3 +384,155 @@ def _task_row(view: TaskView) -> str:
     return (
         f"{mark} {clipped_line(view.id, 48):<20}  {view.status:<9}  {clipped_line(view.short, 200)}"
     )
+
+
+# Projects of the user's own plane, and what is remembered of one or for everywhere.
+_RECENT_SHOWN: Final = 5  # sessions that words list of what is nobody's
+
+
+@projects_app.callback(epilog="\b\nExample:\n  memplane projects")
+def list_projects(
+    context: typer.Context, *, home: Home = None, as_json: Json = False
+) -> int | None:
+    """Your own plane's projects: roots, sessions, and what is nobody's yet.
+
+    In ~/.memplane everything belongs to a project: that of the folder in which it was recorded. A
+    session sees its own project, and /global, which is what you said of yourself for everywhere.
+    """
+    if context.invoked_subcommand is not None:
+        return None
+    with open_plane(home) as plane:
+        found = plane.projects.list(_folder())
+    say_aside(plane)
+    print_answer([one.as_json() for one in found], _projects_listed(found), as_json=as_json)
+    return FINE
+
+
+@command("join", example="projects join . --to app", group=projects_app)
+def join_root(
+    folder: Annotated[
+        str | None, typer.Argument(metavar="DIR", help="A folder of the root; else this one.")
+    ] = None,
+    *,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to", metavar="NAME", help="The project; else the one whose origin the root claims."
+        ),
+    ] = None,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Let a root be of a project that it was not met in, with all that was recorded there.
+
+    A `.git` can claim any origin: a second root with an origin that is known is a project of its
+    own, and is shown nothing of the other, until you join it.
+    """
+    path = os.path.abspath(os.path.expanduser(folder)) if folder is not None else _folder()  # noqa: PTH100, PTH111
+    with open_plane(home) as plane:
+        moved = plane.projects.join(path, to)
+    say_aside(plane)
+    print_answer(moved.as_json(), _reassigned(moved, "joined"), as_json=as_json)
+
+
+@command("assign", example="projects assign app .", group=projects_app)
+def assign_sessions(
+    what: Annotated[
+        str,
+        typer.Argument(metavar="SESSION|FOLDER", help="A session, or the name of its folder."),
+    ],
+    to: Annotated[
+        str, typer.Argument(metavar="PROJECT", help="A project's name, or a folder: `.`, /a/b.")
+    ],
+    *,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Give a session to a project, or all that are nobody's and began in folders of a name.
+
+    It is an event: nothing that was recorded is written anew.
+    """
+    with open_plane(home) as plane:
+        moved = plane.projects.assign(what, to)
+    say_aside(plane)
+    print_answer(moved.as_json(), _reassigned(moved, "given"), as_json=as_json)
+
+
+@command("remember", example='remember --everywhere "I write British English"')
+def remember(
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="One statement.")],
+    *,
+    everywhere: Annotated[
+        bool,
+        typer.Option(
+            "--everywhere", help="Of you, for every project; preferences are so without it."
+        ),
+    ] = False,
+    kind: Annotated[
+        str, typer.Option("--kind", metavar="KIND", help="fact, rule, preference, decision, ...")
+    ] = "fact",
+    key: fields.Key = None,
+    tag: fields.Tags = None,
+    session: fields.Session = None,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Remember a statement of this project, or of you for everywhere."""
+    if kind not in TYPED_KINDS:
+        raise InputError(
+            f"expected one of {', '.join(TYPED_KINDS)}, found {kind!r:.60}", where="--kind"
+        )
+    if not text.strip():
+        raise InputError("expected a statement, found only blanks", where="TEXT")
+    given: dict[str, Any] = {"kind": kind, "role": "user", "key": key, "session": session}
+    given |= {"tags": tag} if tag else {}
+    given |= {"ns": GLOBAL} if everywhere else {}
+    with open_plane(home) as plane:
+        receipt = plane.record(text, **given)
+        ns = receipt.event.ns
+    say_aside(plane)
+    where = "everywhere" if ns == GLOBAL else ns
+    print_answer(
+        {**receipt.as_json(), "ns": ns}, f"{receipt.seq} {receipt.id} {where}", as_json=as_json
+    )
+    if receipt.duplicate:
+        say("it was there already; nothing was added")
+
+
+def _folder() -> str:
+    try:
+        return os.getcwd()  # noqa: PTH109 - a text is asked for
+    except OSError:
+        return ""
+
+
+def _reassigned(moved: Reassigned, word: str) -> str:
+    if moved.seq is None:
+        return f"{moved.project}: it is so already"
+    if word == "joined":
+        return f"{moved.what[0]} is of {moved.project} now ({moved.ns})"
+    return f"{counted(len(moved.what), 'session')} given to {moved.project} ({moved.ns})"
+
+
+def _projects_listed(found: list[Project]) -> str:
+    lines = []
+    for one in found:
+        here = "  (here)" if one.here else ""
+        lines.append(f"{clipped_line(one.name, 60)}  {counted(one.sessions, 'session')}{here}")
+        if one.address:
+            lines.append(f"    origin  {clipped_line(one.address, 100)}")
+        lines += [f"    root    {clipped_line(root, 200)}" for root in one.roots]
+        if one.claims:
+            lines.append(
+                f"    claims the origin of {one.claims}; `memplane projects join` lets it be of it"
+            )
+        if one.ns == UNKNOWN:
+            lines += [
+                f"    {session.since[:10]}  {clipped_line(session.session, 60)}  "
+                f"{clipped_line(session.folder, 40)}"
+                for session in one.recent[:_RECENT_SHOWN]
+            ]
+            lines.append(
+                "    `memplane projects assign SESSION|FOLDER PROJECT` says whose they are"
+            )
+    return "\n".join(lines) or "no project yet; a session in a folder makes one"

@@ -81,7 +81,9 @@ _TIMES: Final = ("since", "until", "now")
 _TAGS: Final = ("tag", "without_tag")
 _LISTS: Final = ("sections", "expand", "exclude", "ns", *_TAGS)
 _SEQS: Final = ("dense_seq", "held_seq", "index_seq")
-_TEXTS: Final = ("channel", "intent", "session", "task", "agent", "query_event", "remind")
+_TEXTS: Final = (
+    "channel", "intent", "session", "task", "agent", "project", "query_event", "remind",
+)  # fmt: skip
 _KNOWN: Final = frozenset(
     (*_TIMES, *_LISTS, *_TEXTS, *_SEQS, "budget", "as_of", "cited", "importance_min")
 )
@@ -138,6 +140,7 @@ def checked_request(
     fields["as_of"] = _as_of(asked.get("as_of"), head, seq_by)
     check_channel(policies, fields.get("channel", "private"))
     _check_reminder(fields.get("remind", ""))
+    fields["project"] = policies.project
     return Request(**fields)
 
 

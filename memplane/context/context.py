@@ -34,7 +34,7 @@ from memplane.context.folds import (
 )
 from memplane.context.watched_files import Frozen, watched
 from memplane.errors import HomeError, InputError, WriteError
-from memplane.event import UPKEEP_KINDS, Draft, Event
+from memplane.event import GLOBAL, PROJECTS, UPKEEP_KINDS, Draft, Event
 from memplane.home import Home, RefoldWarning, replace_file
 from memplane.intake import Intake, Marker, Redactor, namespace, same, timestamp
 from memplane.intake.redact import quoted_value
@@ -47,6 +47,7 @@ from memplane.ports import Appended, Clock, Detector, Embedder, Position, TokenC
 from memplane.projections.hotset import NO_TURNS, HotsetState
 from memplane.projections.item import Item, Printer
 from memplane.projections.projector import overtaken
+from memplane.projects.registry import Registry
 from memplane.recall.suppress import Scope
 
 if TYPE_CHECKING:
@@ -196,6 +197,7 @@ class PlaneContext:
                 else Frozen(home.path, files, self.counter)
             )
             self.lock = threading.RLock()
+            loads = self._parted(home, loads)
             self.log = log or FileLog(
                 home.path, home.plane_id, clock=clock,
                 durability="os" if durability == "os" else "sync",
@@ -203,7 +205,7 @@ class PlaneContext:
                 loads=loads, same=self._same, read_only=home.read_only, keeps=self.keeps,
             )  # fmt: skip
         self._folds: Folds | None = None
-        self._prefixes = Prefixes(self.log, home.plane_id)
+        self._prefixes = Prefixes(self.log, self.cache_id)
         self._intake: tuple[str, Intake] | None = None
         self._approvals: ArtifactApprovals | None = None
         self._alone: dict[tuple[object, ...], Any] = {}  # folds of a part of the log alone
@@ -217,6 +219,80 @@ class PlaneContext:
         if log is None and not self.read_only:
             with counting(self.opening):
                 log_log.take_in_all(self.log)
+
+    def _parted(self, home: Home, loads: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+        """Find out what a parted plane's log says of projects; the parser for its lines."""
+        self.watched.project, self._entry, self._stamp = home.project, home.entry, ""
+        self.registry = (
+            Registry(home.folder, home.plane_id, keeps=self.keeps) if home.parted else None
+        )
+        if self.registry is None:
+            return loads
+        self._stamp = self.registry.follow().stamp()
+        return self.registry.loads(loads)
+
+    @property
+    def cache_id(self) -> str:
+        """The plane that caches are of, and where its events belong: see `KnownProjects.stamp`."""
+        return f"{self.home.plane_id}/{self._stamp}" if self._stamp else self.home.plane_id
+
+    def placed(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A row of the caller's with its namespace: that of the project in which he works.
+
+        Preferences are of the user, wherever he says them, and what memplane says of its own log is
+        of no project. Without a project, and where the row says its namespace, it stays as it is.
+        """
+        project = self.home.project
+        if project is None or row.get("ns") is not None:
+            return row
+        kind = row.get("kind")
+        return {**row, "ns": GLOBAL if kind == "preference" or kind in UPKEEP_KINDS else project}
+
+    def is_elsewhere(self, ns: str) -> bool:
+        """Whether a namespace is of another project than the one that the plane is opened for."""
+        project = self.home.project
+        return project is not None and ns.startswith(PROJECTS) and ns != project
+
+    def seen_from(self, asked: Mapping[str, Any]) -> Policies:
+        """The policies of now for who asks from a project, or from a session that belongs to one.
+
+        Of the user's own plane a session sees its project, whoever opened it.
+        """
+        policies = self.watched.policies()
+        project, session = asked.get("project"), asked.get("session")
+        if project is not None:
+            check_texts(project=project)
+            namespace(str(project), where="project")
+            return policies._replace(project=str(project))
+        if self.registry is None or policies.project is not None or not isinstance(session, str):
+            return policies
+        ns = self.registry.follow().of_session(session)
+        if ns is None:  # it never said that it began
+            with self.lock:
+                facts = self.caught_up(policies).sessions.state.sessions.get(session)
+            spaces = [] if facts is None else [space for _, _, space in facts.origins]
+            ns = next((space for space in spaces if space.startswith(PROJECTS)), None)
+        known = ns is not None and ns.startswith(PROJECTS)
+        return policies._replace(project=ns) if known else policies
+
+    def key_space(self, key: str | None, ns: str) -> str:
+        """Where a key of `/global` stands: in the project of who asks, where that has it."""
+        project = self.home.project
+        if ns != GLOBAL or project is None or not isinstance(key, str):
+            return ns
+        with self.lock:
+            memories = self.caught_up().memories
+            return project if memories.history(project, key, upto=self.as_of) else GLOBAL
+
+    def enter(self) -> None:
+        """Record of which project the caller's folder is, where that was not said before."""
+        entry, self._entry = self._entry, ()
+        if entry and self.registry is not None:
+            known = self.registry.follow()
+            make = self.drafting(internal=True)
+            fresh = [row for row in entry if known.is_news(row)]
+            if fresh:
+                self.log.append([make(row, "") for row in fresh])
 
     @property
     def read_only(self) -> bool:
@@ -243,6 +319,10 @@ class PlaneContext:
         if self.home.read_only:
             raise HomeError(f"{self.home.path}: is read-only; nothing was recorded")
         done = self.log.append(drafts, expected_seq=expected_seq)
+        project = self.home.project
+        here = zip(drafts, done, strict=True) if self._entry else ()
+        if any(draft.ns == project and not one.duplicate for draft, one in here):
+            self.enter()
         self._recorded += len(drafts)
         if self._recorded >= (_FOLD_AFTER if self._folds is None else _FOLD_EVERY):
             recorded, self._recorded = self._recorded, 0
@@ -268,6 +348,8 @@ class PlaneContext:
         count, intake = self.counter(policies).count, self.intake(policies)
 
         def draft(row: Mapping[str, Any], where: str, recalled: Sequence[str] = ()) -> Draft:
+            if not internal:
+                row = self.placed(row)
             return self.recorder.draft(
                 row, intake, self.clock(), count, where, internal=internal, recalled=recalled
             )
@@ -391,6 +473,7 @@ class PlaneContext:
         self.check_open()
         policies = policies or self.watched.policies_or_last()
         counter = self.counter(policies)
+        self._follow_projects()
         if self.as_of is not None:
             return self.prefix(self.as_of, policies)
         if self.log.finished != self._finished:  # what was folded may have a hole there
@@ -401,7 +484,7 @@ class PlaneContext:
         fresh = self._folds is None
         if self._folds is None:
             folder = self.home.path / "projections"
-            self._folds = Folds(self.log, folder, self.home.plane_id, counter, _variant(policies))
+            self._folds = Folds(self.log, folder, self.cache_id, counter, _variant(policies))
         if self._folds.catch_up():
             self._notice_purges()
         if self.keeps and self._folds.unsaved > save_after:
@@ -409,6 +492,18 @@ class PlaneContext:
         if fresh and self.keeps and (outdated := self._folds.outdated):
             self._renew(self._folds, outdated)
         return self._folds
+
+    def _follow_projects(self) -> None:
+        """Let go of what was folded before events of the log were given to another project."""
+        if self.registry is None:
+            return
+        stamp = self.registry.follow().stamp()
+        if stamp != self._stamp:
+            self._stamp = stamp
+            self._drop_folds()
+            self._prefixes = Prefixes(self.log, self.cache_id)
+            self._alone, self._pinned, self._approvals = {}, {}, None
+            self.recent = Recent(self.log.line)
 
     def _renew(self, folds: Folds, outdated: Sequence[str]) -> None:
         """Save what was folded again, and warn once if another version of memplane had made it."""
@@ -645,7 +740,7 @@ class PlaneContext:
 
 def _reader(scope: Scope) -> tuple[object, ...]:
     """The same as values."""
-    return scope.levels, scope.ns, scope.agent, scope.shared, scope.owner
+    return scope.levels, scope.ns, scope.agent, scope.shared, scope.owner, scope.project
 
 
 def _no_embedder(name: str) -> Embedder:

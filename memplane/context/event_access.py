@@ -141,7 +141,9 @@ class EventAccess:
         return found
 
     def may_write(self, ns: str) -> bool:
-        """Whether events may be written into a namespace: into every one but other agents'."""
+        """Whether events may be written there: everywhere but in other agents' and projects'."""
+        if self._scope.elsewhere(ns):
+            return False
         own = self._scope.owner or ns == f"{_AGENTS}{self._scope.agent}"
         return own or not ns.startswith(_AGENTS)
 
@@ -168,6 +170,8 @@ class EventAccess:
     def may_read(self, event: Event) -> bool:
         """Whether the event may be read where it is named: the owner may name any agent's."""
         reason = self._reason(event)
+        if reason == "ns" and self._scope.elsewhere(event.ns):
+            return False  # a number names an event, and no project
         return reason in NAMED or (reason == "ns" and self._scope.owner)
 
     def _reason(self, event: Event) -> str | None:

@@ -100,6 +100,7 @@ class Watched:
         self._paths = {name: f"{home}/policies/{name}" for name in NAMES}
         # In the names of parsed forms: with a salt, none is found that came with a clone.
         self._version = f"{VERSION} {salt}".rstrip()
+        self.project: str | None = None  # in which whoever asks works: see `Policies`
         self._policies: Policies | None = None
         self._hashes: tuple[bytes | None, ...] = ()
         self._views: dict[str, View] = {}
@@ -177,7 +178,7 @@ class Watched:
 
     def _loaded(self, files: dict[str, bytes | None], overrides: Mapping[str, str]) -> Policies:
         with _problems_in_the_home(files, overrides):
-            return policy.load_policies(
+            loaded = policy.load_policies(
                 files,
                 defaults=Assets("policies", NAMES),
                 schemas=Assets("schemas", _SCHEMAS),
@@ -186,6 +187,7 @@ class Watched:
                 cached=self._cached,
                 keep=self._kept,
             )
+        return loaded if self.project is None else loaded._replace(project=self.project)
 
     def form_differs(self) -> bool:
         """Whether the parsed form that is kept of the policies is believed and says other things.
@@ -201,7 +203,7 @@ class Watched:
                 version=self._version,
                 overrides=self.overrides,
             )
-        return self._loaded(files, self.overrides) != anew
+        return self._loaded(files, self.overrides) != anew._replace(project=self.project)
 
     def rows(self) -> list[PolicyValue]:
         """Every value in force, with its origin; raises PolicyError."""

@@ -52,7 +52,7 @@ from memplane.intake.redact import masked_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["AGENTS", "HookPayload", "read_payload", "tool_answer"]
+__all__ = ["AGENTS", "HookPayload", "event_name", "read_payload", "tool_answer"]
 
 
 AGENTS: Final = ("claude-code", "codex")
@@ -84,13 +84,23 @@ class HookPayload(NamedTuple):
     marks: tuple[str, ...] = ()
 
 
-def read_payload(agent: str, said: Mapping[str, Any]) -> HookPayload:
-    """Say what a hook was told by one of AGENTS."""
+def event_name(said: Mapping[str, Any]) -> str:
+    """The client's name of what happened, "" where it says none."""
+    return short_text(said, "hook_event_name")
+
+
+def read_payload(agent: str, said: Mapping[str, Any], roots: tuple[str, ...] = ()) -> HookPayload:
+    """Say what a hook was told by one of AGENTS.
+
+    `roots`: files that lie in one of them are named from there, others from the folder.
+    """
     said = _clean(said)
     event, sub = short_text(said, "hook_event_name"), short_text(said, "agent_id")
     session, folder = _session(agent, said), short_text(said, "cwd")
     frame: Row = {"session": name(session)} if session else {}
     made = _ROWS[event](agent, said) if event in _ROWS else []
+    if roots and event in _CALLING:
+        made = [_rooted(row, said, roots) for row in made]
     rows = tuple(_framed(frame, row, sub) for row in made)
     marks = (agent, session, word) if rows and (word := _mark(event, said)) else ()
     found = HookPayload(event, frame.get("session", ""), folder, rows, marks=marks)
@@ -187,6 +197,16 @@ def _used(agent: str, said: Mapping[str, Any]) -> list[Row]:
     return _called(agent, said, text, status)
 
 
+def _rooted(row: Row, said: Mapping[str, Any], roots: tuple[str, ...]) -> Row:
+    """The row of a call with its file named from the root that it lies in."""
+    data = row.get("data", {})
+    if "path" not in data:
+        return row
+    tool, folder = short_text(said, "tool_name") or "tool", short_text(said, "cwd")
+    path = touched(tool, said.get("tool_input"), (*roots, folder))
+    return {**row, "data": {**data, "path": path}}
+
+
 def _failed(agent: str, said: Mapping[str, Any]) -> list[Row]:
     return _called(agent, said, _text(said, "error") or "failed", "error")
 
@@ -254,6 +274,9 @@ _ROWS: Final[dict[str, Callable[[str, Mapping[str, Any]], list[Row]]]] = {
     "PostCompact": _compacted,
     "SessionEnd": _ended,
 }
+
+
+_CALLING: Final = frozenset({"PostToolUse", "PostToolUseFailure"})
 
 
 def _hooked(row: Row) -> Row:

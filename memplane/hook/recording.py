@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane.clock import ulid
 from memplane.context.watched_files import watched
@@ -60,6 +60,12 @@ class HookLog:
             brief=True,
         )
         self.faults: list[str] = []
+        self._ns: str | None = None
+        self._entry: tuple[Mapping[str, Any], ...] = ()
+
+    def enter(self, ns: str | None, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Record into a namespace from now on; `rows` go before the first event there."""
+        self._ns, self._entry = ns, tuple(rows)
 
     def record(self, rows: Sequence[Row]) -> None:
         """Append the rows, or leave them to the spool; what cannot be taken is a fault, no error.
@@ -71,6 +77,8 @@ class HookLog:
         drafts = [draft for row in wanted if (draft := self._draft(row)) is not None]
         if not drafts:
             return
+        entry, self._entry = self._entry, ()
+        drafts = [*(self._own(row) for row in entry), *drafts]
         try:
             self._put(drafts)
         except InputError:
@@ -107,10 +115,15 @@ class HookLog:
     def _draft(self, row: Row) -> Draft | None:
         try:
             row = with_permitted_actor(row)
+            if self._ns is not None:
+                row = {**row, "ns": self._ns}
             return self._intake.prepare(self._named(row), id=ulid(self._clock()))
         except InputError as error:
             self.faults.append(str(error))
             return None
+
+    def _own(self, row: Mapping[str, Any]) -> Draft:
+        return self._intake.prepare(row, id=ulid(self._clock()), internal=True)
 
     def _named(self, row: Row) -> Row:
         """The row without what the policy masks in its identifiers; an id like that is left out."""

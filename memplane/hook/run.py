@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from memplane import clock as clock_room
     from memplane import errors, policy, trust
     from memplane.home import Home
-    from memplane.hook import context
+    from memplane.hook import context, place
     from memplane.hook import recording as hook_recording
     from memplane.intake import redact
     from memplane.plane import Plane
@@ -33,6 +33,7 @@ else:
     clock_room = late("memplane.clock")
     errors = late("memplane.errors")
     context = late("memplane.hook.context")
+    place = late("memplane.hook.place")
     hook_recording = late("memplane.hook.recording")
     redact = late("memplane.intake.redact")
     policy = late("memplane.policy")
@@ -81,15 +82,16 @@ def run_hook(argv: Sequence[str], environment: Mapping[str, str], opened: Opener
             with opened.whole(home) as plane:
                 hook_recording.catch_up_plane(plane)
             return 0
-        heard = payload.read_payload(agent, said)
         notice = _notice(agent, said, found, environment)
+        event = payload.event_name(said)
         _respond(
             home,
             watch,
             environment,
-            heard,
+            agent,
+            said,
             opened,
-            lambda text: _write(_answer(heard.event, text, notice)),
+            lambda text: _write(_answer(event, text, notice)),
         )
     except BaseException as error:  # noqa: BLE001 - the agent that runs this must not notice
         watch.tell(error)
@@ -158,16 +160,27 @@ def _respond(
     home: Home,
     watch: _Watch,
     environment: Mapping[str, str],
-    said: payload.HookPayload,
+    agent: str,
+    given: Mapping[str, Any],
     opened: Openers,
     give: Callable[[str], None],
 ) -> None:
-    """Record what was said, `give` the text for the agent ("" for none), keep the report of it."""
+    """Record what was said, `give` the text for the agent ("" for none), keep the report of it.
+
+    Of a folder that plane.yaml excludes nothing is recorded, and nothing is said there.
+    """
     recording = hook_recording.HookLog(home, clock_room.clock, policy.variables(environment))
     try:
         hooks = recording.policies.plane.hooks
         watch.end_after(hooks.milliseconds_max)
+        at = place.work_place(home, place.folders_of(agent, given, environment), hooks.exclude)
+        if at is None:
+            give("")
+            return
+        home = at.home
+        said = payload.read_payload(agent, given, at.roots)
         if not home.read_only:
+            recording.enter(at.ns, at.rows)
             recording.record(recording.mark(said) if said.marks else said.rows)
         for fault in recording.faults:
             watch.tell(fault)

@@ -52,7 +52,7 @@ from memplane.importers.rows import ReadOutcome, Row, name, short_text, told, ty
 from memplane.intake.recalled import is_own_tool
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 __all__ = ["SOURCE", "ClaudeCode", "claude_end_id", "claude_sessions_in"]
 
@@ -86,10 +86,18 @@ _NO_ANSWER: Final = "No response requested."
 
 
 class ClaudeCode:
-    """The reader of this source. `reasoning` takes thinking blocks as messages tagged so."""
+    """The reader of this source. `reasoning` takes thinking blocks as messages tagged so.
 
-    def __init__(self, *, reasoning: bool = False) -> None:
-        self._reasoning = reasoning
+    `roots` gives the roots from which files of a session are named that began in a folder.
+    """
+
+    def __init__(
+        self,
+        *,
+        reasoning: bool = False,
+        roots: Callable[[str], tuple[str, ...]] = lambda _: (),
+    ) -> None:
+        self._reasoning, self._roots = reasoning, roots
         self._seen: dict[str, int] = {}  # uuid -> rows
         self._folders: dict[str, str] = {}  # session -> where it began
         self._started: set[str] = set()
@@ -232,6 +240,10 @@ class ClaudeCode:
                 rows.insert(0, self._start(session, record))
         return ReadOutcome(tuple(rows), tuple(skipped), turn=self._turn)
 
+    def folder_of(self, session: str) -> str:
+        """Where a session of this file began, as its events name it; "" where nothing says so."""
+        return next((its for one, its in self._folders.items() if one and name(one) == session), "")
+
     def _frame(self, session: str, record: Mapping[str, Any], tags: list[str]) -> Row:
         frame: Row = {"ts": self._ts} if self._ts else {}
         if session:
@@ -309,7 +321,7 @@ class ClaudeCode:
         # An agent changes its folder as it goes. The text must be the same in every file that
         # holds the record; the path is to be the same in the whole session.
         home = self._folders.get(short_text(record, "sessionId"), "")
-        path = touched(tool, given, (home, folder))
+        path = touched(tool, given, (*self._roots(home), home, folder))
         if call:
             self._calls[call] = self._open[call] = Call(tool, path, own_command(tool, given))
         if is_own_tool(tool):

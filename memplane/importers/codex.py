@@ -46,7 +46,7 @@ from memplane.importers.rows import ReadOutcome, Row, json_digest, name, short_t
 from memplane.intake.recalled import is_own_tool
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 __all__ = [
     "ITEMS",
@@ -115,14 +115,31 @@ _MARKED_TEXTS: Final = (
 
 
 class Codex:
-    """The reader of this source. `reasoning` takes reasoning items as messages tagged so."""
+    """The reader of this source. `reasoning` takes reasoning items as messages tagged so.
 
-    def __init__(self, *, reasoning: bool = False) -> None:
-        self._reasoning = reasoning
+    `roots` gives the roots from which files of a session are named that began in a folder.
+    """
+
+    def __init__(
+        self,
+        *,
+        reasoning: bool = False,
+        roots: Callable[[str], tuple[str, ...]] = lambda _: (),
+    ) -> None:
+        self._reasoning, self._roots = reasoning, roots
         self._started: set[str] = set()
         self._file: dict[str, str] = {}
         self._sidechain = False
         self._calls = Calls()
+
+    def folder_of(self, session: str) -> str:
+        """Where the session of this file began."""
+        del session
+        return self._of("home")
+
+    def _where(self) -> tuple[str, ...]:
+        home = self._of("home")
+        return (*self._roots(home), home, self._of("folder"))
 
     def begin(self, state: Mapping[str, Any], file: str = "") -> None:
         """Begin a file, or go on with one where `state()` was left."""
@@ -299,7 +316,7 @@ class Codex:
         elif kind == "reasoning":
             yield self._thought(item)
         else:
-            yield item_row(item, self._calls, (self._of("home"), self._of("folder")))
+            yield item_row(item, self._calls, self._where())
             yield from others_in(item.get("output"))
 
     def _said(self, kind: str, item: Mapping[str, Any], text: str, origin: str) -> Row | str:

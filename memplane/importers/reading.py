@@ -9,13 +9,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from memplane.errors import MemplaneError
 from memplane.importers import chat, claude_code, claude_memory, codex, jsonl, mcp_memory
 from memplane.importers.chat import Chat
 from memplane.importers.claude_code import ClaudeCode
 from memplane.importers.codex import Codex
 from memplane.importers.detection import look
 from memplane.importers.jsonl import Jsonl
+from memplane.importers.places import SessionPlaces
 from memplane.importers.records import (
     files_below,
     is_zstd,
@@ -82,10 +82,14 @@ class Reading:
         self.total = 0
         self._consumed = Consumed(plane, fresh=full)
         self._hooked = Hooked(plane)
+        self._places = places = SessionPlaces(plane)
+        self._sessions: dict[str, ClaudeCode | Codex] = {
+            claude_code.SOURCE: ClaudeCode(reasoning=reasoning, roots=places.roots),
+            codex.SOURCE: Codex(reasoning=reasoning, roots=places.roots),
+        }
         self._readers: dict[str, RecordReader] = {
             jsonl.SOURCE: Jsonl(),
-            claude_code.SOURCE: ClaudeCode(reasoning=reasoning),
-            codex.SOURCE: Codex(reasoning=reasoning),
+            **self._sessions,
             chat.SOURCE: Chat(reasoning=reasoning),
         }
         self._reasoning = reasoning
@@ -211,7 +215,10 @@ class Reading:
         ts = written_at(before).isoformat()
         for reason in told.skipped:
             file.skip(reason)
-        for made in statement_rows(self.plane, file.source, told, ts):
+        ns = None
+        if file.source == claude_memory.SOURCE:
+            ns = self._places.of_kept(claude_memory.folder_of(path))
+        for made in statement_rows(self.plane, file.source, told, ts, ns):
             if not isinstance(made, str):
                 file.items += 1
                 self._add(file, made)
@@ -294,7 +301,19 @@ class Reading:
             if file.source in _WITH_SESSIONS and self._hooked.holds(file.source, row, outcome.turn):
                 file.repeated += 1
                 continue
-            self._add(file, row)
+            if (placed := self._placed(file, row)) is not None:
+                self._add(file, placed)
+
+    def _placed(self, file: FileReport, row: Row) -> Row | None:
+        """The row in the project of its session; None in a folder that plane.yaml excludes."""
+        reader = self._sessions.get(file.source or "")
+        if reader is None:
+            return row
+        folder = reader.folder_of(str(row.get("session", "")))
+        if self._places.is_excluded(folder):
+            file.skip("excluded folder")
+            return None
+        return self._places.placed(row, folder, Path(file.path))
 
     def _add(self, file: FileReport, row: Row) -> None:
         named = row["id"] if isinstance(row["id"], str) else ""
@@ -322,6 +341,8 @@ class Reading:
         recorded = len(rows) - receipt.duplicates - len(receipt.refused)
         file.events += recorded
         self._events += recorded
+        if recorded:
+            self._places.settle()
         file.repeated += receipt.duplicates
         for refusal in sorted(receipt.refused):
             row = rows[refusal.index]
@@ -342,10 +363,10 @@ class Reading:
         """Tell whether it is a record that stands in the file of another session too."""
         if source not in _WITH_COPIES:
             return False
-        try:
-            event = self.plane.event(row["id"])
-        except MemplaneError:
+        line = self.plane.context.log.find(str(row["id"]))  # of whichever project it is
+        if line is None:
             return False
+        event = line.event
         # In a rollout a user's words are a sub-agent's orders when a sub-agent goes on with them.
         same = event.kind == row["kind"] and (
             event.role == row.get("role") or source == codex.SOURCE

@@ -153,7 +153,8 @@ class Consumed:
             if whole["format"] != _FORMAT or whole["plane"] != self._plane.id:
                 return {}
             # The log may be an older copy of itself: then what was read is not in it.
-            if self._plane.event(whole["seq"]).h != whole["h"]:
+            line = self._plane.context.log.line(whole["seq"])
+            if line is None or line.event.h != whole["h"]:
                 return {}
             return dict(whole)
         except (OSError, ValueError, KeyError, TypeError, RecursionError, MemplaneError):

@@ -18,6 +18,7 @@ from memplane.errors import InputError
 from memplane.importers import chat, claude_code, claude_memory, codex, git, jsonl, mcp_memory
 from memplane.importers.detection import FIRST_LINES, look, refuse_repository, takeable
 from memplane.importers.git import SOURCE, GitCommit, GitRepository, row_of
+from memplane.importers.places import SessionPlaces
 from memplane.importers.reading import (
     REFUSED_LISTED,
     FileReport,
@@ -200,6 +201,8 @@ class _Reading:
         self._text = 0
         self._total = 0
         self._stopped_by: InputError | None = None
+        self._places = SessionPlaces(plane)
+        self._ns: str | None = None
 
     def read(
         self, repository: GitRepository, consumed: Consumed, newest: int | None, *, full: bool
@@ -215,6 +218,7 @@ class _Reading:
             file.unchanged = True
             return
         known = repository.known(heads) if heads else []
+        self._ns = self._places.of_root(repository.path)
         self._take(repository, known, newest)
         error = self._stopped_by
         if error is not None:
@@ -233,7 +237,7 @@ class _Reading:
                     self._file.skip("empty commit")
                     continue
                 self._file.items += 1
-                self._rows.append(row)
+                self._rows.append(row if self._ns is None else {**row, "ns": self._ns})
                 self._text += len(row["text"])
                 if len(self._rows) >= _ROWS_AT_ONCE or self._text >= _TEXT_AT_ONCE:
                     self._flush()
@@ -261,7 +265,10 @@ class _Reading:
         if not rows:
             return
         receipt = self._plane.record_many(map(with_permitted_actor, rows), strict=False)
-        self._file.events += len(rows) - receipt.duplicates - len(receipt.refused)
+        recorded = len(rows) - receipt.duplicates - len(receipt.refused)
+        self._file.events += recorded
+        if recorded:
+            self._places.settle()
         self._file.repeated += receipt.duplicates
         for refusal in sorted(receipt.refused):
             # A hash names one content: git renders it otherwise (a rename, a clone's boundary).

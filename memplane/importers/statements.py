@@ -91,11 +91,12 @@ def tag(word: str) -> str | None:
 
 
 def statement_rows(
-    plane: Plane, source: str, told: StatedFile, ts: str
+    plane: Plane, source: str, told: StatedFile, ts: str, ns: str | None = None
 ) -> Iterator[Row | Literal["repeated", "forgotten", "doubled"]]:
     """Of each statement: the row to record, or why there is none.
 
-    `doubled`: the file states something else under the same key before.
+    `doubled`: the file states something else under the same key before. `ns`: of the project that
+    the file is of, None for the usual. What `/global` has under a key stays there.
     """
     seen: dict[str, str] = {}
     for statement in told.statements:
@@ -104,7 +105,7 @@ def statement_rows(
             yield "repeated" if known == base else "doubled"
             continue
         seen[statement.key] = base
-        versions = _versions(plane, statement.key)
+        versions = _versions(plane, statement.key, ns)
         times = _times(plane, source, versions, f"{base}:")
         if isinstance(times, str):
             yield times
@@ -117,16 +118,23 @@ def statement_rows(
             "text": statement.text,
             "data": {ORIGIN: told.origin},
         }
+        if versions:
+            row["ns"] = versions[-1].ns
+        elif ns is not None:
+            row["ns"] = ns
         if versions:  # somebody has said since how sensitive it is; the file cannot
             row |= at_least(versions[-1].sensitivity, row)
         yield {**row, "tags": list(statement.tags)} if statement.tags else row
 
 
-def _versions(plane: Plane, key: str) -> list[Version]:
+def _versions(plane: Plane, key: str, ns: str | None) -> list[Version]:
     """All that the key was, hidden values too: what is compared is shown to nobody."""
     context = plane.context
+    spaces = dict.fromkeys((ns or context.home.project or GLOBAL, GLOBAL))
     with context.lock:
-        return context.caught_up().memories.history(GLOBAL, key, upto=context.as_of)
+        memories = context.caught_up().memories
+        every = (memories.history(space, key, upto=context.as_of) for space in spaces)
+        return next(filter(None, every), [])
 
 
 def _times(

@@ -144,9 +144,34 @@ def _gather(blocks: Sequence[PostingBlock], query: Query, limit: int) -> _Gather
     return _Gathered(docs, times, lengths, places, counts, tuple(all_ends), having.tolist())
 
 
-def length_total(blocks: Sequence[PostingBlock], kind: int, limit: int) -> int:
-    """Return the sum of the lengths of the documents below the limit."""
+def _without(found: _Gathered, apart: Array) -> _Gathered:
+    """The postings of the documents that are not apart."""
+    keep = ~apart[found.docs]
+    slices = np.repeat(np.arange(len(found.counts)), found.counts)
+    counts = np.bincount(slices[keep], minlength=len(found.counts)).astype(np.int64)
+    kept = [0, *np.cumsum(keep).tolist()]
+    return _Gathered(
+        found.docs[keep],
+        found.times[keep],
+        found.lengths[keep],
+        found.places,
+        counts,
+        tuple(kept[end] for end in found.ends),
+        np.bincount(found.places, counts, len(found.having)).astype(np.int64).tolist(),
+    )
+
+
+def length_total(
+    blocks: Sequence[PostingBlock], kind: int, limit: int, apart: Array | None = None
+) -> int:
+    """Return the sum of the lengths of the documents below the limit that are not apart."""
     total = 0
+    if apart is not None:
+        for block in blocks:
+            part = block.columns[_LENGTHS[kind]][: max(limit - block.first, 0)]
+            own = apart[block.first : block.first + len(part)]
+            total += int(part[~own].sum(dtype=np.int64))
+        return total
     for block in blocks:
         if block.first + block.size <= limit:
             total += block.totals[kind]
@@ -168,21 +193,26 @@ def match(
     limit: int,
     hidden: Array | None = None,
     bm25: BM25 = BM25(),  # noqa: B008 - immutable
+    apart: Array | None = None,
 ) -> Matches:
     """Return the documents below the limit that hold a term of the query.
 
     `hidden` says of each document whether it may not be seen: such a one is no match, and
-    counts in the statistics all the same.
+    counts in the statistics all the same. Those that are `apart` are as if they were not there.
     """
     found = _gather(blocks if limit else (), query, limit)
-    rare = [idf(limit, df) for df in found.having]
+    there = limit
+    if apart is not None:
+        found = _without(found, apart)
+        there -= int(np.count_nonzero(apart[:limit]))
+    rare = [idf(there, df) for df in found.having]
     weights = [weight for field in query for _, weight in field]
     strength = np.array([weight * value for weight, value in zip(weights, rare, strict=True)])
     norms = np.empty(len(found.times))
     start = 0
     for kind, end in enumerate(found.ends):
         if start < end:
-            average = length_total(blocks, kind % 3, limit) / limit
+            average = length_total(blocks, kind % 3, limit, apart) / there
             _fill_norms(found.lengths[start:end], average, bm25, norms[start:end])
         start = end
     each = np.repeat(strength[found.places], found.counts)

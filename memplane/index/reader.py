@@ -10,17 +10,18 @@ little-endian machine; on another one nothing is found.
 from __future__ import annotations
 
 import sys
+from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Container, Iterator, Sequence
 from heapq import heappush, heapreplace, nlargest
-from itertools import accumulate
+from itertools import accumulate, compress
 from operator import itemgetter
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from memplane.index import storage
 from memplane.index.bm25 import BM25, Weights, combined, idf, length_norm, term_gain
-from memplane.index.terms import KINDS, Query
+from memplane.index.terms import KINDS, Query, exact_term
 from memplane.ports import ONE, Hit
 
 __all__ = ["DocumentMarks", "SavedIndexReader", "Slice", "Term", "best_events"]
@@ -245,6 +246,7 @@ class _File:
         self.first, self.size, self.totals = first, header.documents, header.totals
         self._places, _ = storage.sections(header)
         self._whole = data
+        self.keep: bytes | None = None  # of each document whether it counts; None: all do
         self._arrays: dict[str, memoryview] = {}
 
     def array(self, name: str) -> memoryview:
@@ -266,8 +268,28 @@ class _File:
             end = bisect_left(docs, limit - self.first, start, end)
         if start == end:
             return None
-        times = self.array("times")[start:end]
-        return Slice(self.first, docs[start:end], times, self.array(kind))
+        times, own = self.array("times")[start:end], docs[start:end]
+        if self.keep is not None:
+            counts = bytes(map(self.keep.__getitem__, own))
+            own = memoryview(array("I", compress(own, counts)))
+            times = memoryview(array("B", compress(times, counts)))
+            if not own:
+                return None
+        return Slice(self.first, own, times, self.array(kind))
+
+    def set_apart(self, bit: int, terms: Sequence[int]) -> None:
+        """Let documents with a flag, the bit from 8 on, not count, but those with a term."""
+        flags = bytes(self.array("flags").cast("B"))[1::2]  # little-endian: the higher byte
+        high = 1 << (bit - 8)
+        keep = bytearray(flags.translate(bytes(0 if one & high else 1 for one in range(256))))
+        self.keep = None
+        if 0 not in keep:
+            return
+        for term in terms:
+            found = self.slice(term, KINDS[0], self.first + self.size)
+            for doc in found.docs if found is not None else ():
+                keep[doc] = 1
+        self.keep = bytes(keep) if 0 in keep else None
 
 
 def _place(known: memoryview, term: int) -> int:
@@ -335,25 +357,45 @@ class SavedIndexReader:
                 return file.first + bisect_right(seqs, upto)
         return 0
 
+    def set_apart(self, bit: int, labels: Sequence[str]) -> None:
+        """Let documents with a flag be as if they were not there, but those with a label."""
+        terms = [exact_term(label) for label in labels]
+        for file in self._files:
+            file.set_apart(bit, terms)
+
+    def there(self, limit: int) -> int:
+        """Return how many of the documents below the limit count."""
+        gone = 0
+        for file in self._files:
+            if file.keep is not None and file.first < limit:
+                gone += file.keep[: limit - file.first].count(0)
+        return limit - gone
+
     def _length_total(self, number: int, limit: int) -> int:
         total = 0
         for file in self._files:
-            if file.first + file.size <= limit:
+            if file.keep is not None:
+                lengths = file.array(KINDS[number])[: max(limit - file.first, 0)]
+                total += sum(compress(lengths, file.keep))
+            elif file.first + file.size <= limit:
                 total += file.totals[number]
             elif file.first < limit:
                 total += sum(file.array(KINDS[number])[: limit - file.first])
         return total
 
     def _terms(self, query: Query, shares: Sequence[float], limit: int) -> Iterator[Term]:
+        there = self.there(limit)
+        if not there:
+            return
         for field, (terms, share) in enumerate(zip(query, shares, strict=True)):
             kind = FIELDS[field]
-            average = self._length_total(KINDS.index(kind), limit) / limit
+            average = self._length_total(KINDS.index(kind), limit) / there
             for term, weight in terms:
                 found = (file.slice(term, kind, limit) for file in self._files)
                 slices = {at: part for at, part in enumerate(found) if part is not None}
                 if slices:
                     count = sum(len(part.docs) for part in slices.values())
-                    strength = weight * idf(limit, count)
+                    strength = weight * idf(there, count)
                     yield Term(field, strength, share, average, slices, count)
 
     def hits(
@@ -408,7 +450,8 @@ class SavedIndexReader:
             roles = bytes(file.array("role")[: max(limit - file.first, 0)])
             doc = roles.rfind(role)
             while doc >= 0:
-                yield self._marks(file, doc)
+                if file.keep is None or file.keep[doc]:
+                    yield self._marks(file, doc)
                 doc = roles.rfind(role, 0, doc)
 
     def marks(self, seq: int) -> DocumentMarks | None:

@@ -6,6 +6,7 @@ number.
 
 from __future__ import annotations
 
+import copy
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby, islice
@@ -42,7 +43,10 @@ _MANY = 1_000
 
 
 class IndexView:
-    """The documents below `count`: those with a seq up to `upto`, all where it is None."""
+    """The documents below `count`: those with a seq up to `upto`, all where it is None.
+
+    Those that are apart (`without`) match nothing and count in no statistics.
+    """
 
     def __init__(self, blocks: Sequence[PostingBlock], count: int, upto: int | None = None) -> None:
         self._blocks = [block for block in blocks if block.size]
@@ -50,6 +54,22 @@ class IndexView:
         self._blocks = [block for block in self._blocks if block.first < self.count]
         self._firsts = np.array([block.first for block in self._blocks], np.int64)
         self._seqs: list[int] | None = None  # of the first document of each block, once asked for
+        self._apart: Array | None = None
+
+    def without(self, apart: Array | None) -> IndexView:
+        """Return the same view, with documents as if they were not there; None: no documents."""
+        if apart is None:
+            return self
+        view = copy.copy(self)
+        view._apart = apart  # noqa: SLF001 - its own
+        return view
+
+    @property
+    def there(self) -> int:
+        """How many documents count."""
+        if self._apart is None:
+            return self.count
+        return self.count - int(np.count_nonzero(self._apart[: self.count]))
 
     def _below(self, upto: int) -> int:
         for block in reversed(self._blocks):
@@ -60,7 +80,7 @@ class IndexView:
 
     def match(self, query: Query, hidden: Array | None = None, bm25: BM25 = BM25()) -> Matches:  # noqa: B008 - immutable
         """Return the documents that hold a term of the query, without the hidden ones."""
-        return lexical.match(self._blocks, query, self.count, hidden, bm25)
+        return lexical.match(self._blocks, query, self.count, hidden, bm25, self._apart)
 
     def hits(
         self,
@@ -218,16 +238,20 @@ class IndexView:
         return list(dict.fromkeys(found))
 
     def counts(self, words: Sequence[int]) -> list[int]:
-        """Return how many documents hold each of the words, hidden ones too."""
+        """Return how many documents hold each of the words, hidden ones too, none that is apart."""
         wanted = np.array(words, np.uint64)
         found = np.zeros(len(wanted), np.int64)
         for block in self._blocks:
             limit = self.count - block.first
-            if limit >= block.size:
+            if limit >= block.size and self._apart is None:
                 found += block.counts(wanted)
                 continue
             for place, docs, _ in block.find(wanted):
-                found[place] += docs.searchsorted(limit)
+                end = docs.searchsorted(limit)
+                found[place] += end
+                if self._apart is not None:
+                    apart = self._apart[docs[:end].astype(np.int64) + block.first]
+                    found[place] -= np.count_nonzero(apart)
         return [int(count) for count in found]
 
     def having(self, word: int) -> int:

@@ -21,6 +21,7 @@ from memplane.event import (
     IMPORTANCE_DEFAULT,
     KINDS,
     MARKERS,
+    PROJECTS,
     REFS_MAX,
     ROLES,
     SENSITIVITIES,
@@ -60,7 +61,9 @@ TAGS_MAX: Final = 32
 TAG_MAX: Final = 64
 MARKERS_MAX: Final = 16
 TEXT_BYTES_MAX: Final = 64 * 1024 * 1024
-OWN_KINDS: Final = frozenset(("purge", "repair", "segment"))  # memplane alone writes these
+OWN_KINDS: Final = frozenset(
+    ("purge", "repair", "segment", "project")
+)  # memplane alone writes these
 
 _GIVEN_BY_THE_LOG: Final = frozenset(("seq", "dur", "rec", "tokens", "h"))
 _CALLERS_FIELDS: Final = tuple(name for name in FIELDS if name not in _GIVEN_BY_THE_LOG)
@@ -69,7 +72,7 @@ _ID: Final = regex(r"[!-~]{1,128}")
 _CHECKSUM: Final = regex(r"[0-9a-f]{16}")
 _CONTROL: Final = regex("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _SEPARATOR: Final = regex("[\u2028\u2029]")
-_NS_HEADS: Final = ("/task/", "/spec/", "/agent/")
+_NS_HEADS: Final = (PROJECTS, "/task/", "/spec/", "/agent/")
 
 
 def check_fields(fields: Mapping[str, Any], *, internal: bool = False, where: str = "") -> None:
@@ -152,7 +155,7 @@ def _check_labels(taken: dict[str, Any], prefix: str) -> None:
         )
 
 
-_BY_COMMAND: Final = {"repair": " (`memplane repair`)"}
+_BY_COMMAND: Final = {"repair": " (`memplane repair`)", "project": " (`memplane projects`)"}
 _DEFAULTS: Final[tuple[tuple[str, Any], ...]] = (
     ("ns", GLOBAL),
     ("text", ""),
@@ -326,7 +329,8 @@ def _ns(value: Any, where: str, cleaner: Cleaner) -> str:
                 _NAME(value[len(head) :], where, cleaner)
                 return str(value)
     raise InputError(
-        f"found {_found(value)}; expected /global, /task/<id>, /spec/<name> or /agent/<id>",
+        f"found {_found(value)}; expected /global, /project/<name>, /task/<id>, "
+        "/spec/<name> or /agent/<id>",
         where=where,
     )
 

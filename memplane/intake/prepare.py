@@ -10,7 +10,7 @@ import hashlib
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import InputError
-from memplane.event import CUSTOM_KIND, FIELDS, GLOBAL, Draft, Event, encode
+from memplane.event import CUSTOM_KIND, FIELDS, GLOBAL, Draft, Event, encode, same_place
 from memplane.intake.check import TAG_MAX, Cleaner, collect
 from memplane.intake.recalled import checksums, parted, without_blocks
 from memplane.intake.redact import Redactor
@@ -159,15 +159,16 @@ def same(
 ) -> bool:
     """Whether a draft repeats an event: equal kind, ns, role, session, key, text and blocks.
 
+    Of the namespaces see `same_place`.
+
     What is stored is redacted as today before the comparison, so that a stricter
     policy does not make a repeat look like other content. `whole_text` gives the text, which is
     asked for only if the hash of a body does not answer; `recalled` gives the blocks that were
     moved out of the event's text, None for one that is lost. What versions stored that kept no
     block but its checksum is repeated by its text alone, and by that with blocks of the checksums.
     """
-    if (event.kind, event.ns, event.role, event.session, event.key) != (
+    if not same_place(event.ns, draft.ns) or (event.kind, event.role, event.session, event.key) != (
         draft.kind,
-        draft.ns,
         draft.role,
         draft.session,
         draft.key,

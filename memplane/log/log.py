@@ -27,7 +27,7 @@ from memplane.errors import (
     PurgedError,
     WriteError,
 )
-from memplane.event import decode
+from memplane.event import decode, same_place
 from memplane.lazy import late
 from memplane.log.bodies import (
     body_hash,
@@ -230,9 +230,8 @@ class Known:
 
 def same_content(event: Event, draft: Draft) -> bool:
     """Whether a draft says what an event says: kind, ns, role, session, key, text and blocks."""
-    if (event.kind, event.ns, event.role, event.session, event.key) != (
+    if not same_place(event.ns, draft.ns) or (event.kind, event.role, event.session, event.key) != (
         draft.kind,
-        draft.ns,
         draft.role,
         draft.session,
         draft.key,

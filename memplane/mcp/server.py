@@ -110,7 +110,7 @@ class _Visit:
 
         with suppress(MemplaneError, OSError):
             row = {**session_row(self._session, "start", "Session started"), "actor": agent}
-            write(plane.context, [row])
+            write(plane.context, [dict(plane.context.placed(row))])
             self._begun = True
 
     def end(self, plane: Plane) -> None:
@@ -371,11 +371,13 @@ def _fitting(desk: Desk, texts: Iterable[str], total: int, rest: str) -> str:
 def _report(desk: Desk) -> str:
     """The newest report of this channel, without its longest lists where it does not fit whole.
 
-    None of another agent's packs, which name what is in its namespace.
+    None of another agent's or project's packs, which name what is in its namespace.
     """
+    project = desk.plane.context.home.project
     for one in reports.saved(desk.plane.home):
-        agent = one.report["request"].get("agent", desk.actor)
-        if (one.report["channel"], agent) == (desk.channel, desk.actor):
+        request = one.report["request"]
+        whose = (one.report["channel"], request.get("agent", desk.actor), request.get("project"))
+        if whose == (desk.channel, desk.actor, project):
             return _cut_report(desk, one)
     raise NotFoundError("no report is saved yet; memory_curate saves one")
 

@@ -17,10 +17,11 @@ from typing import Any, Final, NamedTuple
 
 from memplane.context.receipts import Receipt
 from memplane.errors import ConflictError, InputError, NotFoundError
-from memplane.event import Event
+from memplane.event import GLOBAL, Event
 from memplane.intake import cleaned
 from memplane.intake.redact import masked_name
 from memplane.pack.block import Block, Entry
+from memplane.pack.handles import Handle
 from memplane.plane import Expanded, Plane, SearchHit
 from memplane.ports import TokenCounter
 from memplane.projections.window import entry_lines, one_line, quoted_text, safe_name
@@ -57,6 +58,8 @@ def get_tool(desk: Desk, given: dict[str, Any]) -> Answer:
         if event is None:
             raise no_value(given)
         handle = f"event/{event.seq}"
+        if desk.plane.context.is_elsewhere(event.ns):  # by its number it is not named
+            handle = str(Handle("memory", given["key"], event.ns))
     else:
         handle = given["handle"]
     return _opened(desk, handle, given)
@@ -198,9 +201,10 @@ def store(desk: Desk, given: dict[str, Any]) -> Answer:
             "stored",
             where="content",
         )
+    context = desk.plane.context
+    given = _placed(desk, given)
     row = _event_row(desk, given)
     what = _redacted(desk, given)
-    context = desk.plane.context
     salt = 0
     for _ in range(_AGAIN_MAX):
         digest = hashlib.sha256(f"{what}{salt or ''}".encode()).hexdigest()[:32]
@@ -222,6 +226,17 @@ def store(desk: Desk, given: dict[str, Any]) -> Answer:
             return _known(event)
         salt = standing.by_seq or event.seq
     return _stored(record_as(context, row, **desk.who))
+
+
+def _placed(desk: Desk, given: dict[str, Any]) -> dict[str, Any]:
+    """What is to be stored, in its namespace: in the user's own plane in the session's project.
+
+    An agent says of the user for everywhere what he prefers, and nothing else.
+    """
+    project = desk.plane.context.home.project
+    if project is None or given["ns"] != GLOBAL or given["type"] == "preference":
+        return given
+    return {**given, "ns": project}
 
 
 def forget_tool(desk: Desk, given: dict[str, Any]) -> Answer:

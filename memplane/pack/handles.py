@@ -50,7 +50,7 @@ _FORMS: Final = (
 _SHORT: Final = regex(r"#([0-9]{1,18})(?:\?(.*))?", re.DOTALL)
 _NUMBER: Final = regex(r"[0-9]{1,18}")
 _SHA256: Final = regex(r"(?:sha256/)?([0-9a-f]{8,64})")
-_OWN_SPACES: Final = ("task", "spec", "agent")
+_OWN_SPACES: Final = ("task", "spec", "agent", "project")
 _PERCENT: Final = regex(r"(?:%[0-9A-Fa-f]{2})+")
 _WRITTEN: Final = regex(r"[%?#\s\x00-\x1f]")
 
@@ -137,8 +137,8 @@ def _memory(path: str, given: str) -> Handle:
         ns = ""
     if not ns or not key:
         raise InputError(
-            "expected memory/global/<key>, or /task/<id>, /spec/<name> or /agent/<id> in the place "
-            f"of /global; found {quoted_value(given, 100)}",
+            "expected memory/global/<key>, or /project/<name>, /task/<id>, /spec/<name> or "
+            f"/agent/<id> in the place of /global; found {quoted_value(given, 100)}",
             where="handle",
         )
     return Handle("memory", _read(key), ns)

@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import repeat
 from typing import Final, NamedTuple
 
-from memplane.event import GLOBAL
+from memplane.event import GLOBAL, PROJECTS
 from memplane.lazy import regex
 from memplane.pack.block import Entry, Omission
 from memplane.pack.layout import PARTS, BlockPart, Sheet, own_part
@@ -250,8 +250,10 @@ def place_map(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
         least = _put(sheet, materials, counted, ())
     for sort, label in _LABELS.items():
         names = _names(state, sort, scope, upto)
-        if sort == "namespaces" and [name for name, _ in names] == [GLOBAL]:
-            continue  # every plane has it
+        if sort == "namespaces":
+            names = [one for one in names if not one[0].startswith(PROJECTS)]
+            if [name for name, _ in names] == [GLOBAL]:
+                continue  # it says nothing
         while names:  # the newest stay
             said = ", ".join(f"{name}.*" if sort == "keys" else name for name, _ in names)
             ids = tuple(dict.fromkeys(id_ for _, id_ in names))

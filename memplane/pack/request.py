@@ -59,6 +59,7 @@ class Request(NamedTuple):
     task: str | None = None
     ns: tuple[str, ...] = ()
     agent: str | None = None
+    project: str | None = None  # the namespace of the one that is seen, of a parted plane
     sections: tuple[str, ...] = ()  # empty: all of the policy's
     expand: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from memplane.event import bare_project
 from memplane.pack.block import Entry
 from memplane.pack.head import answering, is_card, merge_cards
 from memplane.pack.layout import PARTS, Sheet, own_part
@@ -236,22 +237,27 @@ def naming_texts(hotset: HotsetState, decisions: Sequence[Item], scope: Scope) -
 
 
 def place_files(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
-    """The first of the listed files that fit, each once."""
+    """The first of the listed files that fit, each once.
+
+    In a parted plane each says of which project it is: paths are named from that one's root.
+    """
     if sheet.room(_FILES) < _LEAST_FILE:
         return
+    project = context.scope.project
+    label = "file" if project is None else f"file of {bare_project(project)}"
     for file in context.files[:_FILES_SHOWN]:
-        _place_file(sheet, file, context.materials)
+        _place_file(sheet, file, context.materials, label)
 
 
-def _place_file(sheet: Sheet, file: ListedFile, materials: Materials) -> None:
+def _place_file(sheet: Sheet, file: ListedFile, materials: Materials, label: str) -> None:
     named = f"{file.path} ({file.branch})" if file.branch else file.path
     printer = sheet.printer
 
     def made() -> tuple[str, int, bool]:
-        line = entry_lines("file", printer.redact(one_line(named)))
+        line = entry_lines(label, printer.redact(one_line(named)))
         return line, printer.counter.count(line), True
 
-    line, tokens, _ = materials.lines.form(named, 0, printer.stamp, made)
+    line, tokens, _ = materials.lines.form(f"{label} {named}", 0, printer.stamp, made)
     placed = sheet.placed.get(_FILES.name, ())
     if tokens > sheet.room(_FILES) or any(entry.text == line for entry in placed):
         return

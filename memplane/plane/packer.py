@@ -64,21 +64,22 @@ class Packer:
         """Pack a block for the query within its budget.
 
         `asked`: budget (tokens), channel, intent (auto fast deep orient), session, task, ns, agent,
-        sections, expand (handles), exclude (ids), held_seq (the caller holds the session's events
-        behind it), query_event, since, until, tag and without_tag (events with one of these, and
-        with none of those), importance_min (0 to 1000 or 0.0 to 1.0, as recorded), as_of, dense_seq
-        (no vectors of later events), index_seq (of later events what the hotset holds alone), cited
-        (entries name seqs, statements their day), remind (`prompt`: passages that the session does
-        not hold, where the gate of `hooks.answer` opens; `start`: the user's own words of earlier
-        sessions, what is left and what was decided), now. Equal inputs give equal bytes. `progress`
-        is told of a long build of the index, `watch` is shown how the block was laid out. Where
-        more events than `index_behind_max` are not indexed yet, a pack that searches the log finds
-        of them what the hotset holds, unless it is to `wait`. What a block was made without, the
-        report says (`degraded`). Raises BudgetError, InputError, PolicyError; never for size.
+        project (the namespace of the only one that is seen), sections, expand (handles), exclude
+        (ids), held_seq (the caller holds the session's events behind it), query_event, since,
+        until, tag and without_tag (events with one of these, and with none of those),
+        importance_min (0 to 1000 or 0.0 to 1.0, as recorded), as_of, dense_seq (no vectors of later
+        events), index_seq (of later events what the hotset holds alone), cited (entries name seqs,
+        statements their day), remind (`prompt`: passages that the session does not hold, where the
+        gate of `hooks.answer` opens; `start`: the user's own words of earlier sessions, what is
+        left and what was decided), now. Equal inputs give equal bytes. `progress` is told of a long
+        build of the index, `watch` is shown how the block was laid out. Where more events than
+        `index_behind_max` are not indexed yet, a pack that searches the log finds of them what the
+        hotset holds, unless it is to `wait`. What a block was made without, the report says
+        (`degraded`). Raises BudgetError, InputError, PolicyError; never for size.
         """
         context, clock = self.context, Stopwatch()
         with context.lock, counting(Tally()) as tally, self.context.log.held():
-            policies = context.watched.policies()
+            policies = context.seen_from(asked)
             clock.mark("policy")
             folds = context.caught_up(policies)
             head = folds.log.head()

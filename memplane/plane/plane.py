@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from memplane.upkeep.verify import PlaneReport
     from memplane.work import changes as work_changes
     from memplane.work import forget as work_forget
-    from memplane.work import handles, sessions, tasks
+    from memplane.work import handles, projects, sessions, tasks
     from memplane.work.changes import Eviction, Undone
     from memplane.work.forget import Forgotten
 else:
@@ -68,6 +68,7 @@ else:
     handles = late("memplane.work.handles")
     work_forget = late("memplane.work.forget")
     sessions = late("memplane.work.sessions")
+    projects = late("memplane.work.projects")
     tasks = late("memplane.work.tasks")
 
 __all__ = ["Keys", "Plane"]
@@ -284,10 +285,12 @@ class Plane:
         """The value that a key has; None where it has none, was archived or is out of time.
 
         At the clock's time, or at `now`. None too for a value that the channel and agent may not
-        see. Raises ScopeError for a namespace that is not for them.
+        see. Raises ScopeError for a namespace that is not for them. In a project of the user's own
+        plane its value comes before that of `/global`.
         """
-        reader = self.context.reader(channel, now, agent=agent, ns=ns)
         check_text(key, "key")
+        ns = self.context.key_space(key, ns)
+        reader = self.context.reader(channel, now, agent=agent, ns=ns)
         with self.context.lock:
             memories = self.context.caught_up(reader.policies).memories
             row = self.context.recent.current(memories, ns, key, self.context.as_of)
@@ -311,8 +314,32 @@ class Plane:
 
         `more` of the answer says whether there are others. At the clock's time, or at `now`.
         Raises ScopeError for a namespace that the caller may not read; all
-        namespaces, and a pattern (`/spec/*`), stand for those that it may read.
+        namespaces, and a pattern (`/spec/*`), stand for those that it may read. In a project of
+        the user's own plane those of the project and of `/global` are one list.
         """
+        project = self.context.home.project
+        if ns == GLOBAL and project is not None:
+            check_count(limit, "limit", 1)
+            both = Keys()
+            for one in (GLOBAL, project):
+                found = self._keys(prefix, one, channel, limit, now, agent)
+                both += found
+                both.more = both.more or found.more
+            both[:] = sorted(set(both), key=str.encode)
+            both.more = both.more or len(both) > limit
+            del both[limit:]
+            return both
+        return self._keys(prefix, ns, channel, limit, now, agent)
+
+    def _keys(
+        self,
+        prefix: str,
+        ns: str | None,
+        channel: str,
+        limit: int,
+        now: _Time,
+        agent: str | None,
+    ) -> Keys:
         reader = self.context.reader(channel, now, agent=agent, ns=ns)
         check_text(prefix, "prefix")
         check_count(limit, "limit", 1)
@@ -346,8 +373,9 @@ class Plane:
         Values that the channel and agent may not see are left out, and not named as what superseded
         another. Raises ScopeError for a namespace that is not for them.
         """
-        reader = self.context.reader(channel, now, agent=agent, ns=ns)
         check_text(key, "key")
+        ns = self.context.key_space(key, ns)
+        reader = self.context.reader(channel, now, agent=agent, ns=ns)
         with self.context.lock:
             memories = self.context.caught_up(reader.policies).memories
             rows = reader.rows(memories.history(ns, key, upto=self.context.as_of), memories)
@@ -607,6 +635,7 @@ class Plane:
         NotFoundError where that names nothing.
         """
         named = {"key": key, "id": id, "session": session, "source": source}
+        ns = self.context.key_space(key, ns)
         return work_forget.forget(self.context, named, ns, reason, undo=False)
 
     def forget_many(
@@ -652,6 +681,7 @@ class Plane:
     ) -> Receipt:
         """Take back the forgetting of what is named, as `forget` names it."""
         named = {"key": key, "id": id, "session": session, "source": source}
+        ns = self.context.key_space(key, ns)
         return work_forget.forget(self.context, named, ns, reason, undo=True)
 
     def pin(
@@ -719,6 +749,11 @@ class Plane:
     def tasks(self) -> tasks.PlaneTasks:
         """Open, update, block, switch, close and list tasks."""
         return tasks.PlaneTasks(self.record, self.context)
+
+    @property
+    def projects(self) -> projects.PlaneProjects:
+        """The projects of the user's own plane: list, join, assign. HomeError for another plane."""
+        return projects.PlaneProjects(self.context)
 
     @property
     def sessions(self) -> sessions.PlaneSessions:
@@ -866,7 +901,7 @@ class Plane:
         return purge.purge_plane(
             self.context,
             named,
-            ns or GLOBAL,
+            self.context.key_space(key, ns or GLOBAL),
             pick,
             reason,
             cascade=cascade,

@@ -69,7 +69,8 @@ class Policies(NamedTuple):
     """All policies of a plane; `hashes` has the SHA-256 of each file's bytes by its name.
 
     Where the environment overrides a file, `overridden` has the bytes that stand for it, and the
-    hash is theirs.
+    hash is theirs. `project`: the namespace of the one project that is seen beside `/global`; None
+    where a plane is not parted, or all of it is asked for.
     """
 
     budgets: budgets.Budgets
@@ -79,6 +80,7 @@ class Policies(NamedTuple):
     plane: plane.PlanePolicy
     hashes: dict[str, str]
     overridden: dict[str, bytes] = {}  # noqa: RUF012 - read only
+    project: str | None = None  # of no file
 
 
 _NO_OVERRIDES: Final[dict[str, str]] = {}
@@ -153,7 +155,7 @@ def _built(form: ParsedPolicies, data: dict[str, bytes]) -> Policies:
     overridden = {name: written(form.documents[name]) for name in form.overridden}
     records = [FORMATS[name].build(form.documents[name]) for name in NAMES]
     hashes = {name: sha256(overridden.get(name, data[name])).hexdigest() for name in NAMES}
-    return Policies._make([*records, hashes, overridden])
+    return Policies._make([*records, hashes, overridden, None])
 
 
 # The files as documents, each checked as it stands and again with what the environment says.

@@ -64,7 +64,8 @@ class Hooks(NamedTuple):
     `start_tokens`: the most where a session begins or was compacted; `prompt_tokens`: at a prompt,
     0 for nothing; `answer`: when a prompt is answered. `characters_max`: the most of either;
     clients cut at 10,000. `wait_ms`: how long it waits for the log before it leaves an event to the
-    spool. `milliseconds_max`: then it ends, whatever it is at.
+    spool. `milliseconds_max`: then it ends, whatever it is at. `exclude`: globs of folders of which
+    nothing is recorded or answered.
     """
 
     channel: str = "agent"
@@ -73,6 +74,7 @@ class Hooks(NamedTuple):
     characters_max: int = 9_500
     wait_ms: int = 300
     milliseconds_max: int = 4_000
+    exclude: tuple[str, ...] = ()
     answer: AnswerRule = AnswerRule()  # a tuple, whose fields nobody changes
 
 
@@ -144,6 +146,7 @@ def _hooks(given: Json) -> Hooks:
         whole_number(given.get("characters_max", usual.characters_max)),
         whole_number(given.get("wait_ms", usual.wait_ms)),
         whole_number(given.get("milliseconds_max", usual.milliseconds_max)),
+        texts_of_list(given.get("exclude", [])),
         _answer(mapping(given.get("answer", {}))),
     )
 

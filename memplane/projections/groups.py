@@ -3,15 +3,15 @@
 Every bound of a projection is a place that a later event takes from an earlier one. Were bounds
 counted over the whole log, events that a channel may not see would drive out events that it may
 see. So each bounded fold is kept once for each visibility group: events of high sensitivity and the
-others (low and normal), each in every agent's own namespace and in all the rest. (Only agents'
-namespaces are closed to anybody; another closed class would have to be a space of its own in
-`space_of`.) A group has its own places and its own share of the bytes, whatever the other groups
+others (low and normal), each in every agent's own namespace, in every project's and in all the
+rest. (Only these are closed to anybody; another closed class would have to be a space of its own in
+`group_space`.) A group has its own places and its own share of the bytes, whatever the other groups
 hold. What a request may see is joined from the groups open to it; in a plane with one group that is
 the fold itself.
 
 At most `GROUPS_MAX` groups are kept. The one longest without an event is dropped first, but never
-those outside of agents' namespaces. From then on `lost` names it, even after it has come back, and
-a request that needs it folds it from the log (`only`).
+those outside of agents' and projects' namespaces. From then on `lost` names it, even after it has
+come back, and a request that needs it folds it from the log (`only`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Final, Generic, NamedTuple, Protocol, Self, TypeVar
 
-from memplane.event import UPKEEP_KINDS, Event
+from memplane.event import PROJECTS, UPKEEP_KINDS, Event
 from memplane.ports import Line
 from memplane.projections.projector import canonical
 
@@ -38,8 +38,10 @@ __all__ = [
 ]
 
 GROUPS_MAX: Final = 12
+PROJECT_SHARES: Final = 3  # of a project, where an agent has one
 LOST_MAX: Final = 256  # names of groups that are not whole here
 _AGENTS: Final = "/agent/"
+_CLOSED: Final = (_AGENTS, PROJECTS)  # namespaces that are not open to everybody
 _HIGH: Final = frozenset(("high", "secret"))
 _UPKEEP: Final = frozenset(UPKEEP_KINDS)
 
@@ -48,7 +50,7 @@ Sees = Callable[[bool, str], bool]  # (high, space) -> whether a reader may see 
 
 
 class VisibilityGroup(NamedTuple):
-    """Events that are open to the same readers. `space`: an agent's namespace, else ""."""
+    """Events that are open to the same readers. `space`: an agent's or project's, else ""."""
 
     high: bool
     space: str
@@ -86,18 +88,25 @@ def visibility_group(event: _Judged) -> VisibilityGroup:
 
 
 def group_space(ns: str) -> str:
-    """Return the space of a namespace's group: an agent's namespace, else ""."""
-    return ns if ns.startswith(_AGENTS) else ""
+    """Return the space of a namespace's group: an agent's or project's namespace, else ""."""
+    return ns if ns.startswith(_CLOSED) else ""
+
+
+def _apart(space: str, other: str) -> bool:
+    """Whether two different spaces have nothing to say to each other: one of them is a project."""
+    return space.startswith(PROJECTS) or other.startswith(PROJECTS)
 
 
 def share_of(group: VisibilityGroup, bytes_max: int) -> int:
-    """Return the bound of a group in bytes: all of `bytes_max`, half of it, or a twelfth.
+    """Return the bound of a group in bytes: all of `bytes_max`, half, a quarter, or a twelfth.
 
-    Whole for what is neither of an agent's own nor of high sensitivity: all groups together take
-    less than two and a half times what one fold may.
+    Whole for what is neither of an agent's or project's own nor of high sensitivity. A project has
+    a quarter, or where it is of high sensitivity a twelfth, an agent a twelfth: all groups
+    together take less than four and a half times what one fold may.
     """
     if group[1]:
-        return bytes_max // GROUPS_MAX
+        shares = PROJECT_SHARES if group[1].startswith(PROJECTS) and not group[0] else 1
+        return bytes_max * shares // GROUPS_MAX
     return bytes_max // 2 if group[0] else bytes_max
 
 
@@ -154,13 +163,14 @@ class Grouped(Generic[State]):
         *,
         only: Sees | None = None,
     ) -> None:
-        # A projector for each share: of what is open to most, of high sensitivity, of agents.
+        # A projector for each share: of what is open to most, of high sensitivity, of agents, of
+        # projects.
         self._parts = {
-            (high, agent): part(VisibilityGroup(high, _AGENTS if agent else ""))
+            (high, head): part(VisibilityGroup(high, head))
             for high in (False, True)
-            for agent in (False, True)
+            for head in ("", *_CLOSED)
         }
-        first = self._home = self._parts[False, False]
+        first = self._home = self._parts[False, ""]
         self.name, self.version = first.name, first.version
         # Whether an event may take a place, where not all do: what does not makes no group.
         self._keeps: Callable[[Event], bool] | None = getattr(first, "keeps", None)
@@ -175,7 +185,9 @@ class Grouped(Generic[State]):
 
     def part(self, group: tuple[bool, str]) -> PartProjector[State]:
         """The projector of a group."""
-        return self._parts[group[0], group[1] != ""]
+        space = group[1]
+        head = space and (_AGENTS if space.startswith(_AGENTS) else PROJECTS)
+        return self._parts[group[0], head]
 
     def apply(self, state: Groups[State], line: Line) -> None:
         event = line.event
@@ -184,7 +196,7 @@ class Grouped(Generic[State]):
             for group, one in state.groups.items():
                 self.part(group).apply(one, line)
             return
-        space = ns if ns.startswith(_AGENTS) else ""
+        space = ns if ns.startswith(_CLOSED) else ""
         own: VisibilityGroup | None = None
         if sensitivity != "secret" and (
             self._keeps is None
@@ -204,7 +216,7 @@ class Grouped(Generic[State]):
         # A later value replaces the older one, whoever may see it.
         hidden = None
         for group, one in state.groups.items():
-            if group != own and (closes or group[1] == space):
+            if group != own and (group[1] == space or (closes and not _apart(space, group[1]))):
                 if hidden is None:  # few planes have another group
                     hidden = line._replace(event=event._replace(sensitivity="secret"))
                 self.part(group).apply(one, hidden)

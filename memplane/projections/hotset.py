@@ -21,7 +21,7 @@ from collections.abc import Collection, Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
-from memplane.event import GLOBAL, Event, encode
+from memplane.event import GLOBAL, PROJECTS, Event, encode
 from memplane.harness import is_interruption
 from memplane.log.purges import erased_by
 from memplane.ports import Line, TokenCounter
@@ -82,8 +82,10 @@ def is_stated(kind: str, role: str | None, key: str | None, markers: Collection[
 
 
 def is_standing(kind: str, ns: str, key: str | None) -> bool:
-    """Whether only the hotset keeps the statement: outside /global, and no decision."""
-    return ns != GLOBAL and (kind in ("rule", "preference") or (kind == "fact" and key is not None))
+    """Whether only the hotset keeps the statement: outside /global and projects, no decision."""
+    if ns == GLOBAL or ns.startswith(PROJECTS):
+        return False
+    return kind in ("rule", "preference") or (kind == "fact" and key is not None)
 
 
 class Turn(NamedTuple):

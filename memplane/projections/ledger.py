@@ -20,7 +20,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from memplane.event import Event
+from memplane.event import PROJECTS, Event
 from memplane.ports import Line, TokenCounter
 from memplane.projections.groups import (
     Grouped,
@@ -292,7 +292,9 @@ class LedgerProjector:
 
     def keeps(self, event: Event) -> bool:
         """Whether the event is a statement of this ledger."""
-        if event.kind not in self.kinds or self.ns not in (None, event.ns):
+        if event.kind not in self.kinds:
+            return False
+        if self.ns not in (None, event.ns) and not event.ns.startswith(PROJECTS):
             return False
         return event.kind not in self.passing or len(event.text) <= self.passing_chars_max
 

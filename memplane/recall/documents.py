@@ -7,11 +7,12 @@ Flags, 16 bits a document::
 
     0-1    a standing instruction, a preference: by its markers or its kind
     2-3    sensitivity: low, normal, high, secret
-    4-5    namespace: global, task, spec, agent
+    4-5    namespace: global (or a project's), task, spec, agent
     6      has a time before or after which it does not hold
     7-11   kind: its place in `event.KINDS`, 31 for one that this memplane does not know
     12-13  as 0-1, by memplane's own patterns, of a user's text not searched for markers before
     14     the card of an artifact: what may be shown of it before it is approved
+    15     a project's namespace
 
 Of an artifact the first document is its card (name, size, type), the others hold the text of its
 event and the text of its copy; none of them has neighbours.
@@ -24,7 +25,7 @@ from datetime import date, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from memplane.event import KINDS, SENSITIVITIES, UPKEEP_KINDS, Event
+from memplane.event import KINDS, PROJECTS, SENSITIVITIES, UPKEEP_KINDS, Event
 from memplane.harness import remembered, variant_with
 from memplane.index.document import INSTRUCTION, PREFERENCE, READ, Document, sentences
 from memplane.intake.markers import Marker
@@ -37,6 +38,7 @@ __all__ = [
     "CARD",
     "KIND_BITS",
     "LIMITED",
+    "PROJECT_BITS",
     "SENSITIVITY_BITS",
     "SPACE_BITS",
     "VERSION",
@@ -57,6 +59,7 @@ SPACE_BITS: Final = (4, 2)
 LIMITED: Final = 1 << 6
 KIND_BITS: Final = (7, 5)
 CARD: Final = 1 << 14
+PROJECT_BITS: Final = (15, 1)
 ARTIFACT: Final = KINDS.index("artifact")
 _STRANGE: Final = (1 << KIND_BITS[1]) - 1
 
@@ -168,6 +171,8 @@ def flags_of(event: Event, text: str) -> int:
         flags |= SENSITIVITIES.index(event.sensitivity) << SENSITIVITY_BITS[0]
     if event.valid_from is not None or event.valid_until is not None:
         flags |= LIMITED
+    if event.ns.startswith(PROJECTS):
+        flags |= 1 << PROJECT_BITS[0]
     return (
         flags | namespace_class(event.ns) << SPACE_BITS[0] | kind_number(event.kind) << KIND_BITS[0]
     )

@@ -1,7 +1,8 @@
 """Visibility: what a request may not see, decided before anything is scored.
 
 `Scope` judges single events by sensitivity, namespace, kind, time and standing. A suppressed event
-leaves one trace only: the count of its reason among the omissions.
+leaves one trace only: the count of its reason among the omissions. Where a plane is parted into
+projects, who works in one sees it and `/global`; another one only where it is named.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, Protocol, Self
 
-from memplane.event import GLOBAL, TYPED_KINDS
+from memplane.event import GLOBAL, PROJECTS, TYPED_KINDS
 from memplane.policy import ALL_AGENTS, ChannelRule, Policies
 from memplane.projections.in_force import out_of_time
 
@@ -119,8 +120,11 @@ _UNQUOTED: Final = frozenset(("approval", "artifact"))  # kinds that may be name
 
 
 def namespace_class(ns: str) -> int:
-    """Return the class of a namespace; a strange one counts as a task's, found by its name."""
-    if ns == GLOBAL:
+    """Return the class of a namespace; a strange one counts as a task's, found by its name.
+
+    A project's counts as `/global`: an index keeps apart beside that what is in a project.
+    """
+    if ns == GLOBAL or ns.startswith(PROJECTS):
         return 0
     return next((place for place in (2, 3) if ns.startswith(SPACES[place])), 1)
 
@@ -132,7 +136,11 @@ def is_pattern(ns: str) -> bool:
 
 def within(ns: str, asked: Collection[str]) -> bool:
     """Whether a namespace is among those asked for, by its name or by a pattern."""
-    return ns in asked or any(_PATTERNS.get(one) == namespace_class(ns) for one in asked)
+    return ns in asked or any(
+        _PATTERNS[one] == namespace_class(ns) and not ns.startswith(PROJECTS)
+        for one in asked
+        if one in _PATTERNS
+    )
 
 
 def kinds_of_views(paths: Collection[str]) -> tuple[str, ...]:
@@ -155,9 +163,10 @@ class Scope:
     `/global`, that task, its specs (every `/spec/*` where it names none) and the asking agent; `ns`
     names the only ones, each by its name or as a pattern (`is_pattern`). Whatever is asked, an
     agent's own namespace opens to that agent, to all agents where the policy shares it, and to the
-    plane's `owner` who names it: to nobody else. Without `approvals` no artifact is approved.
-    `held`: a session, and the seq behind which whoever asks has all that it said. `labels` says of
-    a seq what `only` asks of an event, for what does not say so itself: quotes and
+    plane's `owner` who names it: to nobody else. `project`: of the projects' namespaces this one is
+    in scope, and those that `ns` names; None: all of them. Without `approvals` no artifact is
+    approved. `held`: a session, and the seq behind which whoever asks has all that it said.
+    `labels` says of a seq what `only` asks of an event, for what does not say so itself: quotes and
     touches.
     """
 
@@ -180,13 +189,14 @@ class Scope:
         held: tuple[str, int] | None = None,
         only: Filter = _NO_FILTER,
         labels: Callable[[int], Labels | None] | None = None,
+        project: str | None = None,
     ) -> None:
         self.only = None if only == _NO_FILTER else only
         self._labels = labels
         self.levels, self.kinds = _suppressed(rule)
         self.now, self.as_of = now, as_of
         self.ns, self.task, self.agent = ns, task, agent
-        self.shared, self.owner = shared, owner
+        self.shared, self.owner, self.project = shared, owner, project
         self.specs = tuple(f"/spec/{name}" for name in specs)
         self.since, self.until = since, until
         self.exclude, self.held = exclude, held
@@ -200,6 +210,8 @@ class Scope:
     ) -> Self:
         """Return the scope of a reader: the channel's rule, shared namespaces, ownership.
 
+        And of which project.
+
         `asked` as for the class itself.
         """
         return cls(
@@ -207,6 +219,7 @@ class Scope:
             agent=agent,
             shared=policies.plane.shared,
             owner=channel == OWNER and agent is None,
+            project=policies.project,
             **asked,
         )
 
@@ -249,15 +262,16 @@ class Scope:
     def sees(self, high: bool, space: str) -> bool:
         """Whether events of high sensitivity, or of the others, may be shown at all.
 
-        `space`: of this agent's own namespace; "" for all that is in no agent's.
+        `space`: of this namespace, an agent's own or a project's; "" for all that is in neither.
         """
         hidden = "high" in self.levels if high else {"low", "normal"} <= self.levels
         return not hidden and (not space or self.reaches(space))
 
     def spaces(self) -> tuple[str, ...]:
-        """Return the agents' namespaces that are asked for or shared by name."""
-        own = () if self.agent is None else (f"/agent/{self.agent}",)
-        named = (ns for ns in (*self.shared, *self.ns) if ns.startswith("/agent/"))
+        """Return the agents' and projects' namespaces that are asked for or shared by name."""
+        own = [] if self.agent is None else [f"/agent/{self.agent}"]
+        own += [] if self.project is None else [self.project]
+        named = (ns for ns in (*self.shared, *self.ns) if ns.startswith(("/agent/", PROJECTS)))
         return tuple(dict.fromkeys((*own, *named)))
 
     def _judge(self, event: VisibilityFields) -> str | None:  # noqa: C901, PLR0911 - a reason, a return
@@ -317,13 +331,24 @@ class Scope:
         """Whether a namespace is in scope."""
         if ns.startswith("/agent/") and not self._opens(ns):
             return False
+        if self.elsewhere(ns):
+            return False
         if self.ns:
             return within(ns, self.ns)
-        if self.task is None or ns == GLOBAL or ns.startswith("/agent/"):
+        if self.task is None or ns == GLOBAL or ns.startswith(("/agent/", PROJECTS)):
             return True
         if ns.startswith("/spec/"):
             return not self.specs or ns in self.specs
         return ns == f"/task/{self.task}"
+
+    def elsewhere(self, ns: str) -> bool:
+        """Whether a namespace is of another project than whoever asks works in, and not named."""
+        return (
+            self.project is not None
+            and ns.startswith(PROJECTS)
+            and ns != self.project
+            and ns not in self.ns
+        )
 
     def _opens(self, ns: str) -> bool:
         """Whether an agent's namespace is open to who asks."""

@@ -197,7 +197,7 @@ class Dense:
 
     def _kind(self, indexed: Indexed) -> dense.Kind:
         named = self.embedder
-        return dense.Kind(self._context.home.plane_id, indexed.variant, named.name, named.dimension)
+        return dense.Kind(self._context.cache_id, indexed.variant, named.name, named.dimension)
 
 
 @contextlib.contextmanager

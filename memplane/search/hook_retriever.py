@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from memplane.context.folds import items_of_event
 from memplane.errors import NotFoundError
+from memplane.event import PROJECTS
 from memplane.harness import remembered
 from memplane.index import terms
 from memplane.index.bm25 import POSTING_BYTES, policy_constants, term_worth
@@ -18,7 +19,7 @@ from memplane.index.document import Sentences, best_run
 from memplane.index.reader import SavedIndexReader
 from memplane.log.reader import LineCache
 from memplane.ports import Candidates, ListColumn, Position, SearchResult
-from memplane.recall.documents import labels_of, variant_of
+from memplane.recall.documents import PROJECT_BITS, labels_of, variant_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -47,7 +48,7 @@ class HookRetriever:
     def __init__(self, context: PlaneContext, policies: Policies, folds: Folds) -> None:
         folder = context.home.path / "index"
         reader = SavedIndexReader(
-            folder, plane=context.home.plane_id, variant=variant_of(policies), keeps=context.keeps
+            folder, plane=context.cache_id, variant=variant_of(policies), keeps=context.keeps
         )
         place = Position.from_mark(reader.seq, reader.mark)
         # Of another log, or of one that has lost its end since: nothing in it is to be believed.
@@ -73,6 +74,7 @@ class HookRetriever:
         """See `Retriever.find`; the best 32 that may be shown. All terms take part, or none."""
         wanted = terms.query(query)
         reader = self.reader
+        self.keep_apart(scope)
         if reader is None or not wanted.words or not reader.below(upto) or most < 1:
             return SearchResult((), 0, {})
         words = [term for term, _ in wanted.words]
@@ -93,6 +95,12 @@ class HookRetriever:
         found.sort(key=lambda each: (-each[1], -each[0].importance, -each[0].seq))
         worth = self._worth(wanted, upto)
         return SearchResult(_candidates(found[:most]), len(hits), worth, size=size)
+
+    def keep_apart(self, scope: Scope) -> None:
+        """Have documents of other projects than the reader's match nothing and count in nothing."""
+        if self.reader is not None and scope.project is not None:
+            spaces = [ns for ns in (scope.project, *scope.ns) if ns.startswith(PROJECTS)]
+            self.reader.set_apart(PROJECT_BITS[0], [f"ns:{ns}" for ns in spaces])
 
     def item(self, seq: int) -> Item:
         """See `Retriever.item`."""
@@ -156,7 +164,7 @@ class HookRetriever:
 
     def _worth(self, wanted: terms.Query, upto: int) -> dict[int, int]:
         assert self.reader is not None
-        count = self.reader.below(upto)
+        count = self.reader.there(self.reader.below(upto))
         counts = self.reader.counts([term for term, _ in wanted.words], upto)
         return {
             term: term_worth(weight, count, having)

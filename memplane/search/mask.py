@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from memplane.event import KINDS, SENSITIVITIES
+from memplane.event import KINDS, PROJECTS, SENSITIVITIES
 from memplane.index.mask import Bits, Fates, Flagged, Mask, Spans
 from memplane.policy import ALL_AGENTS
 from memplane.recall.documents import (
@@ -16,6 +16,7 @@ from memplane.recall.documents import (
     CARD,
     KIND_BITS,
     LIMITED,
+    PROJECT_BITS,
     SENSITIVITY_BITS,
     SPACE_BITS,
     kind_number,
@@ -95,6 +96,9 @@ class Masks:
         strange = _strange(scope)
         if strange:
             mask.documents(view.labelled(*strange))
+        apart = self.apart(scope, every, frame)
+        if apart is not None:
+            mask.add(apart)
         mask.after(frame.seq, upto)
         mask.add(self._fates.hidden(upto, view.count))
         self._expire(mask, scope.now, frame)
@@ -112,6 +116,19 @@ class Masks:
             mask.documents(docs[frame.seq[docs] > held])
         return mask
 
+    def apart(self, scope: Scope, every: IndexView, frame: Frame) -> Array | None:
+        """Which documents are of other projects: they count in no statistics either.
+
+        None where there are none, or the scope sees all projects.
+        """
+        if scope.project is None:
+            return None
+        found = self._flagged.hidden(frame.flags, Bits(PROJECT_BITS[0], (False, True)))
+        named = (scope.project, *scope.ns)
+        apart = found.copy()
+        apart[every.labelled(*(f"ns:{ns}" for ns in named if ns.startswith(PROJECTS)))] = False
+        return apart if apart.any() else None
+
     def _seqs(self, ids: Iterable[str]) -> list[int]:
         found = (self._lines.find(one) for one in ids)
         return [line.event.seq for line in found if line is not None]
@@ -123,7 +140,10 @@ class Masks:
         if strange:
             found = found.copy()
             found[every.labelled(*strange)] = True
-        return found, (levels, strange)
+        apart = self.apart(scope, every, frame)
+        if apart is None:
+            return found, (levels, strange)
+        return found | apart, (levels, strange, scope.project, scope.ns)
 
     def _narrow(self, mask: Mask, only: Filter, view: IndexView, frame: Frame) -> None:
         if only.tags:

@@ -108,6 +108,7 @@ class SavedPassages:
         that says the prompt is the prompt. Reads at most 20 events.
         """
         retriever, reader = self._retriever, self._retriever.reader
+        retriever.keep_apart(scope)
         words = gate.read_prompt(prompt, common_words())
         if reader is None or not words.content:
             return PromptAnswer(gate.GateFigures())
@@ -138,6 +139,7 @@ class SavedPassages:
         of which the index may not have all yet. Looks at the 400 newest documents of users.
         """
         retriever, reader = self._retriever, self._retriever.reader
+        retriever.keep_apart(scope)
         held = request.held_seq or 0
         items = {one.seq: one for one in said if one.role == "user" and one.seq <= held}
         found = [(True, one) for item in items.values() for one in _statements_of(item, item.text)]
@@ -195,7 +197,7 @@ def _ranked(
     items = list(islice((item for item in found_items if item is not None), _EVENTS))
     finder = gate.TextWords(words.content, IRREGULAR)
     counts = reader.counts([term_of(word) for word in words.content], upto)
-    size = reader.below(upto)
+    size = reader.there(reader.below(upto))
     weights = {word: idf(size, count) for word, count in zip(words.content, counts, strict=True)}
     found: list[tuple[Passage, dict[str, int]]] = []
     for item in items:

@@ -260,8 +260,8 @@ class LogRetriever:
         bytes_max: int | None = None,
     ) -> SearchResult:
         wanted = terms.query(query)
-        view = self._indexed.view(upto)
-        if not wanted.words or not view.count or most < 1:
+        view = self._view(upto, scope)
+        if not wanted.words or not view.there or most < 1:
             return SearchResult((), 0, {})
         wanted, counts, size, unread = _affordable(wanted, view, bytes_max)
         hidden = self._hidden(view, scope, never, only)
@@ -316,7 +316,7 @@ class LogRetriever:
         only: Sequence[Sequence[str]] = (),
     ) -> SearchResult:
         """The events nearest to the query by these vectors, whatever their words."""
-        view = self._indexed.view(upto)
+        view = self._view(upto, scope)
         hidden = self._hidden(view, scope, (), only)
         nearest = near.nearest(query, hidden) if view.count else None
         if nearest is None:
@@ -326,6 +326,11 @@ class LogRetriever:
         made = Candidates((*found[:10], found.flags < 0, found.docs))  # no instruction stands out
         self._found.update(made.seqs)
         return SearchResult(made, len(nearest[0]), self._worth(terms.query(query), view, {}))
+
+    def _view(self, upto: int, scope: Scope) -> IndexView:
+        """The index as of a seq, without what is of other projects."""
+        view = self._indexed.view(upto)
+        return view.without(self._masks.apart(scope, self._every, self._frame))
 
     def item(self, seq: int) -> Item:
         for one in self._hot:
@@ -507,7 +512,7 @@ class LogRetriever:
         """What each word of the query is worth in a passage; `counts` has what is counted yet."""
         left = [term for term, _ in wanted.words if term not in counts]
         having = {**counts, **dict(zip(left, view.counts(left), strict=True))} if left else counts
-        return {term: term_worth(weight, view.count, having[term]) for term, weight in wanted.words}
+        return {term: term_worth(weight, view.there, having[term]) for term, weight in wanted.words}
 
 
 def _affordable(
@@ -667,7 +672,7 @@ class BehindRetriever(LogRetriever):
         ]
         if not wanted or not hot or most < 1:
             return before
-        worth = self._worth_with(wanted, min(upto, self._upto_index), hot)
+        worth = self._worth_with(wanted, self._view(min(upto, self._upto_index), scope), hot)
         rows = [
             self._row(one, score)
             for one in hot
@@ -689,11 +694,10 @@ class BehindRetriever(LogRetriever):
         return self._seen.passage(self.text(-doc), wanted, limit)
 
     def _worth_with(
-        self, wanted: Sequence[tuple[int, float]], upto: int, hot: Sequence[_Hot]
+        self, wanted: Sequence[tuple[int, float]], view: IndexView, hot: Sequence[_Hot]
     ) -> dict[int, int]:
         """What each word of the query is worth, over the documents and the hotset together."""
-        view = self._indexed.view(upto)
-        count = view.count + len(hot)
+        count = view.there + len(hot)
         having = view.counts([term for term, _ in wanted])
         return {
             term: term_worth(weight, count, held + sum(term in one.words for one in hot))

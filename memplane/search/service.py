@@ -86,6 +86,7 @@ class IndexService:
     def __init__(self, context: PlaneContext) -> None:
         self._context = context
         self._indexed: Indexed | None = None
+        self._of = ("", "")  # of which plane and kind of documents it is
         self.static: Dense | None = None  # vectors of a plane without an embedder
         self._seen: ItemCache | None = None
         self._dense: tuple[str, Dense] | None = None
@@ -103,9 +104,11 @@ class IndexService:
         """The index as it was left: on the disk, or by the last one who asked."""
         context = self._context
         context.check_open()
-        if self._indexed is None or self._indexed.variant != documents.variant_of(policies):
+        found = (context.cache_id, documents.variant_of(policies))
+        if self._indexed is None or self._of != found:
             self.close()
-            folder, plane = context.home.path / "index", context.home.plane_id
+            self._of = found
+            folder, plane = context.home.path / "index", context.cache_id
             self._indexed = indexing.Indexed(
                 context.log, folder, plane=plane, policies=policies, keeps=context.keeps
             )
@@ -214,7 +217,7 @@ class IndexService:
         """
         indexed, home = self.index(policies), self._context.home
         indexed.save()
-        at = kept_upto(home.path, home.plane_id, policies)
+        at = kept_upto(home.path, self._context.cache_id, policies)
         headers = [
             index_dense.kept(home.path / "index" / name)
             for name in (index_dense.FOLDER, index_dense.STATIC)
@@ -232,7 +235,7 @@ class IndexService:
     def differs(self, policies: Policies, progress: Progress | None = None) -> bool:
         """Whether the index that is kept says something else than the log; none does not."""
         context = self._context
-        at = kept_upto(context.home.path, context.home.plane_id, policies)
+        at = kept_upto(context.home.path, context.cache_id, policies)
         return at is not None and context.log.matches(at) and self.index(policies).differs(progress)
 
     def close(self) -> None:

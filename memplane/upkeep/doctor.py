@@ -25,6 +25,7 @@ from memplane.log.segments import Segments
 from memplane.log.spool import Spool
 from memplane.log.verifying import is_interrupted
 from memplane.policy.plane import NO_EMBEDDER
+from memplane.projects.opening import cache_id
 from memplane.search.service import kept_upto
 from memplane.upkeep.verify import stated_positions
 
@@ -593,7 +594,7 @@ def _projections(place: _Place) -> Check:
     home, log, head = _opened(place)
     behind: dict[str, int] = {}
     useless: list[str] = []
-    for name, at in stated_positions(place.path, home.plane_id):
+    for name, at in stated_positions(place.path, cache_id(home)):
         if at is not None and at.seq > (head := log.head()).seq:
             return Check(
                 "projections",
@@ -619,7 +620,7 @@ def _index(place: _Place) -> Check:
     folder = home.path / "index"
     if not nofollow.is_file(folder / "manifest.json"):
         return Check("index", "ok", "none kept: the first search makes it")
-    at = kept_upto(home.path, home.plane_id, place.watched().policies_or_last())
+    at = kept_upto(home.path, cache_id(home), place.watched().policies_or_last())
     if at is None or not log.matches(at):
         why = "kept, but not of this log and these policies"
         return Check("index", "warn", why, "the next search makes it again")
@@ -639,11 +640,11 @@ def _vectors(place: _Place) -> Check:
         return Check("vectors", "ok", "no embedder is named in plane.yaml")
     home = open_home(place.path)
     manifest = index_storage.read_manifest(
-        home.path / "index", home.plane_id, event_documents.variant_of(policies)
+        home.path / "index", cache_id(home), event_documents.variant_of(policies)
     )
     documents = 0 if manifest is None else sum(part.documents for part in manifest.segments)
     header = index_dense.kept(home.path / "index" / index_dense.FOLDER)
-    kind = (home.plane_id, event_documents.variant_of(policies))
+    kind = (cache_id(home), event_documents.variant_of(policies))
     if header is None or (header.plane, header.variant) != kind:
         if not documents:
             return Check("vectors", "ok", f"{name}: none kept, and nothing indexed yet")

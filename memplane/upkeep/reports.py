@@ -364,10 +364,11 @@ def read_report(path: Path, *, given: bool = False) -> Saved:
     return Saved(path.name.removesuffix(_SUFFIX), path, report)
 
 
-def find_report(home: Path, given: str) -> Saved:
+def find_report(home: Path, given: str, project: str | None = None) -> Saved:
     """The report that a path, an id, a part of one, or `last` names.
 
-    Raises NotFoundError where there is none, InputError where a part names several.
+    The last one is of a pack for `project`, where that is not None. Raises NotFoundError where
+    there is none, InputError where a part names several.
     """
     if "/" in given or Path(given).exists():
         try:
@@ -378,9 +379,14 @@ def find_report(home: Path, given: str) -> Saved:
         return read_report(home / "reports" / given)
     paths = _paths(home)
     if given == LAST:
-        if not paths:
+        if project is not None:
+            ours = (one for one in saved(home) if one.report["request"].get("project") == project)
+            newest = next(ours, None)
+        else:
+            newest = read_report(paths[-1]) if paths else None
+        if newest is None:
             raise NotFoundError("no report is saved yet; `memplane pack` saves one")
-        return read_report(paths[-1])
+        return newest
     found = [path for path in paths if given in path.name.removesuffix(_SUFFIX)]
     if len(found) == 1:
         return read_report(found[0])

@@ -141,7 +141,7 @@ def of_log(
         progress=told,
         loads=context.loads,
         processes=processes,
-        witnesses=list(witnesses(home.path, home.plane_id)),
+        witnesses=list(witnesses(home.path, context.cache_id)),
     )
 
 
@@ -172,7 +172,7 @@ def _other(file: str) -> LogProblem:
 
 def _ahead(context: PlaneContext, report: VerifyReport) -> Iterator[str]:
     """What was made from another log, or is torn: it is not believed. See `witnesses` too."""
-    for name, at in stated_positions(context.home.path, context.home.plane_id):
+    for name, at in stated_positions(context.home.path, context.cache_id):
         if at is None:
             yield f"{name}: torn, or of another plane; it is made again when needed"
         elif at.seq <= report.head.seq and not context.log.matches(at):
@@ -220,7 +220,7 @@ def _index(
 ) -> tuple[list[LogProblem], list[str]]:
     """The files of the index by their sums, its documents and vectors against the log."""
     folder = context.home.path / "index"
-    harmed = storage.harmed(folder, context.home.plane_id, documents.variant_of(policies))
+    harmed = storage.harmed(folder, context.cache_id, documents.variant_of(policies))
     problems = [
         LogProblem(
             f"index/{name}",
@@ -248,7 +248,7 @@ def _index(
 # Projections and index: how far they reach, whether they are what the log gives, made again.
 
 # In the same folder, and no projections: what importers have read, parsed policies.
-_OTHERS = ("imports.json", "policy-")
+_OTHERS = ("imports.json", "policy-", "projects.json", "segments.json")
 
 
 def stated_positions(home: Path, plane: str) -> Iterator[tuple[str, Position | None]]:
@@ -300,7 +300,7 @@ def differing_caches(
     kept = context.caught_up(policies)
     head = kept.log.head().seq
     log = Prefix(RememberedLog(context.log), 0)
-    made = Folds(log, None, context.home.plane_id, context.counter(policies), kept.variant)
+    made = Folds(log, None, context.cache_id, context.counter(policies), kept.variant)
     # Those that nobody keeps cannot differ, and folding them costs as much as all others.
     folder = context.home.path / "projections"
     with_sessions = kept.sessions_opened or nofollow.is_file(folder / "sessions.json")

@@ -10,7 +10,7 @@ from memplane.errors import ConflictError, InputError, LockError, NotFoundError
 from memplane.event import GLOBAL, IMPORTANCE_DEFAULT, REFS_MAX, TYPED_KINDS, Event, at_least
 from memplane.intake import normalise
 from memplane.intake.redact import quoted_value
-from memplane.projections.in_force import EVICTED
+from memplane.projections.in_force import EVICTED, forget_of
 from memplane.projections.sessions import is_extract
 from memplane.recall.score import FADING_KINDS, LASTING
 from memplane.recall.suppress import is_pattern, within
@@ -348,6 +348,17 @@ def undo_statement(context: PlaneContext, *, dry_run: bool) -> Undone:
     raise AssertionError("the last try returns or raises")
 
 
+def _spaces(context: PlaneContext, event: Event) -> list[str]:
+    """The namespaces of a statement, or of what a forget names by key and id."""
+    forget = forget_of(event) if event.kind == "forget" else None
+    if forget is None:
+        return [event.ns]
+    if forget.key is not None:
+        return [forget.ns]
+    lines = (context.log.find(id_) for id_ in sorted(forget.ids))
+    return [line.event.ns for line in lines if line is not None]
+
+
 def _append(
     context: PlaneContext, rows: Sequence[Mapping[str, Any]], expected_seq: int | None
 ) -> list[Appended]:
@@ -368,6 +379,8 @@ def _last(context: PlaneContext) -> tuple[list[Event], list[str]]:
         event = None if line is None else line.event
         if event is None or (event.kind != "forget" and not _states(event)):
             continue
+        if any(map(context.is_elsewhere, _spaces(context, event))):
+            continue  # said in another project
         if "undoes" in event.data:
             done.update(_texts(event.data["undoes"]))
             again = event.data.get("restores")
@@ -470,6 +483,7 @@ def record_as(
     A value that replaces another is at least as sensitive. Raises ScopeError for what is not the
     agent's to write, LockError where others write without a pause, and what `Plane.record` raises.
     """
+    row = context.placed(row)
     ns, key = row.get("ns") or GLOBAL, row.get("key")
     draft = context.drafting()
     draft(row, "")  # a mistake in what was given is named before anything else
@@ -516,6 +530,8 @@ def forget_as(
         if line is None or not reader.may_read(line.event):
             raise NotFoundError(f"no event {quoted_value(named['id'])}")
         ns = line.event.ns
+    else:
+        ns = context.key_space(named.get("key"), ns)
     if not reader.may_write(ns):
         raise reader.unwritable(ns, named.get("key"))
     return forget(context, named, ns, reason, undo=False, reader=reader)

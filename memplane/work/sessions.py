@@ -24,7 +24,7 @@ from memplane.context.context import NO_END
 from memplane.context.folds import items_of_event
 from memplane.context.receipts import Receipt
 from memplane.errors import ConflictError, InputError, NotFoundError
-from memplane.event import GLOBAL, SENSITIVITIES, Event, at_least
+from memplane.event import GLOBAL, PROJECTS, SENSITIVITIES, Event, at_least
 from memplane.harness import typed_once
 from memplane.intake.redact import quoted_value
 from memplane.intake.skeleton import with_permitted_actor
@@ -83,7 +83,9 @@ class SessionVisibility:
     def sees(self, facts: SessionFacts) -> bool:
         """Whether the reader may see at least one event of the session."""
         return self.sessions and any(
-            self._passes(origin) and (self._scope.owner or self._scope.reaches(origin[2]))
+            self._passes(origin)
+            and (self._scope.owner or self._scope.reaches(origin[2]))
+            and not self._scope.elsewhere(origin[2])
             for origin in facts.origins
         )
 
@@ -231,7 +233,7 @@ class PlaneSessions:
         with context.lock:
             policies = context.watched.policies_or_last()
             ended = end_all(context, policies, left, "gap")
-            (receipt,) = write(context, [row])
+            (receipt,) = write(context, [dict(context.placed(row))])
         return Started(named, receipt, tuple(ended))
 
     def checkpoint(self, session: str, text: str = "") -> Receipt:
@@ -485,9 +487,14 @@ def bounds_of(context: PlaneContext, facts: SessionFacts) -> dict[str, str]:
     """Return namespace and sensitivity for events that memplane records about a session.
 
     Its name is for those who may see something of what happened in it. `/global`, but for one that
-    happened in agents' own namespaces alone, which stays where it began; as sensitive as the least
-    sensitive of its events, and `normal` at least.
+    is of a project, and one that happened in agents' own namespaces alone, which stays where it
+    began; as sensitive as the least sensitive of its events, and `normal` at least.
     """
+    ours = next((ns for _, _, ns in facts.origins if ns.startswith(PROJECTS)), None)
+    if ours is not None:
+        inside = [level for _, level, ns in facts.origins if ns == ours]
+        least = max(min(inside, key=SENSITIVITIES.index), "normal", key=SENSITIVITIES.index)
+        return {"sensitivity": least, "ns": ours}
     shared = [level for _, level, ns in facts.origins if not ns.startswith("/agent/")]
     levels = shared or [level for _, level, _ in facts.origins] or ["normal"]
     level = max(min(levels, key=SENSITIVITIES.index), "normal", key=SENSITIVITIES.index)

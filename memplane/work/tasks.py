@@ -230,7 +230,7 @@ class PlaneTasks:
         marked = {state: numbers for state, numbers in marked.items() if numbers}
         if not text and not plan and not marked:
             raise InputError("expected a text, a plan or steps to mark, found none")
-        size = len(plan) or len(_plan_for(task, fields))
+        size = len(plan) or len(_plan_for(task, self._context.placed(fields)))
         for state, numbers in marked.items():
             for number in numbers:
                 if type(number) is not int or not 1 <= number <= size:

@@ -10,6 +10,7 @@ import sys
 import pytest
 import typer
 
+import memplane
 from memplane.cli.app import COMMANDS as MODULES
 from memplane.cli.app import GROUPS, app, load_command
 from memplane.cli.run import run_command_line as run_here
@@ -85,12 +86,29 @@ def test_every_parameter_says_what_it_is_for(name):
         assert parameter.help, parameter.name
 
 
+def parted(run, user, monkeypatch):
+    """The user's own plane, with two projects and a session that is nobody's."""
+    home = user / ".memplane"
+    with memplane.init(home) as plane:
+        said = {"status": "start", "folder": "other"}
+        plane.record("", kind="session", session="s1", tags=["hook"], data=said)
+        said = {"status": "start", "folder": "app"}
+        plane.record("", kind="session", session="s2", tags=["hook"], data=said)
+    for folder in ("web", "app"):
+        (user / folder).mkdir()
+        monkeypatch.chdir(user / folder)
+        run("record", "begun", "--home", home)
+    monkeypatch.chdir(user)
+    return home
+
+
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name != "hook"])
 def test_every_example_does_what_it_shows(run, filled, tmp_path, monkeypatch, name):
     transcripts = tmp_path / ".claude" / "projects"
     transcripts.mkdir(parents=True)
     (transcripts / "empty.jsonl").touch()
     monkeypatch.setenv("HOME", str(tmp_path))
+    filled = parted(run, tmp_path, monkeypatch) if name.startswith("projects ") else filled
     argv = [re.sub("^~", str(tmp_path), word) for word in shlex.split(example_of(name))]
     assert argv[: len(name.split())] == name.split()
     if name.startswith("task ") and name != "task open":

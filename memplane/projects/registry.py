@@ -1,0 +1,509 @@
+"""What the log says of projects: their roots, and where sessions belong.
+
+`KnownProjects` is a fold of the `project` and `session` events of a log, and says of any event
+where it belongs (`KnownProjects.place`). `Registry` keeps it for one plane: it finds those lines by
+their bytes, so that a hook, which folds nothing, has it within a millisecond, and keeps it in
+`projections/projects.json`, a cache that names the byte up to which it was made.
+
+An event that says no project belongs to one as follows. Of what hooks and imports recorded into
+`/global` before the plane was parted (`is_of_client`; and the summaries of such sessions), the
+session is given to the project that the user assigned it to, else to the one in whose client's
+folder it stands, else to the first one that has the name of the session's folder, else to
+`UNKNOWN`. Preferences stay. What the user assigned or joined later is moved likewise.
+"""
+
+# A hook comes by here: `pathlib` is a twentieth of what one costs.
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from memplane import nofollow
+from memplane.event import GLOBAL, PROJECTS, bare_project
+from memplane.projects.identity import digest, project_name
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+__all__ = [
+    "NOWHERE",
+    "PREFIX",
+    "UNKNOWN",
+    "KnownProjects",
+    "Registry",
+    "SessionPlace",
+    "path_place",
+    "shown_name",
+    "shown_names",
+]
+
+PREFIX: Final = PROJECTS
+UNKNOWN: Final = f"{PREFIX}unknown"
+NOWHERE: Final = f"{PREFIX}-"  # of who works in no folder: nothing is recorded there
+_FORMAT: Final = 1
+_HEX: Final = 8
+_CLIENTS: Final = ("claude-code:", "codex:")
+_HOOKED: Final = "hook"  # the tag of what a hook recorded
+_STAYS: Final = frozenset(("preference", "pin", "touch", "purge", "repair", "segment", "project"))
+_MARKS: Final = (b'"kind":"project"', b'"kind":"session"')
+_PURGE: Final = b'"kind":"purge"'
+_KEEP_BYTES: Final = 256 * 1024  # so much behind the cache is looked through again by each process
+_CACHE: Final = "projects.json"
+_CACHE_BYTES: Final = 64 * 1024 * 1024
+
+
+class SessionPlace(NamedTuple):
+    """A session as its own events say it: namespace, folder's name, and when it began.
+
+    `client`: a coding agent's, recorded by a hook or an import.
+    """
+
+    ns: str
+    folder: str = ""
+    since: str = ""
+    client: bool = False
+
+
+class KnownProjects:
+    """The fold: projects, roots, sessions and moves. Read only outside of `Registry`."""
+
+    __slots__ = (
+        "aliases",
+        "basenames",
+        "by_key",
+        "claims",
+        "folders",
+        "given",
+        "listed",
+        "moves",
+        "named",
+        "projects",
+        "roots",
+        "sessions",
+    )
+
+    def __init__(self) -> None:
+        self.projects: dict[str, tuple[str, str]] = {}  # ns -> key, address
+        self.by_key: dict[str, str] = {}  # key -> ns
+        self.roots: dict[str, tuple[str, str]] = {}  # place -> ns, path
+        self.claims: dict[str, str] = {}  # place -> the project whose origin it only claims
+        self.aliases: dict[str, str] = {}  # the project that a joined root had -> its project now
+        self.sessions: dict[str, SessionPlace] = {}
+        self.given: dict[str, str] = {}  # session -> ns, by the user
+        self.folders: dict[str, str] = {}  # name of a folder -> ns, by the user
+        self.listed: dict[str, str] = {}  # session -> ns, by the client's folder
+        self.named: dict[str, str] = {}  # name of a folder -> the first project of that name
+        self.basenames: dict[str, set[str]] = {}  # ns -> names of the folders of its roots
+        self.moves = False  # whether any event belongs elsewhere than its line says
+
+    # --- what is known of a place ---
+
+    def of_root(self, path: str) -> str | None:
+        """The project of a root; None for one that was not met."""
+        found = self.roots.get(digest(path))
+        return None if found is None else self.now(found[0])
+
+    def now(self, ns: str) -> str:
+        """The project that another one is part of now, or itself."""
+        for _ in range(len(self.aliases) + 1):
+            if ns not in self.aliases:
+                break
+            ns = self.aliases[ns]
+        return ns
+
+    def of_session(self, session: str) -> str | None:
+        """The namespace of a session as it stands; None for one that nothing was said of."""
+        if session in self.given:
+            return self.now(self.given[session])
+        found = self.sessions.get(session)
+        if found is None:
+            return None
+        if found.ns == GLOBAL and found.client:
+            return self._given_to(session)
+        return self.now(found.ns)
+
+    def claimed_by(self, path: str) -> str:
+        """The project whose origin a root claims and has not joined, "" for none."""
+        found = self.claims.get(digest(path), "")
+        return self.now(found) if found else ""
+
+    def roots_of(self, ns: str) -> list[str]:
+        """The paths of the roots of a project, in the order in which they were met."""
+        return [path for its, path in self.roots.values() if self.now(its) == ns]
+
+    def above(self, path: str) -> tuple[str, str] | None:
+        """The nearest root that a path lies in, by its words alone, and its project."""
+        best, user = "", os.path.expanduser("~")  # noqa: PTH111 - a text is asked for
+        for _, root in self.roots.values():
+            # What lies in the user's folder is of no project by that.
+            if f"{user}/".startswith(f"{root.rstrip('/')}/"):
+                continue
+            if len(root) > len(best) and (path == root or path.startswith(f"{root}/")):
+                best = root
+        return (best, self.of_root(best) or "") if best else None
+
+    def namespaces(self) -> list[str]:
+        """All projects that something is known of, by name."""
+        found = {self.now(ns) for ns in self.projects}
+        found |= {
+            ns for one in self.sessions if (ns := self.of_session(one) or "").startswith(PREFIX)
+        }
+        return sorted(found)
+
+    def is_news(self, row: Mapping[str, Any]) -> bool:
+        """Whether a row that names a root says something that is not known."""
+        said = row.get("data", {}).get("root", {})
+        return said.get("place") not in self.roots
+
+    # --- where an event belongs ---
+
+    def stamp(self) -> str:
+        """A name of where events belong, "" where all belong where their lines say.
+
+        What was folded under another name has events in other places.
+        """
+        if not self.moves:
+            return ""
+        moved = {
+            session: ns
+            for session, one in self.sessions.items()
+            if (ns := self.of_session(session)) is not None and ns not in (one.ns, UNKNOWN)
+        }
+        moved |= {session: self.now(ns) for session, ns in self.given.items()}
+        return digest(json.dumps([sorted(moved.items()), sorted(self.aliases.items())]))[:16]
+
+    def place(self, fields: Mapping[str, Any]) -> str:
+        """The namespace in which an event is read: `fields` as its line has them."""
+        ns, session = fields.get("ns", GLOBAL), fields.get("session")
+        if ns.startswith(PREFIX):
+            if session in self.given:
+                ns = self.given[session]
+            return self.now(ns) if self.aliases else str(ns)
+        if ns != GLOBAL or session is None or fields.get("kind") in _STAYS:
+            return str(ns)
+        return self._given_to(session) if _is_of_client(fields) else GLOBAL
+
+    def _given_to(self, session: str) -> str:
+        """The project of a session that was recorded before the plane was parted."""
+        found = self.given.get(session)
+        one = self.sessions.get(session)
+        folder = one.folder if one is not None else ""
+        if found is None and session in self.listed:
+            # Two paths may have one name with the client: the folder's own name must fit.
+            listed = self.listed[session]
+            found = listed if folder in self.basenames.get(listed, ()) or not folder else None
+        if found is None:
+            found = (self.folders.get(folder) or self.named.get(folder)) if folder else None
+        return UNKNOWN if found is None else self.now(found)
+
+    # --- folding ---
+
+    def apply(self, fields: Mapping[str, Any]) -> None:
+        """Take in an event of kind `project` or `session`; what is odd changes nothing."""
+        data = fields.get("data", {})
+        if not isinstance(data, dict):
+            return
+        if fields["kind"] == "session":
+            self._session(fields, data)
+        elif isinstance(said := data.get("root"), dict):
+            self._root(said)
+        elif isinstance(said := data.get("join"), dict):
+            self._join(said)
+        elif isinstance(said := data.get("assign"), dict):
+            self._assign(said)
+
+    def _session(self, fields: Mapping[str, Any], data: Mapping[str, Any]) -> None:
+        session = fields.get("session")
+        if not isinstance(session, str):
+            return
+        known = self.sessions.get(session)
+        folder = data.get("folder")
+        folder = folder if isinstance(folder, str) else ""
+        if known is None:
+            client = _is_of_client(fields)
+            ns = str(fields.get("ns", GLOBAL))
+            self.sessions[session] = SessionPlace(ns, folder, str(fields["ts"]), client)
+            self.moves = self.moves or (client and ns == GLOBAL)
+        elif folder and not known.folder:
+            self.sessions[session] = known._replace(folder=folder)
+
+    def _root(self, said: Mapping[str, Any]) -> None:
+        ns, key, place, path = _texts(said, "project", "key", "place", "path")
+        if not ns.startswith(PREFIX) or not key or not place or place in self.roots:
+            return
+        if ns in self.projects and said.get("tree") is not True:
+            ns, key = path_place(self, path)  # of two that claimed it at once, the second
+        address = _texts(said, "address")[0]
+        self.projects.setdefault(ns, (key, address))
+        self.by_key.setdefault(key, ns)
+        self.roots.setdefault(place, (ns, path))
+        for tree in _list(said.get("trees")):
+            self.roots.setdefault(digest(tree), (ns, tree))
+        # The first of a name: who comes later with the same takes nothing away.
+        if claims := _texts(said, "claims")[0]:
+            self.claims[place] = claims
+        else:
+            self.named.setdefault(_last(path), ns)
+        self.basenames.setdefault(ns, set()).add(_last(path))
+        for session in _list(said.get("sessions")):
+            self.listed.setdefault(session, ns)
+
+    def _join(self, said: Mapping[str, Any]) -> None:
+        ns, place, path, was = _texts(said, "project", "place", "path", "was")
+        if not ns.startswith(PREFIX) or not place:
+            return
+        self.roots[place] = (ns, path)
+        self.claims.pop(place, None)
+        if was.startswith(PREFIX) and was != UNKNOWN and self.now(ns) != was:
+            self.aliases[was] = ns
+            self.moves = True
+
+    def _assign(self, said: Mapping[str, Any]) -> None:
+        ns, folder = _texts(said, "project", "folder")
+        if not ns.startswith(PREFIX):
+            return
+        self.moves = True
+        for session in _list(said.get("sessions")):
+            self.given[session] = ns
+        if folder:
+            self.folders[folder] = ns
+
+    def fields(self) -> dict[str, Any]:
+        """The state as JSON values."""
+        return {
+            "projects": self.projects,
+            "roots": self.roots,
+            "aliases": self.aliases,
+            "claims": self.claims,
+            "sessions": self.sessions,
+            "given": self.given,
+            "folders": self.folders,
+            "listed": self.listed,
+            "named": self.named,
+            "moves": self.moves,
+        }
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> KnownProjects:
+        """The state that `fields` gave; raises ValueError, KeyError or TypeError for no such."""
+        one = cls()
+        one.projects = {ns: (key, address) for ns, (key, address) in fields["projects"].items()}
+        one.by_key = {}
+        for ns, (key, _) in one.projects.items():
+            one.by_key.setdefault(key, ns)
+        one.roots = {place: (ns, path) for place, (ns, path) in fields["roots"].items()}
+        one.sessions = {each: SessionPlace(*said) for each, said in fields["sessions"].items()}
+        for ns, path in one.roots.values():
+            one.basenames.setdefault(ns, set()).add(_last(path))
+        for name in ("aliases", "claims", "given", "folders", "listed", "named"):
+            setattr(one, name, dict(fields[name]))
+        one.moves = bool(fields["moves"])
+        return one
+
+
+def path_place(known: KnownProjects, path: str) -> tuple[str, str]:
+    """The namespace of a root by its path, and its key."""
+    key, text = digest(f"path {path}"), path
+    while True:
+        ns = f"{PREFIX}{project_name(path)}-{digest(text)[:_HEX]}"
+        if ns not in known.projects or known.projects[ns][0] == key:
+            return ns, key
+        text = f"{text}/"  # eight digits can be met on purpose
+
+
+def _is_of_client(fields: Mapping[str, Any]) -> bool:
+    """Whether a hook or an import of a coding agent's transcript recorded it, or summed it up."""
+    if str(fields.get("id", "")).startswith(_CLIENTS) or _HOOKED in fields.get("tags", ()):
+        return True
+    key, session = fields.get("key"), fields.get("session")
+    return key is not None and key == f"session/{session}/summary"
+
+
+def _last(path: str) -> str:
+    """The name of a folder, as clients record it of a session."""
+    return path.rstrip("/").rpartition("/")[2]
+
+
+def _texts(said: Mapping[str, Any], *names: str) -> list[str]:
+    return [value if isinstance(value := said.get(name), str) else "" for name in names]
+
+
+def _list(value: Any) -> list[str]:
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+
+
+class Registry:
+    """`KnownProjects` of one plane, kept up with its log. `plane`: the id that the cache must name.
+
+    `keeps`: the cache may be written. One thread at a time.
+    """
+
+    def __init__(self, home: str, plane: str, *, keeps: bool) -> None:
+        self._home, self._plane, self._keeps = home, plane, keeps
+        self._folder = f"{home}/log"
+        self.known = KnownProjects()
+        self._segment = self._offset = 0
+        self._mark = ""  # the last hash before the offset
+        self._stat: tuple[int, ...] = ()
+        self._load()
+
+    def follow(self) -> KnownProjects:
+        """What the log says now; looks through what was appended since."""
+        names = [name for name in nofollow.file_names(self._folder) if name.endswith(".jsonl")]
+        numbers = sorted(int(name[:-6]) for name in names if name[:-6].isdecimal())
+        stat = self._stat_of(numbers[-1]) if numbers else ()
+        if stat == self._stat:
+            return self.known
+        if not self._continues(numbers) or not self._take(numbers):
+            self._restart()
+            self._take(numbers)
+        self._stat = stat
+        return self.known
+
+    def loads(self, loads: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+        """A parser of lines that puts each event where it belongs."""
+
+        def placed(raw: bytes) -> Any:
+            fields = loads(raw)
+            if not self.known.moves or not isinstance(fields, dict):
+                return fields
+            try:
+                if fields.get("kind") == "forget":
+                    return self._named(fields)
+                ns = self.known.place(fields)
+            except (TypeError, AttributeError):  # it is no event: who decodes it says so
+                return fields
+            if ns != fields.get("ns", GLOBAL):
+                fields["ns"] = ns
+            return fields
+
+        return placed
+
+    def _named(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """A forget of the summary of a session that was moved: its key is where the session is."""
+        data = fields.get("data")
+        named = data.get("forget") if isinstance(data, dict) else None
+        if not isinstance(named, dict) or named.get("ns", GLOBAL) != GLOBAL:
+            return fields
+        key = named.get("key")
+        if isinstance(key, str) and key.startswith("session/") and key.endswith("/summary"):
+            session = key.removeprefix("session/").removesuffix("/summary")
+            said = {"kind": "summary", "key": key, "session": session}
+            named["ns"] = self.known.place(said)
+        return fields
+
+    def _stat_of(self, number: int) -> tuple[int, ...]:
+        try:
+            found = os.lstat(f"{self._folder}/{number:08}.jsonl")
+        except OSError:
+            return ()
+        return (number, found.st_size, found.st_mtime_ns, found.st_ino)
+
+    def _continues(self, numbers: Collection[int]) -> bool:
+        """Whether the log still holds what was read of it."""
+        if not self._segment:
+            return True
+        if self._segment not in numbers:
+            return False
+        before = self._bytes(self._segment, max(self._offset - 19, 0), 19)
+        return len(before) == 19 and before[:16].decode("ascii", "replace") == self._mark
+
+    def _take(self, numbers: Collection[int]) -> bool:
+        """Fold what is behind; False where something was erased in what was read before."""
+        read = 0
+        begun = self._segment
+        for number in sorted(numbers):
+            if number < self._segment:
+                continue
+            start = self._offset if number == self._segment else 0
+            data = self._bytes(number, start)
+            end = data.rfind(b"\n") + 1
+            if begun and data.find(_PURGE, 0, end) >= 0:
+                return False
+            for line in _lines(data, end):
+                with suppress(ValueError, KeyError, TypeError, RecursionError):
+                    fields = json.loads(line)
+                    if fields["kind"] in ("project", "session"):
+                        self.known.apply(fields)
+            if end:
+                self._mark = data[end - 19 : end - 3].decode("ascii", "replace")
+                self._segment, self._offset = number, start + end
+            read += end
+        if self._keeps and read > _KEEP_BYTES:
+            self.save()
+        return True
+
+    def _bytes(self, number: int, start: int, most: int = -1) -> bytes:
+        try:
+            path = f"{self._folder}/{number:08}.jsonl"
+            with nofollow.open_regular(path, home=self._home) as file:
+                file.seek(start)
+                return file.read(most)
+        except OSError:
+            return b""
+
+    def _restart(self) -> None:
+        self.known = KnownProjects()
+        self._segment = self._offset = 0
+        self._mark = ""
+
+    def _load(self) -> None:
+        try:
+            path = f"{self._home}/projections/{_CACHE}"
+            kept = json.loads(nofollow.read_bytes(path, _CACHE_BYTES, home=self._home))
+            if kept["format"] != _FORMAT or kept["plane"] != self._plane:
+                return
+            known, segment, offset = (
+                KnownProjects.of(kept["known"]),
+                kept["segment"],
+                kept["offset"],
+            )
+            mark = kept["h"]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return
+        if type(segment) is int and type(offset) is int and isinstance(mark, str):
+            self.known, self._segment, self._offset, self._mark = known, segment, offset, mark
+
+    def save(self) -> None:
+        """Write the cache; a disk that refuses costs the next process a look at the log."""
+        kept = {
+            "format": _FORMAT,
+            "plane": self._plane,
+            "segment": self._segment,
+            "offset": self._offset,
+            "h": self._mark,
+            "known": self.known.fields(),
+        }
+        path = f"{self._home}/projections/{_CACHE}"
+        draft = f"{self._home}/projections/.{os.getpid()}.{_CACHE}"
+        with suppress(OSError):
+            nofollow.make_folder(f"{self._home}/projections", self._home)
+            with os.fdopen(nofollow.create_draft(draft, home=self._home), "w") as file:
+                file.write(json.dumps(kept))
+            nofollow.rename_name(draft, path, home=self._home)
+
+
+def _lines(data: bytes, end: int) -> Iterator[bytes]:
+    """The whole lines among the bytes that say one of `_MARKS`, each once, in order."""
+    places: set[int] = set()
+    for mark in _MARKS:
+        at = data.find(mark, 0, end)
+        while at >= 0:
+            places.add(data.rfind(b"\n", 0, at) + 1)
+            at = data.find(mark, data.find(b"\n", at), end)
+    for start in sorted(places):
+        yield data[start : data.find(b"\n", start)]
+
+
+def shown_name(ns: str, others: Collection[str]) -> str:
+    """A project's name, and its digits where another of these has the same name."""
+    names = [one for one in others if bare_project(one) == bare_project(ns)]
+    return bare_project(ns) if len(names) <= 1 else ns.removeprefix(PREFIX)
+
+
+def shown_names(namespaces: Collection[str]) -> dict[str, str]:
+    """The name of each project as it is shown among these."""
+    return {ns: shown_name(ns, namespaces) for ns in namespaces}
