@@ -135,18 +135,17 @@ class PlaneSource:
 
     def answer(self, prompt: str, scope: Scope) -> PromptAnswer:
         """What the memory holds for a prompt that its session does not hold, and how much of it."""
-        return self._passages().answer(self._request, prompt, scope, self._said())
-
-    def statements(self, scope: Scope) -> Sequence[Passage]:
-        """What users said that the session does not hold, what decides something first."""
-        return self._passages().statements(self._request, scope, self._said())
-
-    def _said(self) -> list[Item]:
-        """What the session's user and assistant said last, as far as the hotset has it."""
         hotset = self._seen.hotset
         ring = hotset.sessions.get(self._session) if self._session is not None else None
         items = [hotset.items[turn.seq] for turn in ring.ring] if ring is not None else []
-        return [item for item in items if item.role in ("user", "assistant")]
+        said = [item for item in items if item.role in ("user", "assistant")]
+        return self._passages().answer(self._request, prompt, scope, said)
+
+    def statements(self, scope: Scope) -> Sequence[Passage]:
+        """What users said that the session does not hold, what decides something first."""
+        items = self._seen.hotset.items
+        said = [items[seq] for seq in sorted(items) if items[seq].role == "user"]
+        return self._passages().statements(self._request, scope, said)
 
     def last_sessions(self) -> tuple[LastSession, ...]:
         """The newest sessions but the asking one, newest first, as far as the reader may see them.

@@ -93,10 +93,8 @@ class Packer:
                 head = folds.log.head()
             seen = context.seen(folds, request, policies)
             views = load_views(context.watched, policies, request.channel)
-            expansions = [
-                handles.open_handle(context, folds, one, request, policies)
-                for one in request.expand
-            ]
+            opened = partial(handles.open_handle, context, folds)
+            expansions = [opened(handle, request, policies) for handle in request.expand]
 
             def made(request: Request) -> Block:
                 reach = IndexReach(request.dense_seq, request.index_seq, wait, progress)

@@ -135,25 +135,29 @@ class SavedPassages:
         """Return what users said that the session does not hold: its own words first.
 
         Of those of other sessions what decides something first; then the newest. Passages of at
-        most 240 characters with three content words and more. `said`: events of the session itself,
-        of which the index may not have all yet. Looks at the 400 newest documents of users.
+        most 240 characters with three content words and more. `said`: users' events that the hotset
+        has, of which the index may not have all yet. Looks at the 400 newest documents of users.
         """
         retriever, reader = self._retriever, self._retriever.reader
         retriever.keep_apart(scope)
         held = request.held_seq or 0
-        items = {one.seq: one for one in said if one.role == "user" and one.seq <= held}
-        found = [(True, one) for item in items.values() for one in _statements_of(item, item.text)]
+        reach = 0 if reader is None else _reach(request, reader)
+        items = {one.seq: one for one in said if _is_missing(one, request, held, reach)}
+        found = [
+            (_is_own(item, request), one)
+            for item in items.values()
+            for one in _statements_of(item, item.text)
+        ]
         if reader is not None:
             memory = _Memory(reader, request.session, held)
-            documents = reader.documents(_USER, _reach(request, reader))
+            documents = reader.documents(_USER, reach)
             for marks in islice(documents, _STATEMENTS):
                 if marks.seq in items or not memory.remembers(marks):
                     continue
                 item = _shown(retriever, marks.seq, scope)
                 if item is not None:
                     items[marks.seq] = item
-                    own = item.session is not None and item.session == request.session
-                    text = retriever.text(marks.seq)
+                    own, text = _is_own(item, request), retriever.text(marks.seq)
                     found += [(own, one) for one in _statements_of(item, text)]
         found = [(own, one) for own, one in found if scope.hides(one.item) is None]
         found.sort(
@@ -163,6 +167,17 @@ class SavedPassages:
         )  # fmt: skip
         # Of texts that differ in numbers or marks alone one says enough at a start.
         return _distinct([one for _, one in found], lambda text: "".join(filter(str.isalpha, text)))
+
+
+def _is_own(item: Item, request: Request) -> bool:
+    return item.session is not None and item.session == request.session
+
+
+def _is_missing(item: Item, request: Request, held: int, reach: int) -> bool:
+    """Whether the index lacks a message that the session does not hold, or may lack it."""
+    if item.kind != "message" or item.seq > request.as_of:
+        return False
+    return item.seq <= held if _is_own(item, request) else item.seq > reach
 
 
 def _statements_of(item: Item, text: str) -> list[Passage]:

@@ -90,14 +90,16 @@ def prompted(home, file, prompt):
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, b"")
     assert not (home / "hooks.log").exists()
-    return json.loads(file.read_text()), context(done.stdout.decode())
+    answer = context(done.stdout.decode()) if done.stdout else ""
+    return json.loads(file.read_text()), answer
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_the_second_hook_of_a_copy_folds_and_sums_nothing(origin, tmp_path, way):
     home = way(origin, tmp_path)
     first, answer = prompted(home, tmp_path / "counts", "p1")
-    assert "the ledger keeps cursor" in answer
+    indexed = way is not restored  # an export has no index: a full process makes it
+    assert ("the ledger keeps cursor" in answer) == indexed
     if way in (bare, restored):
         assert first["lines"] > EVENTS
     else:
@@ -105,4 +107,4 @@ def test_the_second_hook_of_a_copy_folds_and_sums_nothing(origin, tmp_path, way)
     second, again = prompted(home, tmp_path / "counts", "p2")
     assert second["lines"] <= FEW
     assert second["sums"] == 0
-    assert "the ledger keeps cursor" in again
+    assert ("the ledger keeps cursor" in again) == indexed
