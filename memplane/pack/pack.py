@@ -236,9 +236,9 @@ def pack(
     retriever, answer = laid.query.retriever, facts.reminder.answer
     if answer is not None:
         request = request._replace(index_seq=answer.index_seq)
-        prompt = laid.context.prompt
-        if laid.query.own and prompt is not None:  # the report names it, and does not repeat it
-            request = request._replace(query="", query_event=prompt.id)
+        prompt = materials.source.line(laid.query.event) if laid.query.event else None
+        if prompt is not None:  # the report names it, and does not repeat it
+            request = request._replace(query="", query_event=prompt.event.id)
     if retriever is not None:  # with these the search can be asked again
         request = request._replace(dense_seq=retriever.dense_seq, index_seq=retriever.index_seq)
     omissions, report = pack_report(facts, rendered, request)

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from memplane.errors import InputError
+from memplane.harness import remembered
 from memplane.pack.expansion_depths import OpenedHandle
 from memplane.policy import Policies, Scoring
 from memplane.ports import PackSource, Retriever, TokenCounter
@@ -349,10 +350,27 @@ def prepare_pack(
     context = PackContext(
         materials, scope, session, request.task, ring, prompt, epoch, pool, intent, orients
     )
+    if request.remind == "prompt":
+        return context, _reminder_query(request, context, rule)
     asked = materials.query_seq
     if request.query_event is None:
         asked = _event_saying(request.query, context) if request.query else 0
     return context, PackQuery(text, own, asked, rule)
+
+
+def _reminder_query(request: Request, context: PackContext, rule: str) -> PackQuery:
+    """The prompt of a reminder: the request's words, or those of the event that it names.
+
+    Its event is the session's newest that says them, whether or not the session holds it.
+    """
+    materials, ring, text = context.materials, context.ring, request.query
+    seq = materials.query_seq
+    if seq and not text:
+        line = materials.source.line(seq)
+        text = "" if line is None else remembered(line.event).text.strip()
+    items = [materials.hotset.items[turn.seq] for turn in ring.ring] if ring is not None else []
+    said = (one.seq for one in items if one.role == "user" and one.says(text))
+    return PackQuery(text, own=False, event=seq or max(said, default=0), rule=rule)
 
 
 def prompt_of(ring: SessionRing | None, hotset: HotsetState, scope: Scope) -> Item | None:

@@ -136,7 +136,7 @@ class Packer:
         Returns the block with that report and its file; as it is on a read-only home.
         """
         context = self.context
-        if self.read_only:
+        if not context.keeps:
             return block
         with context.lock:
             policies = context.watched.policies()

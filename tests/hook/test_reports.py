@@ -1,0 +1,55 @@
+"""What hooks keep of their answers: reports without the prompt's text, counts of silences."""
+
+import json
+
+from checks_calls import asked, context, events_of, hook, said
+
+import memplane
+from memplane.upkeep.reports import saved
+
+
+def reports(home):
+    return [one.report for one in saved(home)]
+
+
+def test_an_answer_leaves_a_report_that_names_the_prompt_by_its_id(home):
+    prompt = asked(home, "which cursor does the ledger keep?")
+    answer = context(hook(home, prompt))
+    [report] = reports(home)
+    assert report["acb_sha256"]
+    assert report["gate"]["opens"]
+    assert report["request"]["query_event"] == events_of(home)[-1].id
+    assert "which cursor" not in json.dumps(report)
+    assert "the ledger keeps one cursor" in answer
+
+
+def test_a_silence_is_counted_and_leaves_no_report(home):
+    assert hook(home, asked(home, "thanks")) == ""
+    assert reports(home) == []
+    [kept] = (home / "projections" / "hooks").glob("*.json")
+    counts = json.loads(kept.read_text())
+    assert (counts["answers"], counts["silences"], counts["tokens"]) == (0, 1, 0)
+
+
+def test_what_an_agent_was_shown_is_explained_afterwards(home):
+    hook(home, asked(home, "which cursor does the ledger keep?"))
+    with memplane.open(home, environment={}) as plane:
+        [report] = reports(home)
+        shown = [id_ for entry in report["entries"] for id_ in (*entry["events"], *entry["parts"])]
+        assert shown
+        assert all(plane.event(id_).text.startswith("the ledger") for id_ in shown)
+
+
+def test_reports_of_hooks_stay_within_their_ring(home):
+    (home / "policies" / "plane.yaml").write_text(
+        "version: 1\nreports: {keep: 2}\nhooks: {answer: {when: always}}\n"
+    )
+    for n in range(4):
+        hook(home, asked(home, f"the ledger of tenant {n}", prompt_id=f"p{n}", session_id=f"s{n}"))
+    assert len(reports(home)) == 2
+
+
+def test_a_start_leaves_a_report_too(home):
+    hook(home, said("SessionStart", home, source="startup"))
+    [report] = reports(home)
+    assert report["request"]["remind"] == "start"

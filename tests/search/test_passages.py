@@ -1,0 +1,108 @@
+"""Reminders: what a session does not hold, where its prompt needs it."""
+
+import pytest
+
+import memplane
+from memplane.explain.replay import replay_pack
+from memplane.upkeep.reports import find_report
+
+DECIDED = "We keep the windlass greased with tallow because oil drips onto the deck"
+
+
+@pytest.fixture
+def plane(tmp_path):
+    memplane.init(tmp_path / "work").close()
+    with memplane.open(tmp_path / "work", durability="os", environment={}) as plane:
+        for n in range(40):
+            plane.record(f"ordinary remark number {n} on the weather", role="user", session="s0")
+        plane.record(DECIDED, role="user", session="s1", id="tallow")
+        plane.record("The windlass was overhauled in spring", role="assistant", session="s1")
+        yield plane
+
+
+def reminded(plane, prompt, **more):
+    return plane.pack(prompt, remind="prompt", budget=300, channel="agent", **more)
+
+
+def test_a_prompt_that_needs_it_is_answered_with_the_passage_and_its_figures(plane):
+    block = reminded(plane, "which grease do we use for the windlass, tallow?", session="s2")
+    assert DECIDED in block.text
+    assert block.tokens <= 300
+    gate = block.report["gate"]
+    assert gate["opens"]
+    assert gate["matched"] >= 2
+    assert gate["new"] == gate["known"] > 0
+    assert [entry.section for entry in block.entries] == ["retrieved_evidence"] * len(block.entries)
+
+
+def test_small_talk_and_what_is_not_known_are_met_by_silence(plane):
+    for prompt in ("yes", "1", "thanks!", "write a haiku about herons", "ok, go on please"):
+        block = reminded(plane, prompt, session="s2")
+        assert block.text == "", prompt
+        assert not block.report["gate"]["opens"]
+
+
+def test_what_the_session_said_itself_is_no_reminder_until_it_is_dropped(plane):
+    prompt = "which grease do we use for the windlass, tallow?"
+    assert DECIDED not in reminded(plane, prompt, session="s1").text
+    head = plane.head().seq
+    assert DECIDED in reminded(plane, prompt, session="s1", held_seq=head).text
+
+
+def test_what_the_session_has_said_already_is_not_new(plane):
+    plane.record("I will grease the windlass with tallow", role="user", session="s2")
+    block = reminded(plane, "which grease do we use for the windlass, tallow?", session="s2")
+    assert block.text == ""
+    assert block.report["gate"]["new"] == 0
+
+
+def test_hidden_events_open_no_gate_and_stand_in_no_reminder(plane):
+    secret = "The capstan of the barquentine is cracked below the drumhead"
+    plane.record(secret, role="user", session="s1", sensitivity="high")
+    prompt = "is the capstan of the barquentine cracked?"
+    seen = reminded(plane, prompt, session="s2")
+    assert seen.text == ""
+    assert seen.report["gate"]["known"] == 0
+    assert secret in plane.pack(prompt, remind="prompt", session="s2", channel="private").text
+
+
+def test_results_of_tools_are_no_passages(plane):
+    plane.record("stanchion gooseneck turnbuckle", kind="tool_result", role="tool", session="s1")
+    assert reminded(plane, "where is the stanchion and the turnbuckle?", session="s2").text == ""
+
+
+def test_a_reminder_is_made_again_from_its_report(plane):
+    plane.record("which grease do we use for the windlass, tallow?", role="user", session="s2")
+    block = reminded(plane, "which grease do we use for the windlass, tallow?", session="s2")
+    saved = plane.pack(
+        "which grease do we use for the windlass, tallow?", remind="prompt", budget=300,
+        channel="agent", session="s2", save_report=True,
+    )  # fmt: skip
+    assert saved.text == block.text != ""
+    assert "tallow" not in str(saved.report["request"])
+    for n in range(300):
+        plane.record(f"windlass tallow grease {n}", role="user", session="s3")
+    plane.index()
+    again = replay_pack(plane, find_report(plane.home, "last"))
+    assert again.block.text == block.text
+
+
+def test_a_start_says_the_users_words_of_other_sessions_decisions_first(plane):
+    block = plane.pack("", remind="start", budget=200, channel="agent", session="s2")
+    assert DECIDED in block.text or "keep the windlass" in block.text
+    assert "overhauled" not in block.text
+    whole = plane.pack("", remind="start", budget=1_000, channel="agent", session="s2")
+    assert whole.tokens <= 1_000
+
+
+@pytest.mark.parametrize("when", ["always", "never"])
+def test_the_policy_may_always_or_never_speak(plane, when):
+    rules = plane.home / "policies" / "plane.yaml"
+    rules.write_text(f"version: 1\nhooks: {{answer: {{when: {when}}}}}\n")
+    block = reminded(plane, "the windlass", session="s2")
+    assert bool(block.text) == (when == "always")
+
+
+def test_an_unknown_reminder_is_refused(plane):
+    with pytest.raises(memplane.errors.InputError, match="remind: expected prompt or start"):
+        plane.pack("x", remind="never")
