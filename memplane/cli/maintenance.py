@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import orjson
 import typer
@@ -26,6 +26,7 @@ from memplane.explain.replay import Shared, shared_by
 from memplane.home import VERSION
 from memplane.importers import git
 from memplane.intake.redact import masked
+from memplane.lazy import late
 from memplane.log import RepairStep
 from memplane.log.purges import erased_by
 from memplane.plane import Plane
@@ -46,6 +47,13 @@ from memplane.wiring import (
     open_found,
     open_plane,
 )
+
+if TYPE_CHECKING:
+    from memplane.evaluate import sessions as evaluate_sessions
+    from memplane.hook import context as hook_context
+else:
+    evaluate_sessions = late("memplane.evaluate.sessions")
+    hook_context = late("memplane.hook.context")
 
 __all__ = ["audit_plane", "doctor", "rebuild_plane", "repair_plane", "stats", "verify_plane"]
 
@@ -317,6 +325,10 @@ def stats(
     cache: Annotated[
         bool, typer.Option("--cache", help="What saved packs repeat, for prompt caches, instead.")
     ] = False,
+    use: Annotated[
+        bool,
+        typer.Option("--use", help="What hooks have said to sessions, and how much was used."),
+    ] = False,
     session: Session = None,
     channel: Channel = "private",
     home: Home = None,
@@ -325,7 +337,9 @@ def stats(
     """Count what the plane holds, by kind, and what it takes on disk.
 
     With --cache: of the packs in reports/, by session, how much each repeated of the one before,
-    what broke the prefix, and what that costs by the prices of plane.yaml (prompt_cache).
+    what broke the prefix, and what that costs by the prices of plane.yaml (prompt_cache). With
+    --use: how often hooks answered or kept silent in the last sessions, with how many tokens, and
+    of the events in saved answers how many hold a rare term that their session used soon after.
     """
     if session is not None and not cache:
         raise InputError("expected --cache beside it", where="--session")
@@ -335,6 +349,9 @@ def stats(
             shared = shared_by(saved(plane.home), prices, session=session)
             answer = [one.as_json() for one in shared]
             print_answer(answer, _cache_words(shared), as_json=as_json)
+            return
+        if use:
+            print_answer(*_used(plane), as_json=as_json)
             return
         found = _counted(plane, channel)
     disk = found["bytes"]
@@ -352,6 +369,20 @@ def stats(
     if found["purged"]:
         lines.append(f"purged    {found['purged']}")
     print_answer(found, "\n".join(lines), as_json=as_json)
+
+
+def _used(plane: Plane) -> tuple[dict[str, Any], str]:
+    """What hooks have said: counts and words."""
+    counts = hook_context.ShownEntries.counts(plane.home)
+    shown, used = evaluate_sessions.shown_and_used(plane, (one.report for one in saved(plane.home)))
+    answer = {**counts, "shown": shown, "used": used}
+    share = f"{100 * used / shown:.0f} %" if shown else "-"
+    words = (
+        f"answers   {counts['answers']}, silences {counts['silences']}\n"
+        f"tokens    {counts['tokens']}\n"
+        f"shown     {counted(shown, 'event')} in saved answers; used soon after: {used} ({share})"
+    )
+    return answer, words
 
 
 def _cache_words(shared: list[Shared]) -> str:

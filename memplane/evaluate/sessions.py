@@ -41,6 +41,7 @@ __all__ = [
     "replay_sessions",
     "sessions_report",
     "sessions_table",
+    "shown_and_used",
 ]
 
 Answerer = Callable[["Plane", str, str, str], "HookAnswer"]
@@ -330,6 +331,28 @@ def _time(ts: str) -> datetime:
 
 def _letters(text: str) -> str:
     return _LETTERS.sub("", text.lower())
+
+
+def shown_and_used(plane: Plane, reports: Iterable[Mapping[str, Any]]) -> tuple[int, int]:
+    """Return how many events saved reminders showed, and how many of them their sessions used.
+
+    Used: the session uses a rare term of the event within its next 60 events, and had not before.
+    """
+    events = list(_events_of(plane))
+    uses, by_id = _Uses(events), {event.id: event for event in events}
+    shown = used = 0
+    for report in reports:
+        request = report.get("request", {})
+        session, reach = request.get("session"), report.get("log", {}).get("seq")
+        if request.get("remind") not in ("prompt", "start") or session is None or reach is None:
+            continue
+        place = sum(1 for event in events if event.session == session and event.seq <= reach)
+        named = {
+            id_ for one in report["entries"] for id_ in (*one["events"], *one["parts"])
+        } & by_id.keys()
+        shown += len(named)
+        used += sum(uses.needed(by_id[id_].text, session, place) for id_ in sorted(named))
+    return shown, used
 
 
 def sessions_report(run: SessionRun) -> dict[str, Any]:

@@ -143,6 +143,17 @@ class ShownEntries:
                 self.ids = list(ids)
                 self.held, self.answers, self.silences, self.tokens = numbers
 
+    @classmethod
+    def counts(cls, home: Path) -> dict[str, int]:
+        """Sum the answers, silences and tokens of the sessions that are kept of a plane."""
+        folder, total = home / "projections" / "hooks", dict.fromkeys(_NUMBERS[1:], 0)
+        for name in nofollow.file_names(folder, home):
+            with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
+                kept = json.loads(nofollow.read_bytes(folder / name, home=home))
+                for one in total:
+                    total[one] += kept[one] if type(kept[one]) is int else 0
+        return total
+
     def forget(self, held: int) -> None:
         """The client has dropped what it held up to that seq."""
         self.ids, self.held = [], held

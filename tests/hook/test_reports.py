@@ -1,11 +1,27 @@
 """What hooks keep of their answers: reports without the prompt's text, counts of silences."""
 
 import json
+import subprocess
+import sys
 
+import pytest
 from checks_calls import asked, context, events_of, hook, said
 
 import memplane
 from memplane.upkeep.reports import saved
+
+
+@pytest.fixture
+def run_command():
+    def run(home, *words, code=0):
+        done = subprocess.run(
+            [sys.executable, "-m", "memplane", *words, "--home", str(home)],
+            capture_output=True, check=False, timeout=60,
+        )  # fmt: skip
+        assert done.returncode == code, done.stderr
+        return json.loads(done.stdout)
+
+    return run
 
 
 def reports(home):
@@ -53,3 +69,20 @@ def test_a_start_leaves_a_report_too(home):
     hook(home, said("SessionStart", home, source="startup"))
     [report] = reports(home)
     assert report["request"]["remind"] == "start"
+
+
+def test_stats_say_what_hooks_have_said_and_what_of_it_was_used(home, run_command):
+    hook(home, asked(home, "which cursor does the ledger keep?"))
+    hook(home, asked(home, "thanks", prompt_id="p2"))
+    answer = run_command(home, "stats", "--use", "--json")
+    assert (answer["answers"], answer["silences"]) == (1, 1)
+    assert answer["tokens"] > 0
+    assert answer["shown"] > 0
+    assert answer["used"] <= answer["shown"]
+
+
+def test_a_prompt_may_be_asked_of_the_gate_by_hand(home, run_command):
+    block = run_command(home, "pack", "which cursor does the ledger keep?", "--gate", "--json")
+    assert block["report"]["gate"]["opens"]
+    silent = run_command(home, "pack", "thanks", "--gate", "--json", code=1)
+    assert silent["text"] == ""
