@@ -139,9 +139,10 @@ class ShownEntries:
             kept = json.loads(nofollow.read_bytes(self._file, home=self._home))
             ids, numbers = kept["ids"], [kept[name] for name in _NUMBERS]
             if all(type(one) is int for one in numbers) and all(type(one) is str for one in ids):
-                self.asked_at = timestamp(kept["asked_at"], where="asked_at")
                 self.ids = list(ids)
                 self.held, self.answers, self.silences, self.tokens = numbers
+            if kept["asked_at"]:
+                self.asked_at = timestamp(kept["asked_at"], where="asked_at")
 
     @classmethod
     def counts(cls, home: Path) -> dict[str, int]:

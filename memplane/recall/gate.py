@@ -17,15 +17,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from memplane.index.document import sentences
 from memplane.index.terms import Word, stem, text_words
-from memplane.lazy import regex
+from memplane.lazy import late, regex
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 
+    from memplane.index import document as index_document
     from memplane.policy.plane import AnswerRule
     from memplane.projections.item import Item
+else:
+    index_document = late("memplane.index.document")
 
 __all__ = [
     "GateFigures",
@@ -154,7 +156,7 @@ def split_passages(text: str, most: int = PASSAGE_CHARACTERS) -> list[tuple[int,
     A sentence of more than 300 characters is cut between words.
     """
     found: list[tuple[int, int]] = []
-    for start, end in sentences(text):
+    for start, end in index_document.sentences(text):
         if found and end - found[-1][0] <= most:
             found[-1] = (found[-1][0], end)
         else:

@@ -52,7 +52,7 @@ def test_budgets_and_scoring_count_as_they_are(home, held):
 
 def test_plane_yaml_counts_as_it_is_while_its_hooks_say_the_same(home, held):
     edit(home, "plane.yaml", "keep: 500", "keep: 7")
-    edit(home, "plane.yaml", "  start_tokens: 1500 ", "  'start_tokens': 1500 ")
+    edit(home, "plane.yaml", "  start_tokens: 1000 ", "  'start_tokens': 1000 ")
     assert held.held() == []
     assert held.policies().plane.reports_keep == 7
     edit(home, "plane.yaml", "  channel: agent", "  channel: private")

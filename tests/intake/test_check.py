@@ -119,7 +119,10 @@ def test_importance_outside_its_range_or_of_another_type_is_refused(given):
         ({"task": 7}, "task: found 7; expected 1 to 128 characters"),
         ({"id": "two words"}, "id: found 9 characters; expected an id of 1 to 128 printable ASCII"),
         ({"id": "é"}, "id: found 1 characters; expected an id"),
-        ({"ns": "/tasks/1"}, "ns: found '/tasks/1'; expected /global, /task/<id>, /spec/<name> or"),
+        (
+            {"ns": "/tasks/1"},
+            "ns: found '/tasks/1'; expected /global, /project/<name>, /task/<id>, /spec/<name> or",
+        ),
         ({"ns": "/task/"}, "ns: found 0 characters; expected 1 to 128 characters"),
         ({"ts": "2026-01-05T12:00:00"}, "ts: found no zone (naive); expected RFC 3339 with a zone"),
         ({"valid_until": "soon"}, "valid_until: found no time that can be read"),
@@ -188,7 +191,7 @@ def test_an_error_never_repeats_a_token():
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_is_known_and_the_plane_alone_writes_its_own(kind):
     assert normalise({"kind": kind}, internal=True)["kind"] == kind
-    if kind in {"purge", "repair", "segment"}:
+    if kind in {"purge", "repair", "segment", "project"}:
         assert "written by memplane alone" in str(refusal({"kind": kind}))
     else:
         assert normalise({"kind": kind})["kind"] == kind

@@ -54,7 +54,9 @@ MARKERS = st.sampled_from(["decision", "constraint", "failure", "goal"]) | name(
 VALID = {
     "id": IDS,
     "ts": TIMES,
-    "kind": st.sampled_from([kind for kind in KINDS if kind not in ("purge", "repair", "segment")]),
+    "kind": st.sampled_from(
+        [kind for kind in KINDS if kind not in ("purge", "repair", "segment", "project")]
+    ),
     "ns": NAMESPACES,
     "session": name(128),
     "task": name(128),

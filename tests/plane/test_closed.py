@@ -75,7 +75,9 @@ def test_closing_again_does_nothing_and_a_receipt_can_still_be_read(plane):
     ],
 )
 def test_a_misspelt_namespace_is_a_mistake_and_no_empty_answer(plane, read):
-    with pytest.raises(InputError, match=r"^ns: found '/tsk/a'; expected /global, /task/<id>"):
+    with pytest.raises(
+        InputError, match=r"^ns: found '/tsk/a'; expected /global, /project/<name>, /task/<id>"
+    ):
         read(plane, "/tsk/a")
 
 
