@@ -58,15 +58,27 @@ def set_values(text: str, path: Path, values: dict[str, Any]) -> str:
     """Give keys of a table other values. Raises InputError where tomlkit cannot."""
     tables = parse_toml(text)
     expected = _with(tables, path, {**tables[path[0]][path[1]], **values})
-    document = _document(text, path)
+    body = text.removeprefix(_BOM)
+    try:  # the table's own lines alone: a whole text may come back with its tables moved
+        without: Any = _document(text, path)
+        del without[path[0]][path[1]]
+        start, end = _cut(body, tomlkit.dumps(without), path)
+        changed = body[:start] + _changed(body[start:end], path, values) + body[end:]
+    except (InputError, KeyError, toml_errors.TOMLKitError):
+        changed = _changed(body, path, values)
+    changed = _bom(text) + changed
+    _must_say(changed, path, expected)
+    return changed
+
+
+def _changed(text: str, path: Path, values: dict[str, Any]) -> str:
+    document = tomlkit.parse(text)
     table: Any = document
     for key in path:
         table = table[key]
     for key, value in values.items():
         table[key] = value
-    changed = _bom(text) + tomlkit.dumps(document)
-    _must_say(changed, path, expected)
-    return changed
+    return tomlkit.dumps(document)
 
 
 def remove_table(text: str, path: Path, joint: str) -> str:

@@ -5,7 +5,7 @@ import tomllib
 
 import builders_settings as settings
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memplane.clients import entries, jsontext
@@ -129,6 +129,7 @@ def test_from_toml_that_was_edited_since_only_ours_goes(text, theirs, before):
     assert all(letter in rest for letter in text.removeprefix("\ufeff").rstrip("\r\n"))
 
 
+@example("[ mcp_servers . other ]  # c\n[[list]]\n")
 @given(tomls())
 def test_another_copy_of_memplane_takes_the_place_of_the_first(text):
     other = CODEX.server(settings.OTHER)
