@@ -16,7 +16,7 @@ from memplane.evaluate.sessions import (
 
 def record(session, number, role, text, day):
     return {
-        "type": role, "uuid": f"{session}-{number}", "sessionId": session, "cwd": "/work/boat",
+        "type": role, "uuid": f"{session}-{number}", "sessionId": session, "cwd": "/srv/boat",
         "timestamp": f"2026-01-{day:02}T10:{number:02}:00.000Z",
         "message": {"role": role, "content": text},
     }  # fmt: skip
