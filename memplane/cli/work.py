@@ -450,7 +450,7 @@ def assign_sessions(
 ) -> None:
     """Give a session to a project, or all that are nobody's and began in folders of a name.
 
-    It is an event: nothing that was recorded is written anew.
+    It is an event: nothing that was recorded is rewritten.
     """
     with open_plane(home) as plane:
         moved = plane.projects.assign(what, to)

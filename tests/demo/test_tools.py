@@ -163,6 +163,7 @@ def test_the_neighbours_of_words_are_built_to_the_byte(tmp_path):
     target = shutil.copy(data / "static.i8", tmp_path)
     assert "near.bin" in ran("tools/build_static.py", target)
     assert (tmp_path / "near.bin").read_bytes() == (data / "near.bin").read_bytes()
+    assert (tmp_path / "common.txt").read_bytes() == (data / "common.txt").read_bytes()
 
 
 def test_the_recorder_of_sessions_says_what_it_needs():
