@@ -38,30 +38,10 @@ BEGIN, END = "[CLS]", "[SEP]"
 WEIGHT_MAX = 65_535
 COMMON = 2_500
 OF_CODE = [
-    "branch",
-    "build",
-    "change",
-    "code",
-    "command",
-    "commit",
-    "create",
-    "error",
-    "file",
-    "function",
-    "implement",
-    "line",
-    "message",
-    "method",
-    "output",
-    "plan",
-    "pr",
-    "push",
-    "read",
-    "session",
-    "test",
-    "update",
-    "write",
-]
+    "branch", "build", "change", "code", "command", "commit", "create", "error", "file",
+    "function", "implement", "line", "message", "method", "output", "plan", "pr", "push",
+    "read", "session", "test", "update", "write",
+]  # fmt: skip
 
 
 def main() -> None:
