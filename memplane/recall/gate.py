@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 
     from memplane.index import document as index_document
-    from memplane.policy.plane import AnswerRule
+    from memplane.policy.records import AnswerRule
     from memplane.projections.item import Item
 else:
     index_document = late("memplane.index.document")

@@ -25,7 +25,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from memplane.artifacts.pages import searched_text
+from memplane.artifacts.contents import searched_text
 from memplane.errors import MemplaneError
 from memplane.event import encode
 from memplane.harness import remembered, remembered_text
@@ -36,8 +36,8 @@ from memplane.index.ranking import Speakers
 from memplane.index.segment import ROW, row
 from memplane.index.store import IndexView, SegmentedIndex
 from memplane.lazy import regex
-from memplane.log.ids import id_hash
-from memplane.log.purges import erased_by
+from memplane.log.reader import id_hash
+from memplane.log.segments import erased_by
 from memplane.ports import Line, Position, Progress
 from memplane.projections.projector import overtaken
 from memplane.recall.documents import documents_of, variant_of, versions_of

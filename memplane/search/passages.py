@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from memplane.index.reader import DocumentMarks, SavedIndexReader
     from memplane.pack.request import Request
-    from memplane.policy.plane import AnswerRule
+    from memplane.policy.records import AnswerRule
     from memplane.projections.item import Item
     from memplane.recall.suppress import Scope
     from memplane.search.hook_retriever import HookRetriever

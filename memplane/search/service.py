@@ -12,7 +12,7 @@ from memplane.errors import HomeError, InputError, LockError, WriteError
 from memplane.home import RefoldWarning
 from memplane.intake.redact import quoted_value
 from memplane.lazy import late
-from memplane.policy.plane import NO_EMBEDDER
+from memplane.policy.records import NO_EMBEDDER
 from memplane.ports import Position
 
 if TYPE_CHECKING:
