@@ -32,6 +32,7 @@ from pathlib import Path
 import memplane
 
 MODULES = ("memplane", "memplane.cli.scenario")
+OURS = Path(memplane.__file__)
 HEAVY = ("jsonschema", "mcp", "numpy", "orjson", "rich.console", "snowballstemmer", "typer", "yaml")
 SET_CHILD_SUBREAPER = 36  # of prctl(2)
 # What an interpreter reads as it starts: where one of these differs, a copy would not be the same.
@@ -61,7 +62,8 @@ class Original:
             return False
         # `-m` would import what lies in the folder before what is installed.
         folder = Path(cwd)
-        return not any(any(folder.glob(one)) for one in ("*.py", "*.so", "*/__init__.py"))
+        found = (one for kind in ("*.py", "*.so", "*/__init__.py") for one in folder.glob(kind))
+        return all(one == OURS for one in found)
 
     def copied(self, request, files):
         """Start a copy; its process id. It is a child of this process."""
