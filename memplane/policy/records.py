@@ -32,6 +32,7 @@ from memplane.policy.document import (
     whole_number,
 )
 from memplane.policy.regex_safety import pattern_faults
+from memplane.policy.times import TimeWords, build_times, time_faults
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -657,7 +658,8 @@ class Scoring(NamedTuple):
     is the part of the best score that a candidate must reach. `neighbour` is for recent events;
     `retrieval` has its own. Recency and coherence: see `recall.score.circumstances`. `intents` are
     tried in the order of the file; the first pattern found in the query decides, and
-    `default_intent` where there is none. `half_lives` has hours by kind, 0 for what never
+    `default_intent` where there is none. `times` has the words of time of each language, in the
+    order in which they are tried. `half_lives` has hours by kind, 0 for what never
     fades; what fades is stale after so many days, 0 for never.
     """
 
@@ -673,6 +675,7 @@ class Scoring(NamedTuple):
     packing: PackingPolicy
     default_intent: str
     intents: tuple[tuple[str, tuple[str, ...]], ...]
+    times: tuple[TimeWords, ...]
     half_lives: dict[str, int]
     stale_after_days: int
     markers: markers.Markers
@@ -705,6 +708,7 @@ def build_scoring(document: Json) -> Scoring:
             (name, texts_of_list(patterns))
             for name, patterns in mapping(document["intents"]).items()
         ),
+        times=build_times(mapping(document["times"])),
         half_lives={k: whole_number(hours) for k, hours in mapping(document["half_lives"]).items()},
         stale_after_days=whole_number(document["stale_after_days"]),
         markers=markers.build_markers(mapping(document["markers"])),
@@ -736,6 +740,7 @@ def scoring_faults(document: Json) -> Iterator[Fault]:
     if isinstance(packing, dict) and isinstance(packing.get("powers"), list):
         yield from _power_faults(packing["powers"])
     yield from markers.marker_faults(document.get("markers"))
+    yield from time_faults(document.get("times"))
     intents = document.get("intents")
     if isinstance(intents, dict):
         for intent, patterns in intents.items():
