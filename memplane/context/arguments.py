@@ -146,7 +146,7 @@ def checked_request(
 
 def _check_reminder(value: str) -> None:
     if value and value not in REMINDERS:
-        known = " or ".join(REMINDERS)
+        known = f"{', '.join(REMINDERS[:-1])} or {REMINDERS[-1]}"
         raise InputError(f"expected {known}, found {quoted_value(value)}", where="remind")
 
 

@@ -186,7 +186,7 @@ def _respond(
             watch.tell(fault)
     finally:
         recording.close()
-    if not said.asks:
+    if not said.asks or (said.asks == "tool" and hooks.tool.when == "never"):
         give("")
         return
     with opened.light(home, clock_room.clock, environment) as plane:

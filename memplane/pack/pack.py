@@ -40,6 +40,7 @@ from memplane.pack.reminder import (
     SECTIONS as REMINDER_SECTIONS,
 )
 from memplane.pack.reminder import (
+    place_one,
     place_passages,
     place_statements,
     remind,
@@ -183,9 +184,10 @@ ORIENT_TABLE: Final = (
     Row("expansions", "tail", "rest", (place_views, place_expansions)),
     Row(_EVIDENCE, "tail", "rest", search=place_evidence),
 )
-# Reminders: an answer to a prompt holds passages alone.
+# Reminders: an answer to a prompt holds passages alone, one at a tool a single one.
 REMINDER_TABLES: Final = {
     "prompt": (Row(_EVIDENCE, "tail", "rest", (place_passages,)),),
+    "tool": (Row(_EVIDENCE, "tail", "rest", (place_one,)),),
     "start": (
         Row("task_state", "tail", "own", (place_tasks,)),
         Row(DECISIONS, "tail", "own", (_place_decisions_now,)),
