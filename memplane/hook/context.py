@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memplane import nofollow
 from memplane.errors import InputError
+from memplane.hook.place import project_marks
 from memplane.intake import timestamp
 
 if TYPE_CHECKING:
@@ -40,10 +41,11 @@ def answer_text(block: Block | None) -> str:
     return "" if block is None else f"{_HEADING}{block.text}"
 
 
-def packed_answer(plane: Packer, said: HookPayload, hooks: Hooks) -> Block | None:
+def packed_answer(plane: Packer, said: HookPayload, hooks: Hooks, root: str = "") -> Block | None:
     """Pack the block for a start or a prompt, and note what it shows; None for silence.
 
-    What a session was shown is kept beside the index, with how often it was answered or not.
+    A start leaves out what the project's own files in `root` say. What a session was shown is kept
+    beside the index, with how often it was answered or not.
     """
     shown = ShownEntries(plane.home, said.session)
     if said.begins:
@@ -61,6 +63,9 @@ def packed_answer(plane: Packer, said: HookPayload, hooks: Hooks) -> Block | Non
     }
     if said.asks == "start" and not said.begins and shown.asked_at:
         asked["since"] = shown.asked_at  # it goes on, and holds what it was shown before
+    if said.asks == "start":
+        redactor = plane.context.intake(plane.policies).redactor
+        asked["in_files"] = project_marks(root, lambda text: redactor.redact(text)[0])
     if said.session:
         asked |= {"session": said.session, "held_seq": shown.held}
     query = said.query[:_QUERY_MAX] if said.asks == "prompt" else ""

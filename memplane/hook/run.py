@@ -190,7 +190,7 @@ def _respond(
         give("")
         return
     with opened.light(home, clock_room.clock, environment) as plane:
-        block = context.packed_answer(plane, said, hooks)
+        block = context.packed_answer(plane, said, hooks, at.root)
         give(context.answer_text(block))
         if block is not None:
             plane.save_report(block)

@@ -40,6 +40,7 @@ from memplane.pack.reminder import (
     SECTIONS as REMINDER_SECTIONS,
 )
 from memplane.pack.reminder import (
+    leave_told,
     place_one,
     place_passages,
     place_statements,
@@ -133,6 +134,12 @@ def _place_cards_now(sheet: Sheet, context: PackContext, section: SectionBudget)
     place_more_cards(sheet, context, section, None)
 
 
+def _place_decisions_at_start(sheet: Sheet, context: PackContext, section: SectionBudget) -> None:
+    kept = leave_told(sheet, context, context.materials.decisions, DECISIONS)
+    materials = context.materials._replace(decisions=kept)
+    _place_decisions_now(sheet, context._replace(materials=materials), section)
+
+
 # Evidence, which can always use more, is filled last, but for a session's own prompt: there it is
 # printed before what followed the prompt, so it must not depend on the tail (R4). The window is
 # filled before it: evidence leaves out what the window shows.
@@ -190,7 +197,7 @@ REMINDER_TABLES: Final = {
     "tool": (Row(_EVIDENCE, "tail", "rest", (place_one,)),),
     "start": (
         Row("task_state", "tail", "own", (place_tasks,)),
-        Row(DECISIONS, "tail", "own", (_place_decisions_now,)),
+        Row(DECISIONS, "tail", "own", (_place_decisions_at_start,)),
         Row(_EVIDENCE, "tail", "rest", (place_statements,)),
     ),
 }
@@ -290,6 +297,7 @@ def lay(
         files=listed_files(context, query.text) if "tool_state" in names else (),
         remind=request.remind,
         passages=reminder.passages,
+        in_files=frozenset(request.in_files),
     )
     lone = bool(request.query) and request.session is None
     layout, given = _rooms_of(context, query, sections, printer, needs, budget, lone=lone)

@@ -7,19 +7,27 @@ tool one passage stands that names the file or an identifier of the failure.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final, NamedTuple
 
 from memplane.pack.layout import PARTS, EntryGroup, Sheet, entry_group, entry_of
 from memplane.pack.request import Form, Materials, PackContext, PackQuery, Request
 from memplane.policy import SectionBudget
-from memplane.projections.item import Printer
+from memplane.projections.item import Item, Printer
 from memplane.projections.window import plain_text
-from memplane.recall.gate import Passage, PromptAnswer, is_open
+from memplane.recall.gate import Passage, PromptAnswer, all_marked, is_open
 from memplane.recall.suppress import Scope
 
-__all__ = ["SECTIONS", "Reminder", "place_one", "place_passages", "place_statements", "remind"]
+__all__ = [
+    "SECTIONS",
+    "Reminder",
+    "leave_told",
+    "place_one",
+    "place_passages",
+    "place_statements",
+    "remind",
+]
 
 # What a reminder may show: passages, and at a start what is left to do and what was decided.
 SECTIONS: Final = {
@@ -27,6 +35,7 @@ SECTIONS: Final = {
     "tool": frozenset(("retrieved_evidence",)),
     "start": frozenset(("retrieved_evidence", "task_state", "relevant_decisions")),
 }
+IN_FILES: Final = "in_files"  # why what the project's own files say is left out
 _PART: Final = next(part for part in PARTS if part.name == "reminder")
 
 
@@ -78,10 +87,29 @@ def place_one(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
 
 
 def place_statements(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
-    """The user's words at a start: those that fit, the newest first."""
-    chosen = list(_fitting(sheet, context))
+    """The user's words at a start: those that fit, the newest first.
+
+    What the project's files say is left out.
+    """
+    kept = [one for one in context.passages if not all_marked(one.text, context.in_files)]
+    told = (one.item for one in context.passages if all_marked(one.text, context.in_files))
+    sheet.omit_all(told, _PART.section, IN_FILES)
+    chosen = list(_fitting(sheet, context._replace(passages=tuple(kept))))
     for passage, form, group in sorted(chosen, key=lambda one: (-one[0].item.seq, one[0].start)):
         _put(sheet, passage, form, group)
+
+
+def leave_told(
+    sheet: Sheet, context: PackContext, items: Iterable[Item], section: str
+) -> tuple[Item, ...]:
+    """Omit the events whose whole text the project's files say; return the others."""
+    kept: list[Item] = []
+    for item in items:
+        if not all_marked(item.text, context.in_files):
+            kept.append(item)
+        elif context.scope.hides(item) is None:
+            sheet.omit_all((item,), section, IN_FILES)
+    return tuple(kept)
 
 
 def _fitting(sheet: Sheet, context: PackContext) -> Iterator[tuple[Passage, Form, EntryGroup]]:

@@ -18,6 +18,7 @@ back; the figures are in docs/decisions. Everything here is a function of texts 
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -42,12 +43,14 @@ __all__ = [
     "PromptAnswer",
     "PromptWords",
     "TextWords",
+    "all_marked",
     "content_words",
     "count_content",
     "decides",
     "is_open",
     "is_remark",
     "read_prompt",
+    "sentence_marks",
     "split_passages",
     "tool_names",
     "warns",
@@ -259,6 +262,25 @@ def _token_start(text: str, at: int) -> int:
     """Where the token that holds a place begins: behind the blank before it."""
     least = max(at - _TOKEN_MAX, 0)
     return max(text.rfind(blank, least, at) for blank in " \n\t\r") + 1 or least
+
+
+def sentence_marks(text: str) -> list[str]:
+    """Return a hash of each sentence or line by its letters and digits: 48 bits in hex.
+
+    Two that differ in case, blanks or marks of layout alone have one; one without letters has none.
+    """
+    found = ("".join(filter(str.isalnum, text[a:b])) for a, b in index_document.sentences(text))
+    return [
+        blake2b(said.lower().encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
+        for said in found
+        if said
+    ]
+
+
+def all_marked(text: str, marks: Container[str]) -> bool:
+    """Say whether a text has sentences, and each of them is one of those with these marks."""
+    found = sentence_marks(text)
+    return bool(found) and all(mark in marks for mark in found)
 
 
 def count_content(text: str) -> int:
