@@ -51,9 +51,6 @@ if TYPE_CHECKING:
     from memplane.ports import Line
     from memplane.projections.artifacts import ApprovalChange
 
-__all__ = ["SUMMARY_CHARS_MAX", "Added", "Approval", "Artifact", "PlaneArtifacts", "add_artifact"]
-
-
 SUMMARY_CHARS_MAX: Final = 4_000
 _REPORT, _BUNDLE = TYPES
 _ADDED_OWN: Final = ("kind", "text", "data")

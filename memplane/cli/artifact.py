@@ -26,8 +26,6 @@ from memplane.cli.options import Session as OneSession
 from memplane.cli.output import Bar, clipped_line, counted, print_answer, say
 from memplane.wiring import open_plane
 
-__all__ = ["approve", "artifact_add", "export_artifact", "list_all", "print_artifact", "revoke"]
-
 _Named: TypeAlias = Annotated[
     str,
     typer.Argument(

@@ -23,26 +23,6 @@ else:
     in_force = late("memplane.projections.in_force")
     service = late("memplane.search.service")
 
-__all__ = [
-    "DAMAGED",
-    "Bar",
-    "clipped_line",
-    "counted",
-    "data",
-    "degraded_words",
-    "error_json",
-    "event_json",
-    "event_rows",
-    "in_words",
-    "print_answer",
-    "print_text",
-    "recalled",
-    "say",
-    "say_aside",
-    "say_damage",
-]
-
-
 # What every answer says that is made from a log with gaps.
 DAMAGED = "parts of the log do not verify and were left out; run `memplane verify`"
 # Controls but line feed and tab, line separators, and what overrides the direction of text.

@@ -20,26 +20,6 @@ from memplane.work.projects import Project, Reassigned
 from memplane.work.sessions import Ended, Session
 from memplane.work.tasks import TaskView
 
-__all__ = [
-    "assign_sessions",
-    "block",
-    "checkpoint",
-    "close",
-    "end",
-    "join_root",
-    "list_open",
-    "list_projects",
-    "list_sessions",
-    "open_task",
-    "remember",
-    "show_session",
-    "show_task",
-    "start",
-    "switch",
-    "update_task",
-]
-
-
 _Id = Annotated[str, typer.Argument(metavar="ID", help="The session's name.")]
 _Agent = Annotated[
     str | None, typer.Option(metavar="NAME", help="Whose session; without it, nobody's.")

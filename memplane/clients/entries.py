@@ -16,26 +16,6 @@ from memplane.clients import settings_text
 from memplane.clients.files import Traces
 from memplane.errors import InputError
 
-__all__ = [
-    "AGENTS",
-    "SERVER",
-    "Agent",
-    "Hook",
-    "Program",
-    "Scope",
-    "WantedHook",
-    "add_hooks",
-    "add_server",
-    "add_server_table",
-    "in_turn",
-    "places",
-    "remove_hooks",
-    "remove_server",
-    "remove_server_table",
-    "words_of",
-]
-
-
 Scope = Literal["user", "project"]
 SERVER: Final = "memplane"  # the MCP server's name
 

@@ -35,21 +35,6 @@ from memplane.errors import InputError, WriteError
 from memplane.home import replace_file
 from memplane.trust import state_folder
 
-__all__ = [
-    "ChangedMeanwhileError",
-    "SettingsRecord",
-    "SettingsStore",
-    "Traces",
-    "back_up",
-    "decode_settings",
-    "put_settings",
-    "read_settings",
-    "refuse_unwritable",
-    "take_away",
-    "take_folders",
-]
-
-
 _BYTES_MAX = 64 << 20
 
 

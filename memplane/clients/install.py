@@ -17,8 +17,6 @@ from memplane.clients.files import SettingsRecord, SettingsStore, Traces
 from memplane.errors import InputError, MemplaneError, WriteError
 from memplane.intake.redact import masked
 
-__all__ = ["FileChange", "Part", "Where", "install", "switched_off", "uninstall"]
-
 Part = Literal["hooks", "mcp"]
 _TRIES = 5
 

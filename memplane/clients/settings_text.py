@@ -33,22 +33,6 @@ else:
     tomlkit = late("tomlkit")
     toml_errors = late("tomlkit.exceptions")
 
-__all__ = [
-    "Path",
-    "add_table",
-    "insert_value",
-    "is_blank",
-    "new",
-    "parse_json",
-    "parse_toml",
-    "remove_table",
-    "remove_value",
-    "replace_value",
-    "set_values",
-    "value_at",
-]
-
-
 Path = tuple[str | int, ...]
 
 _BOM: Final = "\ufeff"

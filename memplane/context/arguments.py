@@ -18,18 +18,6 @@ from memplane.pack.request import REMINDERS, Request
 if TYPE_CHECKING:
     from memplane.policy import Policies
 
-__all__ = [
-    "CHANNELS",
-    "check_channel",
-    "check_count",
-    "check_named",
-    "check_text",
-    "check_texts",
-    "checked_request",
-    "texts_of_argument",
-]
-
-
 _SEQ_MAX: Final = 2**63 - 1
 
 

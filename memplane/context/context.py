@@ -69,17 +69,6 @@ else:
     receipts = late("memplane.context.receipts")
     log_log = late("memplane.log.log")
 
-__all__ = [
-    "Drafting",
-    "MakeCounter",
-    "MakeEmbedder",
-    "PlaneContext",
-    "PlanePart",
-    "Recent",
-    "Requester",
-]
-
-
 _VALUES_KEPT: Final = 2_048
 
 

@@ -47,19 +47,6 @@ if TYPE_CHECKING:
     from memplane.projections.item import Item, Printer
     from memplane.recall.gate import Passage, PromptAnswer
 
-__all__ = [
-    "LIMIT_MAX",
-    "FileView",
-    "PassageSearch",
-    "PlaneSource",
-    "Stopwatch",
-    "gather",
-    "list_files",
-    "run_pack",
-    "view_paths",
-]
-
-
 _LABEL_MAX: Final = 40  # characters
 _SESSIONS_MAX: Final = 8
 # What describes the state of a session best, in this order.

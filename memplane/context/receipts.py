@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from memplane.event import Draft, Event
     from memplane.ports import Appended, Line
 
-__all__ = ["BulkReceipt", "Receipt", "Recorder", "Refusal", "Spooled"]
-
 
 class Receipt:
     """The acknowledgement of one event.

@@ -39,9 +39,6 @@ else:
     policy_files = late("memplane.policy.files")
     regex_safety = late("memplane.policy.regex_safety")
 
-__all__ = ["Frozen", "HeldPolicies", "Watched", "put_schemas", "watched"]
-
-
 # A file that changed this recently may change again within one tick of its time stamp.
 _SETTLED_NS: Final = 2_000_000_000
 # One byte more than policies may have, so that a larger one is told from one that fits.

@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from memplane.projects.entering import is_clients_folder, roots_of_folder
+from memplane.projects.entering import (
+    for_folder,
+    is_clients_folder,
+    roots_of_folder,
+    session_project,
+)
 from memplane.projects.identity import is_excluded
-from memplane.projects.opening import for_folder, session_project
 from memplane.projects.registry import NOWHERE, UNKNOWN
 
 if TYPE_CHECKING:

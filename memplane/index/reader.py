@@ -24,8 +24,6 @@ from memplane.index.bm25 import BM25, Weights, combined, idf, length_norm, term_
 from memplane.index.terms import KINDS, Query, exact_term
 from memplane.ports import ONE, Hit
 
-__all__ = ["DocumentMarks", "SavedIndexReader", "Slice", "Term", "best_events"]
-
 FIELDS: Final = (*KINDS[:3], KINDS[0])  # whose lengths each field of a query goes by
 _NEAR: Final = 256
 

@@ -17,7 +17,6 @@ import numpy as np
 
 from memplane.index import lexical, storage, terms
 from memplane.index.bm25 import BM25, Weights
-from memplane.index.document import Document, blank_document
 from memplane.index.lexical import PostingBlock
 from memplane.index.segment import (
     Array,
@@ -29,14 +28,12 @@ from memplane.index.segment import (
     erase_documents,
     merge_segments,
 )
+from memplane.index.terms import Document, blank_document
 from memplane.ports import Hit
 
 if TYPE_CHECKING:
     from memplane.index.lexical import Matches
     from memplane.index.terms import Query
-
-__all__ = ["IndexView", "SegmentedIndex"]
-
 
 _DOC_BITS = 32
 _MANY = 1_000

@@ -44,29 +44,6 @@ from memplane.lazy import regex
 if TYPE_CHECKING:
     from datetime import datetime
 
-__all__ = [
-    "DATA_DEPTH_MAX",
-    "KEY_MAX",
-    "NAME_MAX",
-    "OWN_KINDS",
-    "PART",
-    "TEXT_BYTES_MAX",
-    "Cleaner",
-    "check_fields",
-    "check_whole",
-    "collect",
-    "hides_nothing",
-    "imitated",
-    "is_checksum",
-    "namespace",
-    "normalise",
-    "permitted_actor",
-    "skeleton",
-    "timestamp",
-    "with_permitted_actor",
-]
-
-
 # Escape sequences of terminals: CSI, OSC with its text, the other string controls, two characters.
 _SEQUENCE: Final = regex(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"

@@ -22,18 +22,6 @@ if TYPE_CHECKING:
 
     from memplane.policy.markers import Markers
 
-__all__ = [
-    "LOOKED_BACK",
-    "MARK",
-    "PATTERNS",
-    "Marker",
-    "Span",
-    "is_meant",
-    "merge_spans",
-    "widened",
-]
-
-
 # Characters of a text that are looked at: for line starts, and for what a user wants.
 _LINES_MAX: Final = 16_000
 _SAID_MAX: Final = 2_000

@@ -29,24 +29,6 @@ if TYPE_CHECKING:
 
     from memplane.intake.markers import Marker
 
-__all__ = [
-    "HEAD_BYTES",
-    "LINE_MAX",
-    "RECALLED_MAX",
-    "Intake",
-    "PreparedText",
-    "checksums",
-    "cleaned",
-    "is_own_command",
-    "is_own_tool",
-    "moves_blocks",
-    "parted",
-    "prepare",
-    "same",
-    "without_blocks",
-]
-
-
 RECALLED_MAX: Final = 16  # files of one event; the last one holds all further blocks
 _BEGIN: Final = "memplane:begin\n"
 _MARK: Final = regex(r"(?m)^memplane:(?:begin\n|end ([0-9a-f]{16})(?:\n|\Z))")

@@ -39,19 +39,6 @@ if TYPE_CHECKING:
 
     from memplane.ports import Detector
 
-__all__ = [
-    "Counts",
-    "DetectedSecret",
-    "Redactor",
-    "Second",
-    "masked",
-    "masked_data",
-    "masked_name",
-    "quoted_value",
-    "secrets_in",
-    "without_secrets",
-]
-
 
 class Counts(dict[str, int]):
     """How many secrets of each rule were masked; `taken` has them, where somebody asks."""

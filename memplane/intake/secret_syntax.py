@@ -18,26 +18,6 @@ from memplane.lazy import regex
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = [
-    "MARK",
-    "WINDOW",
-    "bearers",
-    "chosen",
-    "commands",
-    "json_keys",
-    "key_values",
-    "looks_secret",
-    "markup",
-    "passphrase",
-    "password_key",
-    "private_keys",
-    "secret_key",
-    "sql",
-    "stems",
-    "urls",
-]
-
-
 # Keys that name a secret, and the values that stand behind them: `password=…`, `--token …`.
 #
 # The finder yields the spans to mask, from left to right. Keys and separators stay, so that the

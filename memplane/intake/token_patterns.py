@@ -21,19 +21,6 @@ if TYPE_CHECKING:
 
     from memplane.intake.markers import Span
 
-__all__ = [
-    "PROVIDERS",
-    "RUN_MIN",
-    "SHAPES",
-    "WINDOW",
-    "Shape",
-    "TokenPattern",
-    "looked_at",
-    "suspects",
-    "torn",
-]
-
-
 # The providers whose tokens are known by their form: name, literals, pattern.
 #
 # `Shape` uses the rows. Order matters where one row could take the head of

@@ -38,9 +38,6 @@ if TYPE_CHECKING:
     from memplane.log.writer import Writer
     from memplane.ports import Clock
 
-__all__ = ["RepairReport", "RepairStep", "repair_log"]
-
-
 # What is no segment may have any size: beyond this it is moved as it is.
 _COPIED_MAX: Final = 64 * 1024 * 1024
 

@@ -37,8 +37,6 @@ from memplane.log.format import prepared
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-__all__ = ["BYTES_MAX", "FILES_MAX", "AsideNote", "Spool", "Waiting", "spooled"]
-
 FORMAT: Final = 1
 _FORMAT_RECALLED: Final = 2  # of a file with blocks, which earlier versions cannot read
 # An hour of a busy agent while one writer hangs. What is beyond was not noticed by anybody, and

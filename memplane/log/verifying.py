@@ -51,32 +51,6 @@ if TYPE_CHECKING:
 
     from memplane.event import Draft
 
-__all__ = [
-    "Beyond",
-    "EndEvidence",
-    "LogProblem",
-    "LogScan",
-    "Scan",
-    "ScanTask",
-    "Scanners",
-    "Trouble",
-    "VerifyReport",
-    "beyond_of",
-    "check_never_begun",
-    "ended_draft",
-    "hash_of",
-    "identity",
-    "is_interrupted",
-    "lost_end",
-    "named_segments",
-    "scan",
-    "scan_log",
-    "serve_scans",
-    "tells",
-    "verify_log",
-]
-
-
 _LISTED: Final = ("tags", "markers", "refs")
 
 _TELLING: Final = frozenset(("artifact", "purge", "repair"))

@@ -43,8 +43,6 @@ else:
     upkeep_reports = late("memplane.upkeep.reports")
     handles = late("memplane.work.handles")
 
-__all__ = ["Packer"]
-
 
 class Packer:
     """Packs for an open plane, and says what a prompt hook needs of it; `plain`: for a hook."""

@@ -70,9 +70,6 @@ else:
     projects = late("memplane.work.projects")
     tasks = late("memplane.work.tasks")
 
-__all__ = ["Keys", "Plane"]
-
-
 _OneOrMore: TypeAlias = str | Iterable[str] | None
 _Time: TypeAlias = str | datetime | None
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from memplane.policy.document import Json
     from memplane.policy.files import Documents
 
-__all__ = ["PolicyCheck", "check_files"]
-
 # Named by memplane's own policies before anybody has written them.
 _EXPECTED_VIEWS: Final = frozenset(chain.from_iterable(Channels().views.values()))
 _BUDGETS: Final = Budgets()

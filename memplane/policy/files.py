@@ -34,36 +34,6 @@ if TYPE_CHECKING:
 
     from memplane.policy.document import Json
 
-__all__ = [
-    "FILLED",
-    "FORMATS",
-    "NAMES",
-    "VERSION",
-    "WHOLE",
-    "Documents",
-    "Format",
-    "Override",
-    "ParsedPolicies",
-    "Policies",
-    "PolicyValue",
-    "applied",
-    "as_yaml",
-    "blame",
-    "cache_key",
-    "default_document",
-    "documents",
-    "filled",
-    "form_of",
-    "load_policies",
-    "packed_form",
-    "policy_values",
-    "read_documents",
-    "resolve",
-    "values_of_policy",
-    "variables",
-    "written",
-]
-
 
 class Policies(NamedTuple):
     """All policies of a plane; `hashes` has the SHA-256 of each file's bytes by its name.

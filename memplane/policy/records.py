@@ -36,38 +36,6 @@ from memplane.policy.regex_safety import pattern_faults
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = [
-    "ALL_AGENTS",
-    "NO_EMBEDDER",
-    "AnswerRule",
-    "Around",
-    "Budgets",
-    "CachePrices",
-    "ChannelRule",
-    "Channels",
-    "Hooks",
-    "Limits",
-    "PackingPolicy",
-    "PlanePolicy",
-    "Privacy",
-    "Retrieval",
-    "Scoring",
-    "SectionBudget",
-    "budget_faults",
-    "build_budgets",
-    "build_channels",
-    "build_plane_policy",
-    "build_privacy",
-    "build_scoring",
-    "channel_faults",
-    "channel_names",
-    "plane_faults",
-    "privacy_faults",
-    "scoring_faults",
-    "unknown_channels",
-]
-
-
 NO_EMBEDDER: Final = "none"
 ALL_AGENTS: Final = "/agent/*"
 

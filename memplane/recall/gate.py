@@ -23,11 +23,11 @@ from memplane.lazy import late, regex
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 
-    from memplane.index import document as index_document
+    from memplane.index import terms as index_document
     from memplane.policy.records import AnswerRule
     from memplane.projections.item import Item
 else:
-    index_document = late("memplane.index.document")
+    index_document = late("memplane.index.terms")
 
 __all__ = [
     "GateFigures",

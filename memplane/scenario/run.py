@@ -31,22 +31,6 @@ from memplane.scenario.scene import (
     run_command,
 )
 
-__all__ = [
-    "REPORT_VERSION",
-    "STEPS",
-    "CheckedAssertion",
-    "Runner",
-    "ScenarioOutcome",
-    "Settings",
-    "as_json",
-    "as_words",
-    "change_policies",
-    "change_views",
-    "do",
-    "work_of",
-    "write_reports",
-]
-
 _PREFIX: Final = "memplane-scenario-"
 
 

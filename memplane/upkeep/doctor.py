@@ -25,7 +25,7 @@ from memplane.log.segments import Segments
 from memplane.log.spool import Spool
 from memplane.log.verifying import is_interrupted
 from memplane.policy.records import NO_EMBEDDER
-from memplane.projects.opening import cache_id
+from memplane.projects.entering import cache_id
 from memplane.search.service import kept_upto
 from memplane.upkeep.verify import stated_positions
 
@@ -41,24 +41,6 @@ else:
     event_documents = late("memplane.recall.documents")
     index_dense = late("memplane.index.dense")
     index_storage = late("memplane.index.storage")
-
-__all__ = [
-    "Check",
-    "examine_plane",
-    "filesystem",
-    "hard_links",
-    "ignored",
-    "leftovers",
-    "lock",
-    "network_kind",
-    "permissions",
-    "room",
-    "some",
-    "space",
-    "spool",
-    "synced_by",
-]
-
 
 Status = Literal["ok", "warn", "fail"]
 

@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from memplane.context.event_access import EventAccess
     from memplane.ports import Position
 
-__all__ = ["EventSelector", "ExportFilter", "ExportReport", "export_plane"]
-
-
 _OWNER: Final = "private"
 _FORGOTTEN: Final = ("forgotten", "evicted")
 _LEFT_OUT: Final = ("dur", "h")

@@ -51,19 +51,6 @@ if TYPE_CHECKING:
     from memplane.ports import Appended, Line
     from memplane.work.forget import Pick
 
-__all__ = [
-    "ARCHIVED",
-    "Due",
-    "Holes",
-    "PurgePlan",
-    "PurgeReport",
-    "QuotingEvent",
-    "due_of",
-    "plan_of",
-    "purge_plane",
-]
-
-
 Progress = Callable[[int, int], None]
 
 # What a purge erases.

@@ -28,21 +28,6 @@ if TYPE_CHECKING:
     from memplane.event import Event
     from memplane.ports import Line
 
-__all__ = [
-    "NOTHING",
-    "Already",
-    "FolderSearch",
-    "LostBytes",
-    "Quotations",
-    "Revived",
-    "already_of",
-    "has_id",
-    "lost_of",
-    "revived",
-    "unescaped",
-]
-
-
 _QUOTE_MIN: Final = 8  # characters; less stands in other texts by chance
 _LINE_MIN: Final = 24  # of one line of several
 _WORDS: Final = (8, 4, 2, 1)  # by so many words a quotation is known: the most that it has

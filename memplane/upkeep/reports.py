@@ -25,21 +25,6 @@ if TYPE_CHECKING:
     from memplane.policy import Policies
     from memplane.policy.records import CachePrices
 
-__all__ = [
-    "LAST",
-    "Saved",
-    "costs_of",
-    "find_report",
-    "finished",
-    "mistake_in",
-    "of_the_past",
-    "read_report",
-    "save",
-    "saved",
-    "story",
-]
-
-
 _WORDS: Final = {dict: "a mapping", list: "a list", str: "a text", int: "a whole number"}
 _TOP: Final[dict[str, type]] = {
     "request": dict,

@@ -51,20 +51,6 @@ if TYPE_CHECKING:
     from memplane.event import Draft
     from memplane.ports import Appended
 
-__all__ = [
-    "LISTED_MAX",
-    "CheckedExport",
-    "MergeReport",
-    "NotTaken",
-    "RestoreReport",
-    "check_export",
-    "clear_left",
-    "has_no_events",
-    "merge_export",
-    "restore_whole",
-]
-
-
 LISTED_MAX: Final = 100
 _GIVEN_ANEW: Final = ("seq", "dur", "rec", "h", "tokens")
 _ROWS_AT_ONCE: Final = 256

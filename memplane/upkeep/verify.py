@@ -54,22 +54,6 @@ else:
     storage = late("memplane.index.storage")
     documents = late("memplane.recall.documents")
 
-__all__ = [
-    "FINDINGS_MAX",
-    "AuditReport",
-    "FileFinding",
-    "PlaneReport",
-    "Purge",
-    "SecretFinding",
-    "audit",
-    "differing_caches",
-    "rebuild_caches",
-    "stated_positions",
-    "verify_caches",
-    "witnesses",
-]
-
-
 Progress = Callable[[int, int], None]
 
 # Of a thousand: what the parts take of the time, measured on a log of a million events.
@@ -292,7 +276,7 @@ def witnesses(home: Path, plane: str) -> Iterator[EndEvidence]:
         if at is not None:
             yield EndEvidence(f"projections/{name}", at.seq, at.segment)
 
-    index = storage.segment_sections(home / "index" / "manifest.json") or {}
+    index = storage.signed_fields(home / "index" / "manifest.json") or {}
     if index.get("plane") == plane and type(seq := index.get("seq")) is int:
         yield EndEvidence("index/manifest.json", seq, 0)
     for one in saved(home):
