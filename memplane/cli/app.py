@@ -72,7 +72,7 @@ COMMANDS: Final = {
     "files": "retrieval",
     "task": "work",
     "decisions": "show",
-    "artifact": "artifact",
+    "artifact": "work",
     "session": "work",
     "update": "memories",
     "forget": "memories",

@@ -12,7 +12,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from memplane.context.arguments import checked_request
+from memplane.context.calls import checked_request
 from memplane.context.folds import items_of_event, seq_by
 from memplane.errors import InputError
 from memplane.intake.redact import quoted_value

@@ -9,11 +9,18 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any, Self, TypeAlias
 
-from memplane.context.arguments import check_count, check_named, check_text, check_texts
+from memplane.context.calls import (
+    BulkReceipt,
+    Receipt,
+    Spooled,
+    check_count,
+    check_named,
+    check_text,
+    check_texts,
+)
 from memplane.context.context import PlaneContext
 from memplane.context.event_access import KeyVersion, Standing
 from memplane.context.folds import seq_by
-from memplane.context.receipts import BulkReceipt, Receipt, Spooled
 from memplane.errors import InputError, NotFoundError
 from memplane.event import GLOBAL, KINDS, Event, is_kind
 from memplane.intake import timestamp
@@ -34,8 +41,7 @@ if TYPE_CHECKING:
     from memplane.pack.pack import Laid
     from memplane.plane import packer
     from memplane.policy import Policies
-    from memplane.policy.check import PolicyCheck
-    from memplane.policy.files import PolicyValue
+    from memplane.policy.files import PolicyCheck, PolicyValue
     from memplane.ports import Position
     from memplane.projections.hotset import HotsetState
     from memplane.search import search

@@ -9,8 +9,8 @@ from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from memplane import nofollow
-from memplane.context.arguments import check_text
 from memplane.context.artifact_files import refuse_special
+from memplane.context.calls import check_text
 from memplane.errors import HomeError, InputError, NotFoundError, PlaneError, WriteError
 from memplane.event import FIELDS, KINDS, NO_EVENT, UPKEEP_KINDS, Event, decode, is_kind
 from memplane.intake import timestamp

@@ -19,7 +19,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane import nofollow
-from memplane.context.arguments import check_texts
+from memplane.context.calls import check_texts
 from memplane.errors import HomeError, InputError, LockError, NotFoundError, WriteError
 from memplane.event import SENSITIVITIES, Event, encode
 from memplane.index.storage import alone, holder
