@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import sys
 import time
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from memplane.errors import PolicyError
@@ -197,11 +196,6 @@ class Bar:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._drawn:
             print(f"\r{'':{self._drawn}}\r", end="", file=sys.stderr, flush=True)

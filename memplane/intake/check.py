@@ -184,11 +184,6 @@ _SEPARATOR: Final = regex("[\u2028\u2029]")
 _NS_HEADS: Final = (PROJECTS, "/task/", "/spec/", "/agent/")
 
 
-def check_fields(fields: Mapping[str, Any], *, internal: bool = False, where: str = "") -> None:
-    """Raise InputError for the first field that cannot be taken; see `normalise`."""
-    normalise(fields, internal=internal, where=where)
-
-
 def normalise(
     fields: Mapping[str, Any], *, internal: bool = False, where: str = ""
 ) -> dict[str, Any]:

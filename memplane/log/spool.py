@@ -300,9 +300,9 @@ def is_ours(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
-def spooled(home: str, plane_id: str, disk: Disk | None = None) -> list[Waiting]:
+def spooled(home: str, plane_id: str) -> list[Waiting]:
     """What lies in a plane's spool, the oldest first; read, nothing is changed."""
-    spool = Spool(home, plane_id, disk or Disk())
+    spool = Spool(home, plane_id, Disk())
     found: list[Waiting] = []
     for name in spool.names():
         try:

@@ -31,7 +31,6 @@ from memplane.recall.suppress import is_pattern, within
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
 
     from memplane.artifacts import service
     from memplane.context import materials
@@ -105,12 +104,7 @@ class Plane:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -433,7 +433,6 @@ def _digests(event: Event) -> Iterator[str]:
 
 
 # What is over by the policy.
-_TOLD_EVERY: Final = 5_000  # events
 _MB: Final = 1_000_000
 
 
@@ -459,12 +458,12 @@ class _Session:
         self.size = 0
 
 
-def due_of(context: PlaneContext, now: str, progress: Progress | None = None) -> Due:
+def due_of(context: PlaneContext, now: str) -> Due:
     """Return what the policy in force lets go of as of a time. Hold the plane's lock."""
     policy = context.watched.policies_or_last().plane
     if not policy.keep_days and not policy.keep_mb:
         return Due()
-    sessions, named = _read_sessions(context, progress)
+    sessions, named = _read_sessions(context)
     taken: set[str] = set()
     silent = sorted(sessions, key=lambda id_: (sessions[id_].last, id_))
     if policy.keep_days:
@@ -494,17 +493,12 @@ def due_of(context: PlaneContext, now: str, progress: Progress | None = None) ->
     )
 
 
-def _read_sessions(
-    context: PlaneContext, progress: Progress | None
-) -> tuple[dict[str, _Session], set[str]]:
+def _read_sessions(context: PlaneContext) -> tuple[dict[str, _Session], set[str]]:
     """The sessions with what tools gave back in them, and the ids that something else names."""
     sessions: dict[str, _Session] = {}
     named: set[str] = set()
-    head = context.log.head().seq
     for line in context.log.read():
         event = line.event
-        if progress is not None and event.seq % _TOLD_EVERY == 0:
-            progress(event.seq, head)
         if event.kind not in ("tool_call", "tool_result"):
             named.update(event.refs)
         if event.session is None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from memplane.errors import InputError
 from memplane.event import encode
-from memplane.intake import Intake, Redactor, check_fields, secret_syntax
+from memplane.intake import Intake, Redactor, normalise, secret_syntax
 from memplane.intake import token_patterns as shapes_room
 from memplane.intake.check import Cleaner
 from memplane.intake.markers import MARK, merge_spans, widened
@@ -44,7 +44,7 @@ def test_the_bytes_of_a_text_are_those_of_the_whole(patch, text, size):
     with patch.context() as narrower:
         narrower.setattr(checking, "TEXT_BYTES_MAX", 60)
         try:
-            check_fields({"text": text})
+            normalise({"text": text})
             taken = True
         except InputError:
             taken = False
