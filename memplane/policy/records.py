@@ -32,6 +32,7 @@ from memplane.policy.document import (
     whole_number,
 )
 from memplane.policy.regex_safety import pattern_faults
+from memplane.policy.times import TimeWords, build_times, time_faults
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -72,14 +73,25 @@ class AnswerRule(NamedTuple):
     passages: int = 3
 
 
+class ToolRule(NamedTuple):
+    """Whether a hook speaks where a tool failed or worked on a file: see `recall.gate`.
+
+    `when`: relevant or never. `tokens`: the most of one answer; `answers`: the most in a session.
+    """
+
+    when: str = "never"
+    tokens: int = 80
+    answers: int = 10
+
+
 class Hooks(NamedTuple):
     """What `memplane hook` gives to a coding agent, and how long it may take.
 
     `start_tokens`: the most where a session begins or was compacted; `prompt_tokens`: at a prompt,
-    0 for nothing; `answer`: when a prompt is answered. `characters_max`: the most of either;
-    clients cut at 10,000. `wait_ms`: how long it waits for the log before it leaves an event to the
-    spool. `milliseconds_max`: then it ends, whatever it is at. `exclude`: globs of folders of which
-    nothing is recorded or answered.
+    0 for nothing; `answer`: when a prompt is answered; `tool`: whether something is said at a tool.
+    `characters_max`: the most of any; clients cut at 10,000. `wait_ms`: how long it waits for the
+    log before it leaves an event to the spool. `milliseconds_max`: then it ends, whatever it is at.
+    `exclude`: globs of folders of which nothing is recorded or answered.
     """
 
     channel: str = "agent"
@@ -90,6 +102,7 @@ class Hooks(NamedTuple):
     milliseconds_max: int = 4_000
     exclude: tuple[str, ...] = ()
     answer: AnswerRule = AnswerRule()  # a tuple, whose fields nobody changes
+    tool: ToolRule = ToolRule()  # likewise
 
 
 class PlanePolicy(NamedTuple):
@@ -162,6 +175,7 @@ def _hooks(given: Json) -> Hooks:
         whole_number(given.get("milliseconds_max", usual.milliseconds_max)),
         texts_of_list(given.get("exclude", [])),
         _answer(mapping(given.get("answer", {}))),
+        _tool(mapping(given.get("tool", {}))),
     )
 
 
@@ -173,6 +187,15 @@ def _answer(given: Json) -> AnswerRule:
         if name != "when"
     }
     return AnswerRule(str(given.get("when", usual.when)), **numbers)
+
+
+def _tool(given: Json) -> ToolRule:
+    usual = _PLANE_DEFAULT.hooks.tool
+    return ToolRule(
+        str(given.get("when", usual.when)),
+        whole_number(given.get("tokens", usual.tokens)),
+        whole_number(given.get("answers", usual.answers)),
+    )
 
 
 def plane_faults(_: Json) -> Iterator[Fault]:
@@ -625,7 +648,8 @@ class Scoring(NamedTuple):
     is the part of the best score that a candidate must reach. `neighbour` is for recent events;
     `retrieval` has its own. Recency and coherence: see `recall.score.circumstances`. `intents` are
     tried in the order of the file; the first pattern found in the query decides, and
-    `default_intent` where there is none. `half_lives` has hours by kind, 0 for what never
+    `default_intent` where there is none. `times` has the words of time of each language, in the
+    order in which they are tried. `half_lives` has hours by kind, 0 for what never
     fades; what fades is stale after so many days, 0 for never.
     """
 
@@ -641,6 +665,7 @@ class Scoring(NamedTuple):
     packing: PackingPolicy
     default_intent: str
     intents: tuple[tuple[str, tuple[str, ...]], ...]
+    times: tuple[TimeWords, ...]
     half_lives: dict[str, int]
     stale_after_days: int
     markers: markers.Markers
@@ -673,6 +698,7 @@ def build_scoring(document: Json) -> Scoring:
             (name, texts_of_list(patterns))
             for name, patterns in mapping(document["intents"]).items()
         ),
+        times=build_times(mapping(document["times"])),
         half_lives={k: whole_number(hours) for k, hours in mapping(document["half_lives"]).items()},
         stale_after_days=whole_number(document["stale_after_days"]),
         markers=markers.build_markers(mapping(document["markers"])),
@@ -704,6 +730,7 @@ def scoring_faults(document: Json) -> Iterator[Fault]:
     if isinstance(packing, dict) and isinstance(packing.get("powers"), list):
         yield from _power_faults(packing["powers"])
     yield from markers.marker_faults(document.get("markers"))
+    yield from time_faults(document.get("times"))
     intents = document.get("intents")
     if isinstance(intents, dict):
         for intent, patterns in intents.items():

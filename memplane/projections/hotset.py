@@ -386,7 +386,7 @@ class Hotset:
     """
 
     name = "hotset"
-    version = 9
+    version = 10
 
     def __init__(self, counter: TokenCounter, *, bytes_max: int = BYTES_MAX) -> None:
         self.counter, self.bytes_max = counter, bytes_max
