@@ -108,7 +108,7 @@ CALLER: Final[ContextVar[Caller]] = ContextVar("CALLER", default=Caller())  # no
 def in_project(found: Home) -> Home:
     """The user's own plane for the project of the caller; any other as it is.
 
-    Raises what `projects.opening.for_name` does.
+    Raises what `projects.entering.for_name` does.
     """
     caller = CALLER.get()
     if caller.project is not None:

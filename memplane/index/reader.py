@@ -311,7 +311,7 @@ def _place(known: memoryview, term: int) -> int:
 
 
 class DocumentMarks(NamedTuple):
-    """What tells documents apart without reading their event: see `index.document.Document`.
+    """What tells documents apart without reading their event: see `index.terms.Document`.
 
     `role`: its place in `ROLES`; `group`: the term of its session and namespace, 0 for none.
     """

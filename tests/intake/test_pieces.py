@@ -53,7 +53,7 @@ def test_the_bytes_of_a_text_are_those_of_the_whole(patch, text, size):
 
 @given(st.text("a\u00e9\u8a9e\U0001f600\ud800\n", max_size=40), SIZES)
 def test_the_checksum_of_a_block_is_that_of_the_whole(patch, body, size):
-    patch.setattr("memplane.intake.prepare._PIECE", size)
+    patch.setattr(sys.modules["memplane.intake.prepare"], "_PIECE", size)
     body = f"{body}\n"
     digest = hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     block = f"memplane:begin\n{body}memplane:end {digest}\n"
