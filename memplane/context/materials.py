@@ -12,7 +12,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from memplane.context.arguments import checked_request
+from memplane.context.calls import checked_request
 from memplane.context.folds import items_of_event, seq_by
 from memplane.errors import InputError
 from memplane.harness import remembered_lines
@@ -50,19 +50,6 @@ if TYPE_CHECKING:
     from memplane.projections.sessions import SessionFacts
     from memplane.recall.gate import Passage, PromptAnswer
     from memplane.recall.time_words import AskedTime
-
-__all__ = [
-    "LIMIT_MAX",
-    "FileView",
-    "PassageSearch",
-    "PlaneSource",
-    "Stopwatch",
-    "gather",
-    "list_files",
-    "run_pack",
-    "view_paths",
-]
-
 
 _LABEL_MAX: Final = 40  # characters
 _SESSIONS_MAX: Final = 8

@@ -33,39 +33,6 @@ if TYPE_CHECKING:
     from memplane.projections.memories import Memories
     from memplane.upkeep.reports import Saved
 
-__all__ = [
-    "HIDDEN",
-    "ITSELF",
-    "NAMING",
-    "UNTOLD",
-    "WINDOW",
-    "Allocated",
-    "Archive",
-    "CandidateSource",
-    "EntryPlacement",
-    "EventScore",
-    "EventTrace",
-    "Gone",
-    "HoldingProjections",
-    "LeftOut",
-    "Logged",
-    "Memory",
-    "Retold",
-    "Sourced",
-    "Why",
-    "candidate_sources",
-    "ledgers_of",
-    "left_out",
-    "never_of",
-    "no_source",
-    "retold",
-    "rings_of",
-    "suppressed",
-    "tasks_of",
-    "why",
-]
-
-
 # The story of one event in one pack, as records: from the line of the log to its place or reason.
 #
 # JSON and words are made of the same fields. A story holds no text of the event.

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 
     from memplane.event import Event
-    from memplane.index import document as index_document
+    from memplane.index import terms as index_document
     from memplane.policy.records import AnswerRule
     from memplane.projections.item import Item
 else:
-    index_document = late("memplane.index.document")
+    index_document = late("memplane.index.terms")
 
 __all__ = [
     "GateFigures",

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from memplane.event import KINDS, TYPED_KINDS
 from memplane.index.bm25 import BM25, idf, length_norm, term_gain
-from memplane.index.document import ROLES
-from memplane.index.terms import IRREGULAR, Query, exact_term, term_of
+from memplane.index.terms import IRREGULAR, ROLES, Query, exact_term, term_of
 from memplane.ports import ONE
 from memplane.recall import gate
 from memplane.recall.documents import KIND_BITS
