@@ -12,11 +12,15 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane import nofollow
-from memplane.context.arguments import MARKS_MAX
+from memplane.context.calls import MARKS_MAX
 from memplane.lazy import regex
-from memplane.projects.entering import is_clients_folder, roots_of_folder
+from memplane.projects.entering import (
+    for_folder,
+    is_clients_folder,
+    roots_of_folder,
+    session_project,
+)
 from memplane.projects.identity import is_excluded
-from memplane.projects.opening import for_folder, session_project
 from memplane.projects.registry import NOWHERE, UNKNOWN
 from memplane.recall.gate import sentence_marks
 
