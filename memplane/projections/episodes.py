@@ -29,20 +29,6 @@ if TYPE_CHECKING:
     from memplane.policy.recall import EpisodeRules
     from memplane.ports import Line, TokenCounter
 
-__all__ = [
-    "EPISODES_MAX",
-    "MARKED_MAX",
-    "TURNS",
-    "TURNS_MAX",
-    "EpisodeSpan",
-    "EpisodesProjector",
-    "EpisodesState",
-    "SessionEpisodes",
-    "closed_reason",
-    "every_episode",
-    "session_episodes",
-]
-
 TURNS: Final = frozenset(("message", "tool_call", "tool_result"))
 EPISODES_MAX: Final = 1_000  # of one session
 TURNS_MAX: Final = 2_000  # seqs of the latest episode's turns

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from memplane.context.arguments import check_count, check_text
+from memplane.context.calls import check_count, check_text
 from memplane.errors import EpisodeNotFoundError, InputError, SessionNotFoundError
 from memplane.intake.redact import quoted_value
 from memplane.projections.episodes import (
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from memplane.event import Event
     from memplane.policy.recall import EpisodeRules
     from memplane.projections.episodes import EpisodeSpan, SessionEpisodes
-
-__all__ = ["PlaneEpisodes", "episode_name", "episodes_of"]
 
 _LIMIT_MAX: Final = 10_000
 _Episodes: TypeAlias = list[Episode]  # `list` is a method of the class below
