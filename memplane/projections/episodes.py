@@ -82,6 +82,11 @@ class SessionEpisodes:
         return self.spans[-1] if self.spans and not self.spans[-1].reason else None
 
     @property
+    def first_seq(self) -> int:
+        """A seq before which nothing of the session stands, as far as that is known; 1 else."""
+        return 1 if self.partial or self.before or not self.spans else self.spans[0].first_seq
+
+    @property
     def numbers(self) -> int:
         """How much it takes in the state."""
         lists = len(self.turns) + len(self.carried) + len(self.marked)
@@ -276,7 +281,7 @@ def _shed(state: EpisodesState) -> None:
     gone = state.sessions.pop(name)
     state.numbers -= gone.numbers
     state.whole.pop(name, None)
-    state.gone[_hash(name)] = 1 if gone.partial or gone.before else gone.spans[0].first_seq
+    state.gone[_hash(name)] = gone.first_seq
     if len(state.gone) > _GONE_MAX:
         del state.gone[next(iter(state.gone))]
         state.full = True
