@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
 
 from memplane.context.arguments import checked_request
 from memplane.context.folds import items_of_event, seq_by
@@ -37,11 +37,13 @@ if TYPE_CHECKING:
     from memplane.context.context import PlaneContext
     from memplane.context.folds import Folds, VisibleProjections
     from memplane.context.watched_files import Watched
+    from memplane.event import Event
     from memplane.pack.block import Block
     from memplane.pack.expansion_depths import OpenedHandle
     from memplane.pack.request import Request
     from memplane.policy import Policies
     from memplane.ports import Retriever
+    from memplane.projections.digests import SessionParts
     from memplane.projections.files import FilesState
     from memplane.projections.hotset import HotsetState
     from memplane.projections.item import Item, Printer
@@ -118,6 +120,7 @@ class PlaneSource:
         """
         self._request, self._passages = request, passages
         self._context, self._memories, self._seen = context, folds.memories, seen
+        self._folds = folds
         self._scope, self._session = context.scope(request, policies), request.session
         self._counter = context.counter(policies)
         approvals = context.approvals(folds)
@@ -161,11 +164,19 @@ class PlaneSource:
         newest = sorted(last, key=lambda id_: -last[id_])
         newest += [id_ for id_ in reversed(hotset.summed) if id_ not in last]
         found = (
-            LastSession(id_, tuple(items))
+            LastSession(id_, tuple(items), self._parts(id_))
             for id_ in newest
             if id_ != self._session and (items := self._items(id_))
         )
         return tuple(islice(found, _SESSIONS_MAX))
+
+    def _parts(self, session: str) -> SessionParts | None:
+        """What the session's digest is made of, as of the request; forgotten quotes are flagged."""
+        parts = self._folds.digests.sessions.get(session)
+        for quote in () if parts is None else parts.every():
+            gone = self._memories.archived(cast("Event", quote), upto=self._scope.as_of)
+            quote.forgotten = gone is not None
+        return parts
 
     def _items(self, session: str) -> list[Item]:
         """What is shown of a session; nothing of one that was forgotten."""
