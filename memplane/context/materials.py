@@ -10,11 +10,12 @@ from __future__ import annotations
 import time
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from memplane.context.arguments import checked_request
 from memplane.context.folds import items_of_event, seq_by
 from memplane.errors import InputError
+from memplane.event import Event
 from memplane.intake.redact import quoted_value
 from memplane.pack.layout import budget_of
 from memplane.pack.pack import Laid, pack
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from memplane.context.context import PlaneContext
     from memplane.context.folds import Folds, VisibleProjections
     from memplane.context.watched_files import Watched
-    from memplane.event import Event
     from memplane.pack.block import Block
     from memplane.pack.expansion_depths import OpenedHandle
     from memplane.pack.request import Request
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from memplane.projections.files import FilesState
     from memplane.projections.hotset import HotsetState
     from memplane.projections.item import Item, Printer
+    from memplane.projections.task_table import EventQuote
     from memplane.recall.gate import Passage, PromptAnswer
 
 __all__ = [
@@ -174,9 +175,18 @@ class PlaneSource:
         """What the session's digest is made of, as of the request; forgotten quotes are flagged."""
         parts = self._folds.digests.sessions.get(session)
         for quote in () if parts is None else parts.every():
-            gone = self._memories.archived(cast("Event", quote), upto=self._scope.as_of)
-            quote.forgotten = gone is not None
+            quote.forgotten = self._is_gone(quote)
         return parts
+
+    def _is_gone(self, quote: EventQuote) -> bool:
+        """Whether what is quoted is out of force, as of the request."""
+        event: Event | None = Event(
+            quote.seq, quote.id, quote.ts, quote.ts, quote.kind, quote.ns, quote.session
+        )
+        if quote.key is not None:  # what replaced it may have come before it
+            line = self.line(quote.seq)
+            event = None if line is None else line.event
+        return event is None or self._memories.archived(event, upto=self._scope.as_of) is not None
 
     def _items(self, session: str) -> list[Item]:
         """What is shown of a session; nothing of one that was forgotten."""

@@ -105,19 +105,19 @@ _GREEN_SORTS: Final = frozenset(("test", "lint", "format"))
 
 
 class DigestParts:
-    """What one group of a session's events gives: quotes by sort, in log order.
+    """What one group of a session's events gives: quotes by sort, in the order of time.
 
     `calls`: name of a call -> a quote of it with its command and the file that it changes, until
     its result comes. `turn`: what became of the last prompt, one of `OPEN`, `REPORTED` and
     `ANSWERED`.
     """
 
-    __slots__ = ("calls", "quotes", "turn")
+    __slots__ = ("calls", "quotes", "turn", "turned")
 
     def __init__(self) -> None:
         self.quotes: dict[str, list[EventQuote]] = {sort: [] for sort in PARTS}
         self.calls: dict[str, EventQuote] = {}
-        self.turn = REPORTED
+        self.turn, self.turned = REPORTED, ""
 
     def add(self, event: Event) -> None:
         """Take in an event of the session."""
@@ -158,12 +158,17 @@ class DigestParts:
 
     def row(self) -> list[Any]:
         quotes = [[one.row() for one in self.quotes[sort]] for sort in PARTS]
-        return [quotes, [[name, call.row()] for name, call in self.calls.items()], self.turn]
+        return [
+            quotes,
+            [[name, call.row()] for name, call in self.calls.items()],
+            self.turn,
+            self.turned,
+        ]
 
     @classmethod
     def from_row(cls, row: list[Any]) -> DigestParts:
         parts = cls()
-        quotes, calls, parts.turn = row
+        quotes, calls, parts.turn, parts.turned = row
         for sort, rows in zip(PARTS, quotes, strict=True):
             parts.quotes[sort] = [EventQuote(one) for one in rows]
         parts.calls = {name: EventQuote(call) for name, call in calls}
@@ -171,11 +176,16 @@ class DigestParts:
 
     def _put(self, sort: str, quote: EventQuote) -> None:
         kept = self.quotes[sort]
-        if len(kept) < PARTS[sort]:
-            kept.append(quote)
-        elif sort not in _FIRST_KEPT:
-            kept.append(quote)
-            del kept[0]
+        kept.append(quote)
+        if len(kept) > 1 and kept[-2].ts > quote.ts:  # an import adds of the time before
+            kept.sort(key=_moment)
+        if len(kept) > PARTS[sort]:
+            del kept[-1 if sort in _FIRST_KEPT else 0]
+
+    def _turned(self, event: Event, turn: int) -> None:
+        """Note what became of the last prompt, where the event is no older than that."""
+        if event.ts >= self.turned:
+            self.turn, self.turned = turn, event.ts
 
     def _drop(self, sort: str, goes: Callable[[EventQuote], bool]) -> None:
         kept = self.quotes[sort]
@@ -205,7 +215,7 @@ class DigestParts:
         words = EventQuote.of(event, clipped_words(text, 40))
         self._put("first", words)
         self._put("last", words)
-        self.turn = OPEN
+        self._turned(event, OPEN)
         for one in sentences_in(text[:2_000], typed=True):
             if is_deferred(one.text):
                 self._put("deferred", EventQuote.of(event, clipped_words(one.text, 30)))
@@ -217,7 +227,7 @@ class DigestParts:
             self._drop("failures", lambda one: _check_of(one).sort in _GREEN_SORTS)
         if not is_report(text):
             if not is_narration(text):
-                self.turn = ANSWERED if self.turn == OPEN else self.turn
+                self._turned(event, ANSWERED if self.turn == OPEN else self.turn)
                 short = outcome_of(text, telling=True)
                 if short:
                     self._put("answers", EventQuote.of(event, short))
@@ -226,7 +236,7 @@ class DigestParts:
         if outcome:
             self._put("reports", EventQuote.of(event, outcome, more=left_in(text)))
             # One who says what comes next is not at the end.
-            self.turn = self.turn if ends_in_narration(text) else REPORTED
+            self._turned(event, self.turn if ends_in_narration(text) else REPORTED)
 
     def _planned(self, event: Event) -> None:
         steps = [
@@ -290,7 +300,7 @@ class DigestParts:
         if "git " in command and "commit" in command:
             for one in commits_in(text):
                 self._put("done", EventQuote.of(event, one))
-                self.turn = ANSWERED if self.turn == OPEN else self.turn
+                self._turned(event, ANSWERED if self.turn == OPEN else self.turn)
         elif "pr create" in command:
             named = pull_request_in(text)
             if named:
@@ -314,6 +324,10 @@ def _check_of(quote: EventQuote) -> ShellCheck:
         return ShellCheck("")
     program, filter_, *targets = quote.more
     return ShellCheck(program, tuple(targets), filter_)
+
+
+def _moment(quote: EventQuote) -> tuple[str, int]:
+    return quote.ts, quote.seq
 
 
 def _words(parts: DigestParts) -> Iterator[EventQuote]:
@@ -348,9 +362,9 @@ class SessionParts:
         parts.add(event)
 
     def quotes(self, sort: str) -> Iterator[EventQuote]:
-        """The quotes of a sort, in log order."""
+        """The quotes of a sort, in the order of time."""
         found = [one for parts in self.groups.values() for one in parts.quotes[sort]]
-        return iter(found if len(self.groups) < 2 else sorted(found, key=lambda one: one.seq))
+        return iter(found if len(self.groups) < 2 else sorted(found, key=_moment))
 
     def every(self) -> Iterator[EventQuote]:
         """All quotes, in no order that means anything."""
@@ -361,9 +375,9 @@ class SessionParts:
     def turn(self, sees: Callable[[EventQuote], bool]) -> int:
         """What became of the last prompt that a reader sees: `OPEN`, `REPORTED` or `ANSWERED`."""
         found = [
-            (max(seqs), parts.turn)
+            (parts.turned, parts.turn)
             for parts in self.groups.values()
-            if (seqs := [one.seq for one in _words(parts) if sees(one)])
+            if any(sees(one) for one in _words(parts))
         ]
         return max(found)[1] if found else REPORTED
 

@@ -198,7 +198,7 @@ _EXCLAIMS: Final = (
     r"(?:done|perfect|great|good|excellent|got it|nice|awesome|there (?:it is|we go|you go)|"
     r"yes|sure|fixed|ok|okay|all (?:set|done|good)|you're welcome|understood|right)"
 )
-_LEADING: Final = regex(rf"(?i)^\W*(?:{_EXCLAIMS}\b[\s!.,:;\u2014-]+)+(?=\S)")
+_LEADING: Final = regex(rf"(?i)^\W*(?:{_EXCLAIMS}\b\s*[!.,:;\u2014]+\s*)+(?=\S)")
 # What says that checks are green, or that something is finished, and not what.
 _FILLER: Final = regex(
     rf"(?i)^\W*(?:{_EXCLAIMS}"

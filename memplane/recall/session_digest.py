@@ -5,7 +5,7 @@ is hidden, forgotten or replaced leaves no word. The order of the lines is fixed
 where there is nothing for it:
 
     "Title" on branch
-    Asked: the first wish, where the title is not that
+    Asked: the first wish, where the title is not that; the last one, where nothing was said to it
     Came to: 3 of 5 steps done, last: ...; what the last report says
     Decided: the last decisions, the newest first
     Decided on: keys, whose values are not quoted: a later one would leave the old one standing here
@@ -42,7 +42,7 @@ _ASKED_AS: Final = 9
 _CHOSEN_WORDS: Final = 12
 _STEP_WORDS: Final = 16
 _QUOTE_LEAST: Final = 16  # tokens that one of several may take before they share alike
-_ASKED_WORDS: Final = 2  # content words of a prompt that says what is unfinished
+_ASKED_WORDS: Final = 3  # content words of a prompt that says what is unfinished
 _ENDS_LABEL: Final = regex(r": | - | \(| \u2013 |\. ")
 _MARK: Final = " \u2026"
 _CAME_TO: Final = "Came to"
@@ -216,8 +216,12 @@ class _Seen:
         asked = [one for one in self.plain("asked") if titled is None or one != titled.source]
         if titled is None:
             asked = self.plain("first") or self.plain("last")
-        if titled is None or titled.source.kind == "session":
-            yield "Asked", [_Quote(one.text, one) for one in asked[:1]]
+        first = asked[:1] if titled is None or titled.source.kind == "session" else []
+        shown = [one.id for one in first] + ([] if titled is None else [titled.source.id])
+        last = [one for one in self._open_prompt(1) if one.id not in shown]
+        if self._open_prompt(_ASKED_WORDS):  # stands as what is left
+            last = []
+        yield "Asked", [_Quote(one.text, one) for one in (*first, *last)]
         yield _CAME_TO, list(self._came_to())
         decisions = self.all("decisions")[::-1]
         plain = [one for one in decisions if one.key is None]
@@ -253,17 +257,21 @@ class _Seen:
             for step, state in steps[1]:
                 if state != "done":
                     yield _Quote(clipped_words(step, _STEP_WORDS), steps[0])
-        last, reports = self.plain("last")[-1:], self.plain("reports")[-1:]
-        asks = self.turn == OPEN and any(
-            len(meaning_words(one.text)) > _ASKED_WORDS for one in last
-        )
-        if asks:
+        last, reports = self._open_prompt(_ASKED_WORDS), self.plain("reports")[-1:]
+        if last:
             yield _Quote(f"unfinished: {clipped_words(last[0].text, 20)}", last[0])
         elif self.turn != ANSWERED:
             for one in reports:
                 yield from (_Quote(line, one) for line in one.more)
         for one in self.plain("deferred"):
             yield _Quote(f"put off: {one.text}", one)
+
+    def _open_prompt(self, least: int) -> list[EventQuote]:
+        """The last prompt where nothing was said to it, and it has so many words of meaning."""
+        if self.turn != OPEN:
+            return []
+        last = self.plain("last")[-1:]
+        return [one for one in last if len(meaning_words(one.text)) >= least]
 
     def _done(self) -> Iterator[_Quote]:
         done = self.all("done")[::-1]

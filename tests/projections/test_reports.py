@@ -49,7 +49,9 @@ def test_what_comes_next_is_no_report_and_a_report_begins_as_it_likes():
     assert is_narration("Now let me look at the hull before I go on with the sails of the boat.")
     assert is_narration("The sails are the following ones, which I have sewn for the boat today:")
     assert not is_report("Done. The mast stands.")
-    assert is_report("The mast stands again, and the shrouds hold it on both sides of the boat now.")
+    assert is_report(
+        "The mast stands again, and the shrouds hold it on both sides of the boat now."
+    )
 
 
 def test_an_outcome_has_the_beginning_and_the_end_without_what_says_nothing():

@@ -146,7 +146,9 @@ def test_an_agent_says_that_checks_are_green_or_that_they_should_be(answer, gree
 
 def test_the_command_is_read_from_the_call_of_a_shell_alone():
     assert command_in("Bash", 'Bash command="make sails" description="make them"') == "make sails"
-    assert command_in("Bash", "Bash description=x\ncommand:\nmake\nmake sails") == "make\nmake sails"
+    assert (
+        command_in("Bash", "Bash description=x\ncommand:\nmake\nmake sails") == "make\nmake sails"
+    )
     assert command_in("shell", "shell command=make") == "make"
     assert command_in("Grep", "Grep command=make") == ""
 

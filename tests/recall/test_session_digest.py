@@ -58,7 +58,11 @@ def test_what_the_reader_may_not_see_leaves_no_word_and_no_ref():
 
 
 def test_a_prompt_that_nothing_answers_is_what_is_left():
-    rows = [*SESSION, event(6, "Now paint the hull green"), event(7, "Let me look.", role="assistant")]
+    rows = [
+        *SESSION,
+        event(6, "Now paint the hull green"),
+        event(7, "Let me look.", role="assistant"),
+    ]
     assert "Left: rig; unfinished: Now paint the hull green" in told(rows).text
 
 
