@@ -31,7 +31,7 @@ from pathlib import Path
 
 import memplane
 
-MODULES = ("memplane", "memplane.cli.scenario")
+MODULES = ("memplane", "memplane.cli.trials")
 OURS = Path(memplane.__file__)
 HEAVY = ("jsonschema", "mcp", "numpy", "orjson", "rich.console", "snowballstemmer", "typer", "yaml")
 SET_CHILD_SUBREAPER = 36  # of prctl(2)
@@ -165,7 +165,7 @@ def import_everything():
     """Import whatever a command may import, so that forks of this process need not."""
     names = [one.name for one in pkgutil.walk_packages(memplane.__path__, "memplane.")]
     for name in [*HEAVY, *names]:
-        if name not in ("memplane.__main__", "memplane.pytest_plugin", "memplane.cli.scenario"):
+        if name not in ("memplane.__main__", "memplane.pytest_plugin", "memplane.cli.trials"):
             with contextlib.suppress(ImportError), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 importlib.import_module(name)
