@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane import nofollow
-from memplane.artifacts.pages import by_hash, digits_of
-from memplane.context.arguments import check_count, check_named, check_texts
+from memplane.artifacts.contents import by_hash, check_bundle, check_report, digits_of
 from memplane.context.artifact_files import (
     Progress,
     Taken,
@@ -26,14 +25,13 @@ from memplane.context.artifact_files import (
     put_file,
     read_added_file,
 )
+from memplane.context.calls import Receipt, check_count, check_named, check_texts
 from memplane.context.context import NO_END
-from memplane.context.receipts import Receipt
 from memplane.errors import ChangedError, ConflictError, InputError, NotFoundError, WriteError
 from memplane.event import at_least, encode
 from memplane.home import asset
 from memplane.intake import namespace
 from memplane.intake.redact import quoted_value
-from memplane.intake.research import check_bundle, check_report
 from memplane.lazy import regex
 from memplane.log.bodies import body_path, store_body
 from memplane.log.disk import Disk
@@ -51,9 +49,6 @@ if TYPE_CHECKING:
     from memplane.intake import Redactor
     from memplane.ports import Line
     from memplane.projections.artifacts import ApprovalChange
-
-__all__ = ["SUMMARY_CHARS_MAX", "Added", "Approval", "Artifact", "PlaneArtifacts", "add_artifact"]
-
 
 SUMMARY_CHARS_MAX: Final = 4_000
 _REPORT, _BUNDLE = TYPES

@@ -34,18 +34,6 @@ if TYPE_CHECKING:
     from memplane.event import Event
     from memplane.plane import Plane
 
-__all__ = [
-    "HookAnswer",
-    "Injection",
-    "PromptLabel",
-    "SessionRun",
-    "read_prompt_labels",
-    "replay_sessions",
-    "sessions_report",
-    "sessions_table",
-    "shown_and_used",
-]
-
 Answerer = Callable[["Plane", str, str, str], "HookAnswer"]
 Progress = Callable[[int, int], None]
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from memplane.hook.payload import HookPayload
     from memplane.pack.block import Block
     from memplane.plane.packer import Packer
-    from memplane.policy.plane import Hooks
+    from memplane.policy.records import Hooks
 
 __all__ = ["ShownEntries", "answer_text", "packed_answer"]
 

@@ -33,20 +33,23 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.event import Event
 from memplane.harness import rejection_reason, remembered
-from memplane.importers.client_records import (
+from memplane.importers.rows import (
     HOOK_TAG,
     REASON_TAG,
+    Row,
     Spoken,
     asked_of_codex,
     compaction,
+    name,
     own_command,
     reason_row,
     render_tool_call,
+    short_text,
     spoken,
+    told,
     touched,
 )
-from memplane.importers.rows import Row, name, short_text, told
-from memplane.intake.recalled import is_own_tool
+from memplane.intake.prepare import is_own_tool
 from memplane.intake.redact import masked_name
 
 if TYPE_CHECKING:

@@ -13,9 +13,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane import nofollow
 from memplane.lazy import regex
-from memplane.projects.entering import is_clients_folder, roots_of_folder
+from memplane.projects.entering import (
+    for_folder,
+    is_clients_folder,
+    roots_of_folder,
+    session_project,
+)
 from memplane.projects.identity import is_excluded
-from memplane.projects.opening import for_folder, session_project
 from memplane.projects.registry import NOWHERE, UNKNOWN
 from memplane.recall.gate import sentence_marks
 

@@ -22,23 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from memplane.ports import ONE
 
 if TYPE_CHECKING:
-    from memplane.policy.scoring import Retrieval
-
-__all__ = [
-    "BM25",
-    "POSTING_BYTES",
-    "Number",
-    "Weights",
-    "combined",
-    "idf",
-    "length_norm",
-    "ln",
-    "policy_constants",
-    "relevance",
-    "term_gain",
-    "term_worth",
-]
-
+    from memplane.policy.records import Retrieval
 
 POSTING_BYTES: Final = 3  # two for the document, one for the times: see `storage`
 _LOG: Final = Context(prec=20)

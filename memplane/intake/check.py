@@ -3,12 +3,20 @@
 `schemas/event.schema.json` says the same for other languages (its `$defs/input`);
 the tests hold the two together. This one is here because it is fast and because
 its messages say what to do.
+
+The skeleton of a line or name: what it looks like without its invisible characters.
+
+After the skeletons of Unicode's UTS #39: default-ignorable code points, control and format
+characters and terminal sequences are removed, compatibility forms fold (NFKC), and letters of other
+scripts that look like Latin ones become these. Two texts with one skeleton look alike. The tables
+are those of Unicode 3.2 and of this file, so the result is the same under every Python.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from memplane.errors import InputError
@@ -31,28 +39,135 @@ from memplane.event import (
     is_kind,
 )
 from memplane.intake.redact import masked, quoted_value
-from memplane.intake.skeleton import imitated, skeleton
 from memplane.lazy import regex
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-__all__ = [
-    "DATA_DEPTH_MAX",
-    "KEY_MAX",
-    "NAME_MAX",
-    "OWN_KINDS",
-    "PART",
-    "TEXT_BYTES_MAX",
-    "Cleaner",
-    "check_fields",
-    "check_whole",
-    "collect",
-    "is_checksum",
-    "namespace",
-    "normalise",
-    "timestamp",
-]
+# Escape sequences of terminals: CSI, OSC with its text, the other string controls, two characters.
+_SEQUENCE: Final = regex(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d\x9e\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)"
+    r"|\x1b[ -/]*[0-~]"
+)
+# Controls but tab and newline, default-ignorable code points, other formats, what stands for
+# something that could not be read or shown.
+_UNSEEN: Final = regex(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u08e2\u115f\u1160"
+    "\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f"
+    "\ufeff\uffa0\ufff0-\ufffd\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+_BEYOND_ASCII: Final = regex(r"[^\x00-\x7f]")
+_COMBINING: Final = "".join(
+    map(chr, (*range(0x300, 0x370), *range(0x20D0, 0x2100), *range(0xFE20, 0xFE30)))
+)
+# Of other scripts what looks like a Latin letter or a colon, and letters of later versions of
+# Unicode than the normalisation knows.
+_LIKE: Final = {
+    "a": "\u0430\u03b1\u0251\u0410\u0391\u1d00",
+    "b": "\u0412\u0392\u0299",
+    "c": "\u0441\u0421\u03f9\u1d04",
+    "d": "\u0501\u1d05",
+    "e": "\u0435\u0415\u0395\u1d07",
+    "f": "\ua730",
+    "g": "\u0261\u0262",
+    "h": "\u04bb\u041d\u0397\u029c",
+    "i": "\u0456\u0406\u03b9\u0399\u0131\u026a\u0130",
+    "j": "\u0458\u0408\u1d0a",
+    "k": "\u041a\u039a\u03ba\u043a\u1d0b",
+    "l": "\u04cf\u04c0\u029f\u01c0",
+    "m": "\u041c\u039c\u1d0d",
+    "n": "\u0578\u039d\u0274",
+    "o": "\u043e\u041e\u03bf\u039f\u1d0f",
+    "p": "\u0440\u0420\u03c1\u03a1\u1d18",
+    "r": "\u0280",
+    "s": "\u0455\u0405\ua731",
+    "t": "\u0422\u03a4\u03c4\u0442\u1d1b",
+    "u": "\u03c5\u057d\u1d1c",
+    "v": "\u03bd\u1d20",
+    "w": "\u051d\u1d21",
+    "x": "\u0445\u0425\u03a7",
+    "y": "\u0443\u0423\u04ae\u04af\u03a5\u028f",
+    "z": "\u0396\u1d22",
+    " ": "\u1680",
+    ":": "\u2236\ua789\u02d0\u05c3\u0589\u1804",
+    "<": "\u2039\u3008\u2329",
+}
+_LETTERS_FROM: Final = (0x1F130, 0x1F150, 0x1F170, 0x1F1E6)  # squared, circled, flags
+# What a client or a model calls those who speak. Who is called so speaks in their place.
+_ROLES: Final = frozenset(("user", "assistant", "system", "tool", "human"))
+_SEPARATORS: Final = regex("[\u2028\u2029]+")
+_NO_LETTER: Final = regex(
+    "[\x00-/:-@\\[-`{-\xbf\u2000-\u206f\u2190-\u2bff\u3000-\u3020\ufe30-\ufe6f\U0001f300-\U0001faff]+"
+)
+
+
+@lru_cache(maxsize=1)
+def _table() -> dict[int, str]:
+    table = {ord(one): letter for letter, like in _LIKE.items() for one in like}
+    for start in _LETTERS_FROM:
+        table.update({start + at: chr(ord("a") + at) for at in range(26)})
+    return table
+
+
+def skeleton(text: str) -> str:
+    """The skeleton of a text: lower case, without default-ignorable characters or leading blanks.
+
+    Two texts that look alike have the same skeleton (Unicode UTS #39).
+    """
+    if not text.isprintable():
+        text = _UNSEEN.sub("", _SEQUENCE.sub("", text))
+    if not text.isascii():
+        from unicodedata import ucd_3_2_0  # noqa: PLC0415 - English goes without
+
+        text = ucd_3_2_0.normalize("NFKC", _UNSEEN.sub("", text).translate(_table()))
+        text = text.lstrip(f"{_COMBINING} \t\n")
+    return text.lower().lstrip()
+
+
+def hides_nothing(text: str) -> bool:
+    """Whether each line of a text is its own skeleton but for case, without control characters.
+
+    A quick test that holds for nearly every text in any script; where it fails, compare skeletons.
+    """
+    return text.isascii() or all(map(_is_inert, set(_BEYOND_ASCII.findall(text))))
+
+
+@lru_cache(maxsize=8192)
+def _is_inert(char: str) -> bool:
+    among = f"x{char}x"
+    return not char.isspace() and char not in _COMBINING and skeleton(among) == among.lower()
+
+
+@lru_cache(maxsize=1024)
+def imitated(name: str) -> str | None:
+    """The role (`user`, `assistant`, ...) that a name reads like; None where it reads like none.
+
+    Characters between the letters are ignored.
+    """
+    letters = _NO_LETTER.sub("", skeleton(name))
+    return letters if letters in _ROLES else None
+
+
+def permitted_actor(name: str, role: str | None) -> str | None:
+    """The name in a form that is accepted as an actor, for importers, which cannot ask for another.
+
+    None where the name says no more than the role does.
+    """
+    name = _SEPARATORS.sub(" ", name)
+    read = imitated(name)
+    if read is None:
+        return name
+    return f"actor {read}" if read != role else None
+
+
+def with_permitted_actor(row: dict[str, Any]) -> dict[str, Any]:
+    """The row of an imported event with its actor in a form that is accepted."""
+    actor = row.get("actor")
+    if not isinstance(actor, str):
+        return row
+    permitted = permitted_actor(actor, row.get("role"))
+    return row if permitted == actor else {**row, "actor": permitted}
 
 
 NAME_MAX: Final = 128  # session, task, actor, ids and the last part of ns
@@ -75,25 +190,21 @@ _SEPARATOR: Final = regex("[\u2028\u2029]")
 _NS_HEADS: Final = (PROJECTS, "/task/", "/spec/", "/agent/")
 
 
-def check_fields(fields: Mapping[str, Any], *, internal: bool = False, where: str = "") -> None:
-    """Raise InputError for the first field that cannot be taken; see `normalise`."""
-    normalise(fields, internal=internal, where=where)
-
-
 def normalise(
     fields: Mapping[str, Any], *, internal: bool = False, where: str = ""
 ) -> dict[str, Any]:
-    """Bring the fields to the log's order and form, defaults left out except `kind`.
+    """The fields in the order and form of the log, without defaults except `kind`.
 
-    None counts as not given. `internal` lets through what only memplane writes: the
-    kinds of OWN_KINDS and `data.body`. `where` goes before the field in errors (`rows[3]`).
+    None counts as not given. `internal` accepts what only memplane writes: kinds of OWN_KINDS and
+    `data.body`. Raises InputError for the first field that is not valid; `where` stands before the
+    field's name in its message (`rows[3]`).
     """
     taken = collect(fields, internal=internal, where=where)
     return {name: taken[name] for name in _CALLERS_FIELDS if name in taken}
 
 
 def collect(fields: Mapping[str, Any], *, internal: bool, where: str) -> dict[str, Any]:
-    """Do the work of `normalise`, in the order given: for a caller that orders later."""
+    """The fields checked and cleaned as by `normalise`, in the order in which they were given."""
     prefix = f"{where}." if where else ""
     cleaner = Cleaner()
     taken: dict[str, Any] = {}
@@ -204,7 +315,7 @@ def _own_data(data: dict[str, Any], where: str, *, internal: bool) -> None:
 
 
 def is_checksum(value: Any) -> bool:
-    """Whether a value names a quoted block as earlier versions did: by its checksum alone."""
+    """Whether a value is a checksum alone, as earlier versions named a quoted block."""
     return isinstance(value, str) and _CHECKSUM.fullmatch(value) is not None
 
 
@@ -252,9 +363,9 @@ def _found(value: Any) -> str:
 
 
 def namespace(value: str | None, *, where: str = "ns") -> None:
-    """Raise InputError for what is no namespace; None, for all of them, is fine.
+    """Raise InputError where a namespace is not well formed; None (all namespaces) is accepted.
 
-    For what reads: a misspelt one would be a place where nothing was ever stored.
+    For reads: a misspelt namespace would look like one in which nothing was ever stored.
     """
     if value is not None and value != GLOBAL:
         _ns(value, where, Cleaner())
@@ -436,11 +547,10 @@ _UNSEEN_MAX: Final = 256
 
 
 def check_whole(fields: Mapping[str, Any], kind: str, where: str = "") -> None:
-    """Raise InputError for an event that says nothing. Its fields were checked one by one before.
+    """Raise InputError for an event whose valid fields together say nothing.
 
-    That is a message without text and data, where blanks and what cannot be seen are no text; a
-    statement without a key whose text is that; an event about others that names none; and one that
-    is valid at no time.
+    These are a message without visible text and without data; a statement without a key and without
+    visible text; an event about others that names none; an event that is valid at no time.
     """
     prefix = f"{where}." if where else ""
     if kind == "message" or kind in TYPED_KINDS:
@@ -490,7 +600,7 @@ _UNSTORABLE: Final = regex("[\0\ud800-\udfff]")
 
 
 class Cleaner:
-    """Cleans the strings of one event and counts the characters that it had to replace."""
+    """Cleans the strings of one event and counts the characters that were replaced."""
 
     __slots__ = ("_bound", "replaced")
 
@@ -499,7 +609,7 @@ class Cleaner:
         self._bound = 0  # bytes that the data seen so far can take at most
 
     def text(self, text: str) -> str:
-        """Put U+FFFD for NUL and lone surrogates, which JSON readers do not agree on."""
+        """The text with U+FFFD for NUL and lone surrogates, on which JSON readers disagree."""
         if "\0" not in text:
             if text.isascii():
                 return text
@@ -518,7 +628,7 @@ class Cleaner:
         return "".join(cleaned)
 
     def data(self, value: Any, where: str) -> dict[str, Any]:
-        """Bring data to JSON types; what JSON cannot hold is refused by its place in it."""
+        """A value converted to JSON types; InputError names the place of any other type."""
         if not isinstance(value, Mapping):
             raise InputError(
                 f"found {type(value).__name__}; expected an object with string keys", where=where
@@ -595,10 +705,10 @@ _EXPECTED: Final = "expected RFC 3339 with a zone, such as 2026-01-05T12:17:31Z"
 
 
 def timestamp(value: str | datetime, *, where: str = "ts") -> str:
-    """Bring a time to UTC with six decimals; finer digits are cut off, never rounded up.
+    """A time in UTC, RFC 3339 with six decimals; finer digits are cut off, never rounded up.
 
-    Refused, with the reason: a time without a zone, a leap second, a day that does
-    not exist, and whatever falls outside the years 0001 to 9999 in UTC.
+    Raises InputError for a time without a zone, a leap second, a date that does not exist, and a
+    year outside 0001 to 9999 in UTC.
     """
     from datetime import UTC, datetime  # noqa: PLC0415 - most events come without a time
 

@@ -2,6 +2,15 @@
 
 The log adds seq, dur, id, ts, rec and h around `Draft.rest`; a text that would
 make the line longer than LINE_MAX goes to a body, and the line keeps its head.
+
+Move quoted blocks out of texts: they are memory coming back, not something new.
+
+An agent that echoes the block it was given would have it recorded, and retrieved again, in each
+turn. So a block whose checksum verifies is moved out of the text into a file of its own, which the
+event names in `data.recalled`. The checksum contains no secret: anybody can write such a block. So
+it is moved only out of what a person or an agent says (messages of role user or assistant) and out
+of results of memplane's own tools and commands. In any other event it stays where it is: in the
+output of a tool, in a statement, in words of the system.
 """
 
 from __future__ import annotations
@@ -12,15 +21,119 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from memplane.errors import InputError
 from memplane.event import CUSTOM_KIND, FIELDS, GLOBAL, Draft, Event, encode, same_place
 from memplane.intake.check import TAG_MAX, Cleaner, collect
-from memplane.intake.recalled import checksums, parted, without_blocks
 from memplane.intake.redact import Redactor
+from memplane.lazy import regex
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from memplane.intake.markers import Marker
 
-__all__ = ["HEAD_BYTES", "LINE_MAX", "Intake", "PreparedText", "cleaned", "prepare", "same"]
+RECALLED_MAX: Final = 16  # files of one event; the last one holds all further blocks
+_BEGIN: Final = "memplane:begin\n"
+_MARK: Final = regex(r"(?m)^memplane:(?:begin\n|end ([0-9a-f]{16})(?:\n|\Z))")
+_SPEAKERS: Final = ("user", "assistant")
+_OWN_SERVER: Final = regex(r"(?:^|_)memplane$")
+# Tools that run one command line, as Claude Code, Codex and chats name them.
+_SHELLS: Final = frozenset(
+    {
+        "Bash",
+        "bash",
+        "shell",
+        "local_shell",
+        "shell_command",
+        "exec_command",
+        "container.exec",
+    }
+)
+_COMMAND_MAX: Final = 1_000  # characters
+# One program whose output nothing else can mix with: no pipe, chain, substitution or redirection
+# but of its errors. What is harder to read than this is not taken for memplane's own.
+_WORD: Final = r"""(?:[A-Za-z0-9_@%+=:,./~-]|'[^']*'|"[^"$`\\]*")"""
+_OWN_COMMAND: Final = regex(
+    rf"[ \t]*(?:memplane|python[0-9.]{{0,5}}[ \t]+-m[ \t]+memplane)(?:[ \t]+{_WORD}+)*"
+    r"(?:[ \t]+2>(?:&1|[ \t]?/dev/null))?[ \t\n]*"
+)
+_PIECE: Final = 1 << 20  # characters that are encoded at once
+
+
+def moves_blocks(line: Mapping[str, Any]) -> bool:
+    """Whether quoted blocks are moved out of the text of an event with these fields."""
+    kind = line.get("kind")
+    if kind == "message":
+        return line.get("role") in _SPEAKERS
+    data = line.get("data")
+    if kind != "tool_result" or not data:
+        return False
+    tool = data.get("tool")
+    return isinstance(tool, str) and (
+        is_own_tool(tool) or is_own_command(tool, data.get("command"))
+    )
+
+
+def is_own_tool(tool: str) -> bool:
+    """Whether a tool is one of memplane's MCP server: `mcp__memplane__memory_search`."""
+    *server, name = tool.split("__")
+    return bool(name) and any(_OWN_SERVER.search(part) for part in server)
+
+
+def is_own_command(tool: str, command: object) -> bool:
+    """Whether a shell tool ran memplane and nothing else, by its command line."""
+    return (
+        tool in _SHELLS
+        and isinstance(command, str)
+        and len(command) <= _COMMAND_MAX
+        and _OWN_COMMAND.fullmatch(command) is not None
+    )
+
+
+def parted(line: Mapping[str, Any]) -> tuple[str, list[str]]:
+    """The text of an event without its quoted blocks, and the blocks in the order of the text."""
+    text = line.get("text", "")
+    if _BEGIN not in text or not moves_blocks(line):
+        return text, []
+    return without_blocks(text)
+
+
+def without_blocks(text: str) -> tuple[str, list[str]]:
+    """A text without the blocks quoted in it, and these blocks with their marks; one pass.
+
+    At most RECALLED_MAX blocks are returned: the last one holds all further blocks in sequence.
+    """
+    if _BEGIN not in text:
+        return text, []
+    found: list[str] = []
+    further: list[str] = []
+    kept: list[str] = []
+    at, begin = 0, None
+    for mark in _MARK.finditer(text):
+        if mark[1] is None:
+            begin = mark  # no line inside a block looks like a mark, so the nearest one opens it
+        elif begin is not None:
+            if _checksum(text, begin.end(), mark.start()) == mark[1]:
+                block = text[begin.start() : mark.end()]
+                (found if len(found) < RECALLED_MAX - 1 else further).append(block)
+                kept.append(text[at : begin.start()])
+                at = mark.end()
+            begin = None
+    if not found:
+        return text, []
+    kept.append(text[at:])
+    return "".join(kept), [*found, "".join(further)] if further else found
+
+
+def checksums(blocks: Iterable[str]) -> list[str]:
+    """The checksums in the end marks of blocks, in their order."""
+    return [mark[1] for block in blocks for mark in _MARK.finditer(block) if mark[1] is not None]
+
+
+def _checksum(text: str, start: int, end: int) -> str:
+    """The checksum of a part of the text, as a block states it."""
+    digest = hashlib.sha256()
+    for at in range(start, end, _PIECE):
+        digest.update(text[at : min(at + _PIECE, end)].encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()[:16]
+
 
 LINE_MAX: Final = 1024 * 1024
 LOG_ADDS: Final = 300  # seq, dur, id (up to 128), ts, rec, h and their names
@@ -33,10 +146,10 @@ _OWN_DATA: Final = ("redactions", "replaced", "body", "recalled")
 
 
 class PreparedText(NamedTuple):
-    """The text of an event as the log would hold it, and the SHA-256 of each block moved out of it.
+    """The text of an event as it would be stored, and the SHA-256 of each block moved out of it.
 
-    `before`: the same as versions did it that kept no block: its text, then their checksums. It is
-    equal to `text` and no checksums where no block is quoted at all.
+    `before` is the form of versions that stored no blocks: the text, then the checksums of the
+    blocks. It equals `text` without checksums where no block is quoted.
     """
 
     text: str
@@ -45,7 +158,7 @@ class PreparedText(NamedTuple):
 
 
 class Intake(NamedTuple):
-    """The part of the privacy policy that acts before the log; built once per policy."""
+    """The part of the privacy policy that acts before an event is stored; built once a policy."""
 
     redactor: Redactor
     never_store_kinds: tuple[str, ...] = ("secret",)
@@ -75,7 +188,7 @@ class Intake(NamedTuple):
         )
 
     def said(self, fields: Mapping[str, Any]) -> PreparedText:
-        """What the log would hold of the text of these fields, which need not be checked before."""
+        """The stored form of the text of these fields, which need not have been checked."""
         redact = self.redactor.redact
         whole = Cleaner().text(str(fields.get("text") or ""))
         text, blocks = parted({**fields, "kind": fields.get("kind", "message"), "text": whole})
@@ -100,12 +213,12 @@ def prepare(
     marker: Marker | None = None,
     recalled: Sequence[str] = (),
 ) -> Draft:
-    """Turn what a caller gave into a draft, or raise InputError and store nothing.
+    """Turn the fields of an event into a draft. Raises InputError, and then nothing is stored.
 
-    `id` serves where fields has none. `count` gives the tokens of the whole text;
-    None leaves them out. `marker` finds markers in the redacted text of what no marker was given
-    for, not even an empty list of them. `recalled` are blocks that were moved out of the text
-    before, elsewhere. The same arguments give the same bytes.
+    `id` is used where the fields have none. `count` gives the tokens of the whole text; None leaves
+    them out. `marker` finds markers in the redacted text where the fields have no `markers`, not
+    even an empty list. `recalled` are blocks that the caller moved out of the text. The same
+    arguments give the same bytes.
     """
     line = collect(fields, internal=internal, where=where)
     kind = line["kind"]
@@ -146,7 +259,7 @@ def prepare(
 
 
 def cleaned(text: str) -> str:
-    """What a user says as the log would hold it but for redaction: storable, no quoted blocks."""
+    """What a user says in its stored form but for redaction: valid text without quoted blocks."""
     return without_blocks(Cleaner().text(text))[0]
 
 
@@ -157,15 +270,14 @@ def same(
     whole_text: Callable[[], str],
     recalled: Callable[[], Sequence[str | None]] = tuple,
 ) -> bool:
-    """Whether a draft repeats an event: equal kind, ns, role, session, key, text and blocks.
+    """Whether a draft repeats a stored event: equal kind, ns, role, session, key, text and blocks.
 
-    Of the namespaces see `same_place`.
-
-    What is stored is redacted as today before the comparison, so that a stricter
-    policy does not make a repeat look like other content. `whole_text` gives the text, which is
-    asked for only if the hash of a body does not answer; `recalled` gives the blocks that were
-    moved out of the event's text, None for one that is lost. What versions stored that kept no
-    block but its checksum is repeated by its text alone, and by that with blocks of the checksums.
+    Namespaces are compared by `same_place`. The stored text is redacted by today's rules first, so
+    that a stricter policy does not make a repeat look like other content. `whole_text` loads the
+    text and is called only if the hash of a body does not decide; `recalled` loads the blocks that
+    were moved out of the stored text, None for a lost one. An event of a version that stored
+    checksums instead of blocks is repeated by its text alone, or by the text with blocks of those
+    checksums.
     """
     if not same_place(event.ns, draft.ns) or (event.kind, event.role, event.session, event.key) != (
         draft.kind,

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from memplane.event import Draft, Event
-    from memplane.log.purges import Erased
+    from memplane.log.segments import Erased
     from memplane.log.spool import Waiting
     from memplane.ports import Clock
 
@@ -60,19 +60,6 @@ if TYPE_CHECKING:
     from memplane.log import writer as log_writer
 else:
     log_writer = late("memplane.log.writer")
-
-__all__ = [
-    "SEGMENT_BYTES_MAX",
-    "FileLog",
-    "Kept",
-    "Known",
-    "Sorted",
-    "Tail",
-    "same_content",
-    "take_in",
-    "take_in_all",
-]
-
 
 # A reader further behind than this reads the segment: it is cheaper than keeping more.
 _LINES_MAX = 256

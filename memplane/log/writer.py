@@ -53,28 +53,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from memplane.event import Draft
-    from memplane.log import survey
+    from memplane.log import verifying
     from memplane.ports import Appended, Clock
 else:
-    survey = late("memplane.log.survey")
-
-__all__ = [
-    "CACHES",
-    "KEPT",
-    "Active",
-    "PendingPurge",
-    "Writer",
-    "blank_bytes",
-    "clear_cache",
-    "finish",
-    "overwrite",
-    "put_over",
-    "read_note",
-    "remove_note",
-    "successor",
-    "write_note",
-]
-
+    verifying = late("memplane.log.verifying")
 
 # Most lines and the hash before them lie within this much of the end.
 _LOOK_BYTES: Final = 4096
@@ -418,7 +400,7 @@ class Writer:
     def _check_never_begun(self) -> None:
         """Before the log begins: raise CorruptError where projections were folded from one."""
         if not self.anew:
-            survey.check_never_begun(self.segments)
+            verifying.check_never_begun(self.segments)
 
     def _trusted(self, active: Active) -> bool:
         """Go to the end of the segment without a look at what was durable; False where torn."""

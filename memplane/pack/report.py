@@ -21,7 +21,7 @@ from memplane.projections.item import Item, Printer
 from memplane.recall.suppress import WITHHELD, Scope
 
 if TYPE_CHECKING:
-    from memplane.policy.plane import CachePrices
+    from memplane.policy.records import CachePrices
 
 __all__ = [
     "CAUSES",

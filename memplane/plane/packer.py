@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from memplane.context.arguments import checked_request
+from memplane.context.calls import checked_request
 from memplane.context.context import PlaneContext
 from memplane.context.folds import seq_by
 from memplane.context.materials import (
@@ -42,8 +41,6 @@ else:
     search_passages = late("memplane.search.passages")
     upkeep_reports = late("memplane.upkeep.reports")
     handles = late("memplane.work.handles")
-
-__all__ = ["Packer"]
 
 
 class Packer:
@@ -169,12 +166,7 @@ class Packer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 

@@ -9,11 +9,18 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any, Self, TypeAlias
 
-from memplane.context.arguments import check_count, check_named, check_text, check_texts
+from memplane.context.calls import (
+    BulkReceipt,
+    Receipt,
+    Spooled,
+    check_count,
+    check_named,
+    check_text,
+    check_texts,
+)
 from memplane.context.context import PlaneContext
 from memplane.context.event_access import KeyVersion, Standing
 from memplane.context.folds import seq_by
-from memplane.context.receipts import BulkReceipt, Receipt, Spooled
 from memplane.errors import InputError, NotFoundError
 from memplane.event import GLOBAL, KINDS, Event, is_kind
 from memplane.intake import timestamp
@@ -24,7 +31,6 @@ from memplane.recall.suppress import is_pattern, within
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
 
     from memplane.artifacts import service
     from memplane.context import materials
@@ -34,20 +40,18 @@ if TYPE_CHECKING:
     from memplane.pack.pack import Laid
     from memplane.plane import packer
     from memplane.policy import Policies
-    from memplane.policy.check import PolicyCheck
-    from memplane.policy.files import PolicyValue
+    from memplane.policy.files import PolicyCheck, PolicyValue
     from memplane.ports import Position
     from memplane.projections.hotset import HotsetState
     from memplane.search import search
     from memplane.search import service as search_service
-    from memplane.upkeep import audit as upkeep_audit
     from memplane.upkeep import export as upkeep_export
     from memplane.upkeep import purge, restore, verify
-    from memplane.upkeep.audit import AuditReport
+    from memplane.upkeep import verify as upkeep_audit
     from memplane.upkeep.export import ExportReport
     from memplane.upkeep.purge import Due, PurgeReport
     from memplane.upkeep.restore import MergeReport
-    from memplane.upkeep.verify import PlaneReport
+    from memplane.upkeep.verify import AuditReport, PlaneReport
     from memplane.work import changes as work_changes
     from memplane.work import forget as work_forget
     from memplane.work import handles, projects, sessions, tasks
@@ -59,7 +63,7 @@ else:
     packer = late("memplane.plane.packer")
     search = late("memplane.search.search")
     search_service = late("memplane.search.service")
-    upkeep_audit = late("memplane.upkeep.audit")
+    upkeep_audit = late("memplane.upkeep.verify")
     upkeep_export = late("memplane.upkeep.export")
     purge = late("memplane.upkeep.purge")
     restore = late("memplane.upkeep.restore")
@@ -70,9 +74,6 @@ else:
     sessions = late("memplane.work.sessions")
     projects = late("memplane.work.projects")
     tasks = late("memplane.work.tasks")
-
-__all__ = ["Keys", "Plane"]
-
 
 _OneOrMore: TypeAlias = str | Iterable[str] | None
 _Time: TypeAlias = str | datetime | None
@@ -103,12 +104,7 @@ class Plane:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:

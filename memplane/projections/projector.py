@@ -48,7 +48,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, Typ
 from memplane import nofollow
 from memplane.errors import LockError
 from memplane.index.storage import alone, replace_bytes
-from memplane.log.purges import erased_by
+from memplane.log.segments import erased_by
 from memplane.ports import Line, Position
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Self
 
 from memplane.errors import InputError, MemplaneError
@@ -19,24 +19,17 @@ from memplane.intake.redact import masked, masked_data
 from memplane.policy.document import read_document, without_places
 from memplane.scenario.assertions import ASSERTIONS, TIMED, AssertionResult, p95, percentile_of
 from memplane.scenario.document import Assertion, Scenario, ScenarioStep
-from memplane.scenario.process import outings, pack_arguments, run_command
-from memplane.scenario.scene import Pack, Scene, SceneFactory, Searched, StepPacks, numbered
-
-__all__ = [
-    "REPORT_VERSION",
-    "STEPS",
-    "CheckedAssertion",
-    "Runner",
-    "ScenarioOutcome",
-    "Settings",
-    "as_json",
-    "as_words",
-    "change_policies",
-    "change_views",
-    "do",
-    "work_of",
-    "write_reports",
-]
+from memplane.scenario.scene import (
+    Pack,
+    Scene,
+    SceneFactory,
+    Searched,
+    StepPacks,
+    numbered,
+    outings,
+    pack_arguments,
+    run_command,
+)
 
 _PREFIX: Final = "memplane-scenario-"
 
@@ -209,12 +202,7 @@ class Runner:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:

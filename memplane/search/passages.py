@@ -14,20 +14,19 @@ from typing import TYPE_CHECKING, Final
 
 from memplane.event import KINDS, TYPED_KINDS
 from memplane.index.bm25 import BM25, idf, length_norm, term_gain
-from memplane.index.document import ROLES
-from memplane.index.terms import IRREGULAR, Query, exact_term, term_of
+from memplane.index.terms import IRREGULAR, ROLES, Query, exact_term, term_of
 from memplane.ports import ONE
 from memplane.recall import gate
 from memplane.recall.documents import KIND_BITS
 from memplane.recall.gate import Passage, PromptAnswer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from memplane.event import Event
     from memplane.index.reader import DocumentMarks, SavedIndexReader
     from memplane.pack.request import Request
-    from memplane.policy.plane import AnswerRule
+    from memplane.policy.records import AnswerRule
     from memplane.projections.item import Item
     from memplane.recall.suppress import Scope
     from memplane.search.hook_retriever import HookRetriever
@@ -38,14 +37,11 @@ __all__ = ["SavedPassages"]
 _COMMON: Final = Path(__file__).parent.parent / "index" / "data" / "common.txt"
 _EVENTS: Final = 20  # of which passages are ranked
 _EXCLUDED: Final = 200  # events that were shown before, and may be among the best
-_EVENT_CHARACTERS: Final = 16_000  # of one event that are cut into passages
 _SHORT: Final = 20  # content words of a prompt that an identifier may open by itself
 _HOLDERS: Final = 256  # documents looked at for one word
 _GROUPS: Final = 64  # documents that say in which groups a session's events are
 _STATEMENTS: Final = 400  # documents of users that are looked at for a start
-_STATEMENT_CHARACTERS: Final = 240
 _REMARK_CHARACTERS: Final = 200
-_STATEMENT_WORDS: Final = 3  # content words of a statement, at least
 _SUMMARIES: Final = 20  # of compactions, that are read for a start
 _RARE: Final = 100  # a rare identifier is in at most one document of so many
 _NAMED: Final = 3  # rare identifiers of a point: more are no better
@@ -196,7 +192,7 @@ class SavedPassages:
         found = [
             (_is_own(item, request), one)
             for item in items.values()
-            for one in _statements_of(item, item.text)
+            for one in gate.statements_of(item, item.text)
         ]
         if reader is not None:
             memory = _Memory(reader, request.session, held)
@@ -208,7 +204,7 @@ class SavedPassages:
                 if item is not None:
                     items[marks.seq] = item
                     own, text = _is_own(item, request), retriever.text(marks.seq)
-                    found += [(own, one) for one in _statements_of(item, text)]
+                    found += [(own, one) for one in gate.statements_of(item, text)]
         found = [(own, one) for own, one in found if scope.hides(one.item) is None]
         found.sort(
             key=lambda one: (
@@ -220,7 +216,7 @@ class SavedPassages:
             points = self._points(memory, scope, reach)
         # Of texts that differ in numbers or marks alone one says enough at a start.
         mixed = _mixed([one for _, one in found], points)
-        return _distinct(mixed, lambda text: "".join(filter(str.isalpha, text)))
+        return gate.distinct_passages(mixed, gate.letters_of)
 
     def _points(self, memory: _Memory, scope: Scope, reach: int) -> list[Passage]:
         """What summaries of compactions say, those of three rare identifiers first.
@@ -240,7 +236,7 @@ class SavedPassages:
         rare = max(reader.there(reader.below(reach)) // _RARE, 1)
         found: list[tuple[int, Passage]] = []
         for item in summaries:
-            for one in _statements_of(item, self._retriever.text(item.seq)):
+            for one in gate.statements_of(item, self._retriever.text(item.seq)):
                 if gate.is_remark(one.text, decided=True):
                     names = [term_of(word) for word in gate.named_words(one.text)]
                     size = sum(0 < count <= rare for count in reader.counts(names, reach))
@@ -273,14 +269,6 @@ def _is_missing(item: Item, request: Request, held: int, reach: int) -> bool:
     return item.seq <= held if _is_own(item, request) else item.seq > reach
 
 
-def _statements_of(item: Item, text: str) -> list[Passage]:
-    return [
-        one
-        for one in _passages_of(item, text, _STATEMENT_CHARACTERS)
-        if gate.count_content(one.text) >= _STATEMENT_WORDS
-    ]
-
-
 def _reach(request: Request, reader: SavedIndexReader) -> int:
     """The last seq that counts: of the index, the request and its prefix of the log."""
     asked = reader.seq if request.index_seq is None else min(request.index_seq, reader.seq)
@@ -310,14 +298,14 @@ def _ranked(
     weights = {word: idf(size, count) for word, count in zip(words.content, counts, strict=True)}
     found: list[tuple[Passage, dict[str, int]]] = []
     for item in items:
-        for one in _passages_of(item, retriever.text(item.seq), characters):
+        for one in gate.passages_of(item, retriever.text(item.seq), characters):
             holds = finder.count(one.text)
             if holds:
                 found.append((one, holds))
     average = sum(len(one.text) for one, _ in found) / max(len(found), 1)
     scored = [one._replace(score=_score(one, holds, average, weights)) for one, holds in found]
     scored.sort(key=lambda one: (-one.score, -one.item.seq, one.start))
-    return _distinct(scored, lambda text: "".join(text.split()))
+    return gate.distinct_passages(scored, lambda text: "".join(text.split()))
 
 
 def _score(one: Passage, holds: dict[str, int], average: float, weights: dict[str, float]) -> int:
@@ -346,27 +334,12 @@ def _shown(retriever: HookRetriever, seq: int, scope: Scope) -> Item | None:
     return item if scope.hides(item) is None else None
 
 
-def _passages_of(item: Item, text: str, most: int) -> Iterator[Passage]:
-    spans = gate.split_passages(text[:_EVENT_CHARACTERS], most)
-    for start, end in spans:
-        said = text[start:end].strip()
-        yield Passage(item, start, said, len(said) == len(text.strip()))
-
-
 def _shortened(one: Passage) -> Passage:
     """A passage of one long sentence, cut between words."""
     if len(one.text) <= _REMARK_CHARACTERS:
         return one
     kept = one.text[:_REMARK_CHARACTERS]
     return one._replace(text=kept[: kept.rfind(" ")].rstrip() or kept, whole=False)
-
-
-def _distinct(passages: Iterable[Passage], gist: Callable[[str], str]) -> list[Passage]:
-    """The first of those of one `gist`, which is given a text in lower case, in their order."""
-    found: dict[str, Passage] = {}
-    for one in passages:
-        found.setdefault(gist(one.text.lower()), one)
-    return list(found.values())
 
 
 def _is_known(

@@ -11,7 +11,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from memplane.context.arguments import checked_request, texts_of_argument
+from memplane.context.calls import checked_request, texts_of_argument
 from memplane.context.folds import seq_by
 from memplane.errors import ChangedError, DegradedError, InputError
 from memplane.event import KINDS, Event, is_kind
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from memplane.context.context import PlaneContext
     from memplane.context.event_access import EventAccess
     from memplane.context.folds import Folds
-    from memplane.index import document
     from memplane.index import terms as index_terms
     from memplane.pack.request import Request
     from memplane.policy import Policies
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     from memplane.projections.item import Item
     from memplane.search.retriever import LogRetriever
 else:
-    document = late("memplane.index.document")
     index_terms = late("memplane.index.terms")
 
 __all__ = ["HITS_MAX", "PASSAGE_TOKENS", "SearchHit", "SearchHits", "search_plane"]
@@ -240,7 +238,7 @@ class _Passages(NamedTuple):
     def _anew(self, text: str) -> str:
 
         count = self.context.counter(self.policies).count
-        start, end = document.passage(
+        start, end = index_terms.passage(
             text, self.wanted, PASSAGE_TOKENS, count, index_terms.TermVocabulary()
         )
         return text[start:end]

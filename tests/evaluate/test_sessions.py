@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from memplane.cli.eval import _hook_answer, _plane
+from memplane.cli.trials import _hook_answer, _plane
 from memplane.errors import InputError
 from memplane.evaluate.sessions import (
     read_prompt_labels,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memplane
-from memplane.context.arguments import MARKS_MAX
+from memplane.context.calls import MARKS_MAX
 from memplane.errors import InputError
 from memplane.explain.replay import replay_pack
 from memplane.hook.place import project_marks

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from memplane.event import Event
 from memplane.index.terms import IRREGULAR, stem, text_words
-from memplane.policy.plane import AnswerRule
+from memplane.policy.records import AnswerRule
 from memplane.recall.gate import (
     GateFigures,
     TextWords,
