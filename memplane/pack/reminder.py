@@ -46,7 +46,7 @@ SECTIONS: Final = {
     "tool": frozenset(("retrieved_evidence",)),
     "start": frozenset(("retrieved_evidence", "task_state", "relevant_decisions")),
 }
-IN_FILES: Final = "in_files"  # why what the project's own files say is left out
+TOLD: Final = "told"  # why what the session has already is left out
 _PART: Final = next(part for part in PARTS if part.name == "reminder")
 
 
@@ -134,9 +134,9 @@ def place_statements(sheet: Sheet, context: PackContext, _: SectionBudget) -> No
 
     What the project's files say is left out.
     """
-    kept = [one for one in context.passages if not all_marked(one.text, context.in_files)]
-    told = (one.item for one in context.passages if all_marked(one.text, context.in_files))
-    sheet.omit_all(told, _PART.section, IN_FILES)
+    kept = [one for one in context.passages if not all_marked(one.text, context.held_marks)]
+    told = (one.item for one in context.passages if all_marked(one.text, context.held_marks))
+    sheet.omit_all(told, _PART.section, TOLD)
     chosen = list(_fitting(sheet, context._replace(passages=tuple(kept))))
     for passage, form, group in sorted(chosen, key=lambda one: (-one[0].item.seq, one[0].start)):
         _put(sheet, passage, form, group)
@@ -148,10 +148,10 @@ def leave_told(
     """Omit the events whose whole text the project's files say; return the others."""
     kept: list[Item] = []
     for item in items:
-        if not all_marked(item.text, context.in_files):
+        if not all_marked(item.text, context.held_marks):
             kept.append(item)
         elif context.scope.hides(item) is None:
-            sheet.omit_all((item,), section, IN_FILES)
+            sheet.omit_all((item,), section, TOLD)
     return tuple(kept)
 
 

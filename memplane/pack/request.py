@@ -78,9 +78,7 @@ class Request(NamedTuple):
     index_seq: int | None = None  # documents of the index of events up to here at most
     cited: bool = False  # entries name the seqs of their events, statements their day
     remind: str = ""  # one of REMINDERS: passages that the session does not hold, and no more
-    in_files: tuple[
-        str, ...
-    ] = ()  # marks of sentences that the session has from the project's files
+    held_marks: tuple[str, ...] = ()  # of sentences that the caller holds: `gate.sentence_marks`
     now: str = ""
 
     @property
@@ -298,7 +296,7 @@ class PackContext(NamedTuple):
     files: tuple[ListedFile, ...] = ()  # to list: the session's own, or those that it may need
     remind: str = ""  # as requested
     passages: tuple[Passage, ...] = ()  # of a reminder, in the order in which they take its room
-    in_files: frozenset[str] = frozenset()  # see `Request`
+    held_marks: frozenset[str] = frozenset()  # see `Request`
     asked: AskedTime | None = None  # the query asks for a time and nothing else
     then: tuple[LastSession, ...] = ()  # the sessions of that time, newest first
 
