@@ -43,18 +43,6 @@ from memplane.plane import Plane, SearchHit
 from memplane.upkeep import reports
 from memplane.wiring import open_plane
 
-__all__ = [
-    "SavedReport",
-    "embed_documents",
-    "list_touched_files",
-    "print_expansion",
-    "print_hits",
-    "print_pack",
-    "print_replay",
-    "why_event",
-]
-
-
 _Texts: TypeAlias = list[str] | None
 _Intent = Annotated[
     str, typer.Option(metavar="NAME", help="auto, fast, deep, or orient: where the work stands.")

@@ -49,16 +49,6 @@ else:
     run = late("memplane.cli.run")
     scenario_room = late("memplane.scenario")
 
-__all__ = [
-    "builders",
-    "evaluate",
-    "policies_in",
-    "read_scenario_file",
-    "run_process",
-    "run_scenarios",
-]
-
-
 _File: TypeAlias = Path | None
 
 
@@ -77,7 +67,10 @@ _By = Annotated[
     str | None, typer.Option("--by", metavar="category", help="Figures of each category too.")
 ]
 _Folds = Annotated[
-    int, typer.Option(metavar="K", min=0, help="Figures of each of K folds of conversations too.")
+    int,
+    typer.Option(
+        metavar="K", min=0, help="Figures of each of K folds of conversations, or sessions, too."
+    ),
 ]
 _Candidates = Annotated[
     list[Path] | None,
@@ -150,7 +143,7 @@ def evaluate(
     if sessions:
         if events is not None or questions is not None:
             raise InputError("expected transcripts alone, found events or questions beside them")
-        answer, words = _replayed(sessions, labels, given)
+        answer, words = _replayed(sessions, labels, given, folds)
     elif events is not None and questions is not None and candidate:
         answer, words = _chosen((events, questions), asked, given, candidate, (limit, folds))
     elif events is not None and questions is not None:
@@ -167,6 +160,7 @@ def evaluate(
 
 _IN_FORCE = "the weights in force"
 _FOLDS = 5
+_HALVES = 2  # of the sessions that are replayed
 _LONG = ("questions", "searched")  # of the report alone: they are thousands
 
 
@@ -252,12 +246,12 @@ def _chosen(
 
 
 def _replayed(
-    paths: list[Path], labels: Path | None, policies: Mapping[str, bytes]
+    paths: list[Path], labels: Path | None, policies: Mapping[str, bytes], folds: int
 ) -> tuple[dict[str, Any], str]:
     known = [] if labels is None else evaluate_sessions.read_prompt_labels(labels)
     with Bar("sessions") as bar:
         run = evaluate_sessions.replay_sessions(
-            paths, known, _plane, _hook_answer, policies, progress=bar
+            paths, known, _plane, _hook_answer, policies, parts=folds or _HALVES, progress=bar
         )
     answer = evaluate_sessions.sessions_report(run)
     return answer, evaluate_sessions.sessions_table(answer)
@@ -266,10 +260,16 @@ def _replayed(
 def _hook_answer(plane: Plane, session: str, when: str, query: str) -> HookAnswer:
     """What a hook says to a session, by its own code and the plane's policy."""
     with open_light(open_home(plane.home), clock, os.environ) as light:
+        hooks = light.policies.plane.hooks
         said = hook_payload.HookPayload(
             when, session, "", (), asks=when, query=query, begins=when == "start"
         )
-        block = hook_context.packed_answer(light, said, light.policies.plane.hooks)
+        if when == "tool":  # as if it were asked for: the figures say whether it should be
+            hooks = hooks._replace(tool=hooks.tool._replace(when="relevant"))
+            event = plane.event(query)
+            row = {"kind": event.kind, "id": event.id, "data": dict(event.data)}
+            said = hook_payload.asked_at_tool(said._replace(rows=(row,)))
+        block = hook_context.packed_answer(light, said, hooks)
     if block is None:
         return evaluate_sessions.HookAnswer()
     return evaluate_sessions.HookAnswer(block.tokens, tuple(one.text for one in block.entries))

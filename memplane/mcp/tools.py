@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from memplane.context.receipts import Receipt
+from memplane.context.calls import Receipt
 from memplane.errors import ConflictError, InputError, NotFoundError
 from memplane.event import GLOBAL, Event
 from memplane.intake import cleaned

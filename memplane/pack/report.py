@@ -313,7 +313,17 @@ _HEX: Final = 12
 _MILLION: Final = 1_000_000
 # What may differ between packs of one shape.
 _NOT_SHAPE: Final = frozenset(
-    ("query", "query_event", "as_of", "now", "exclude", "held_seq", "dense_seq", "index_seq")
+    (
+        "query",
+        "query_event",
+        "as_of",
+        "now",
+        "exclude",
+        "in_files",
+        "held_seq",
+        "dense_seq",
+        "index_seq",
+    )
 )
 
 

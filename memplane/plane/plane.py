@@ -9,11 +9,18 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any, Self, TypeAlias
 
-from memplane.context.arguments import check_count, check_named, check_text, check_texts
+from memplane.context.calls import (
+    BulkReceipt,
+    Receipt,
+    Spooled,
+    check_count,
+    check_named,
+    check_text,
+    check_texts,
+)
 from memplane.context.context import PlaneContext
 from memplane.context.event_access import KeyVersion, Standing
 from memplane.context.folds import seq_by
-from memplane.context.receipts import BulkReceipt, Receipt, Spooled
 from memplane.errors import InputError, NotFoundError
 from memplane.event import GLOBAL, KINDS, Event, is_kind
 from memplane.intake import timestamp
@@ -24,7 +31,6 @@ from memplane.recall.suppress import is_pattern, within
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
 
     from memplane.artifacts import service
     from memplane.context import materials
@@ -34,8 +40,7 @@ if TYPE_CHECKING:
     from memplane.pack.pack import Laid
     from memplane.plane import packer
     from memplane.policy import Policies
-    from memplane.policy.check import PolicyCheck
-    from memplane.policy.files import PolicyValue
+    from memplane.policy.files import PolicyCheck, PolicyValue
     from memplane.ports import Position
     from memplane.projections.hotset import HotsetState
     from memplane.search import search
@@ -70,9 +75,6 @@ else:
     projects = late("memplane.work.projects")
     tasks = late("memplane.work.tasks")
 
-__all__ = ["Keys", "Plane"]
-
-
 _OneOrMore: TypeAlias = str | Iterable[str] | None
 _Time: TypeAlias = str | datetime | None
 
@@ -102,12 +104,7 @@ class Plane:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:

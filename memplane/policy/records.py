@@ -37,38 +37,6 @@ from memplane.policy.times import TimeWords, build_times, time_faults
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = [
-    "ALL_AGENTS",
-    "NO_EMBEDDER",
-    "AnswerRule",
-    "Around",
-    "Budgets",
-    "CachePrices",
-    "ChannelRule",
-    "Channels",
-    "Hooks",
-    "Limits",
-    "PackingPolicy",
-    "PlanePolicy",
-    "Privacy",
-    "Retrieval",
-    "Scoring",
-    "SectionBudget",
-    "budget_faults",
-    "build_budgets",
-    "build_channels",
-    "build_plane_policy",
-    "build_privacy",
-    "build_scoring",
-    "channel_faults",
-    "channel_names",
-    "plane_faults",
-    "privacy_faults",
-    "scoring_faults",
-    "unknown_channels",
-]
-
-
 NO_EMBEDDER: Final = "none"
 ALL_AGENTS: Final = "/agent/*"
 
@@ -105,14 +73,25 @@ class AnswerRule(NamedTuple):
     passages: int = 3
 
 
+class ToolRule(NamedTuple):
+    """Whether a hook speaks where a tool failed or worked on a file: see `recall.gate`.
+
+    `when`: relevant or never. `tokens`: the most of one answer; `answers`: the most in a session.
+    """
+
+    when: str = "never"
+    tokens: int = 80
+    answers: int = 10
+
+
 class Hooks(NamedTuple):
     """What `memplane hook` gives to a coding agent, and how long it may take.
 
     `start_tokens`: the most where a session begins or was compacted; `prompt_tokens`: at a prompt,
-    0 for nothing; `answer`: when a prompt is answered. `characters_max`: the most of either;
-    clients cut at 10,000. `wait_ms`: how long it waits for the log before it leaves an event to the
-    spool. `milliseconds_max`: then it ends, whatever it is at. `exclude`: globs of folders of which
-    nothing is recorded or answered.
+    0 for nothing; `answer`: when a prompt is answered; `tool`: whether something is said at a tool.
+    `characters_max`: the most of any; clients cut at 10,000. `wait_ms`: how long it waits for the
+    log before it leaves an event to the spool. `milliseconds_max`: then it ends, whatever it is at.
+    `exclude`: globs of folders of which nothing is recorded or answered.
     """
 
     channel: str = "agent"
@@ -123,6 +102,7 @@ class Hooks(NamedTuple):
     milliseconds_max: int = 4_000
     exclude: tuple[str, ...] = ()
     answer: AnswerRule = AnswerRule()  # a tuple, whose fields nobody changes
+    tool: ToolRule = ToolRule()  # likewise
 
 
 class PlanePolicy(NamedTuple):
@@ -195,6 +175,7 @@ def _hooks(given: Json) -> Hooks:
         whole_number(given.get("milliseconds_max", usual.milliseconds_max)),
         texts_of_list(given.get("exclude", [])),
         _answer(mapping(given.get("answer", {}))),
+        _tool(mapping(given.get("tool", {}))),
     )
 
 
@@ -206,6 +187,15 @@ def _answer(given: Json) -> AnswerRule:
         if name != "when"
     }
     return AnswerRule(str(given.get("when", usual.when)), **numbers)
+
+
+def _tool(given: Json) -> ToolRule:
+    usual = _PLANE_DEFAULT.hooks.tool
+    return ToolRule(
+        str(given.get("when", usual.when)),
+        whole_number(given.get("tokens", usual.tokens)),
+        whole_number(given.get("answers", usual.answers)),
+    )
 
 
 def plane_faults(_: Json) -> Iterator[Fault]:

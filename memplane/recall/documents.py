@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final
 
 from memplane.event import KINDS, PROJECTS, SENSITIVITIES, UPKEEP_KINDS, Event
 from memplane.harness import remembered, variant_with
-from memplane.index.document import INSTRUCTION, PREFERENCE, READ, Document, sentences
+from memplane.index.terms import INSTRUCTION, PREFERENCE, READ, Document, sentences
 from memplane.intake.markers import Marker
 from memplane.lazy import regex
 from memplane.policy.markers import Markers

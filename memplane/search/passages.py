@@ -2,7 +2,7 @@
 
 A passage is a run of sentences of a user's, an assistant's or a compaction's text; texts of tools
 are none. `answer` ranks them for a prompt and gives the figures by which `recall.gate` decides
-whether to speak; `statements` gives the user's own words.
+whether to speak; `statements` gives the user's own words; `at_tool` what names a tool's file.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Final
 
 from memplane.event import KINDS, TYPED_KINDS
 from memplane.index.bm25 import BM25, idf, length_norm, term_gain
-from memplane.index.document import ROLES
-from memplane.index.terms import IRREGULAR, Query, exact_term, term_of
+from memplane.index.terms import IRREGULAR, ROLES, Query, exact_term, term_of
 from memplane.ports import ONE
 from memplane.recall import gate
 from memplane.recall.documents import KIND_BITS
 from memplane.recall.gate import Passage, PromptAnswer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Sequence
 
+    from memplane.event import Event
     from memplane.index.reader import DocumentMarks, SavedIndexReader
     from memplane.pack.request import Request
     from memplane.policy.records import AnswerRule
@@ -37,13 +37,11 @@ __all__ = ["SavedPassages"]
 _COMMON: Final = Path(__file__).parent.parent / "index" / "data" / "common.txt"
 _EVENTS: Final = 20  # of which passages are ranked
 _EXCLUDED: Final = 200  # events that were shown before, and may be among the best
-_EVENT_CHARACTERS: Final = 16_000  # of one event that are cut into passages
 _SHORT: Final = 20  # content words of a prompt that an identifier may open by itself
 _HOLDERS: Final = 256  # documents looked at for one word
 _GROUPS: Final = 64  # documents that say in which groups a session's events are
 _STATEMENTS: Final = 400  # documents of users that are looked at for a start
-_STATEMENT_CHARACTERS: Final = 240
-_STATEMENT_WORDS: Final = 3  # content words of a statement, at least
+_REMARK_CHARACTERS: Final = 200
 _USER, _ASSISTANT = ROLES.index("user"), ROLES.index("assistant")
 _MESSAGE: Final = KINDS.index("message")
 _STATED: Final = frozenset(KINDS.index(kind) for kind in TYPED_KINDS if kind != "observation")
@@ -131,6 +129,33 @@ class SavedPassages:
         matched = len(finder.count(passages[0].text)) if passages else 0
         return PromptAnswer(most._replace(matched=matched), tuple(passages), reach)
 
+    def at_tool(self, request: Request, event: Event, scope: Scope) -> PromptAnswer:
+        """Return the best passages for a call of a tool that decide or warn and name what it names.
+
+        Figures: `content` names that the call holds, `known` of them that the memory holds,
+        `matched` that stand in the best passage. Passages of at most 200 characters, of what the
+        session does not hold. Reads at most 20 events.
+        """
+        retriever, reader = self._retriever, self._retriever.reader
+        retriever.keep_apart(scope)
+        names = gate.tool_names(event)
+        if reader is None or not names:
+            return PromptAnswer(gate.GateFigures())
+        reach = _reach(request, reader)
+        memory = _Memory(reader, request.session, request.held_seq or 0)
+        known = [word for word in names if _is_known(retriever, word, memory, scope, reach)]
+        figures = gate.GateFigures(len(names), 0, len(known), len(known), len(known))
+        if not known:
+            return PromptAnswer(figures, (), reach)
+        words = gate.PromptWords(tuple(known), tuple(known))
+        more = min(len(request.exclude), _EXCLUDED)
+        ranked = _ranked(retriever, words, memory, scope, reach, more, _REMARK_CHARACTERS)
+        finder = gate.TextWords(known, IRREGULAR)
+        remarks = (_shortened(one) for one in ranked if gate.is_remark(one.item.role, one.text))
+        passages = tuple(one for one in remarks if finder.count(one.text))
+        matched = len(finder.count(passages[0].text)) if passages else 0
+        return PromptAnswer(figures._replace(matched=matched), passages, reach)
+
     def statements(self, request: Request, scope: Scope, said: Sequence[Item]) -> list[Passage]:
         """Return what users said that the session does not hold: its own words first.
 
@@ -146,7 +171,7 @@ class SavedPassages:
         found = [
             (_is_own(item, request), one)
             for item in items.values()
-            for one in _statements_of(item, item.text)
+            for one in gate.statements_of(item, item.text)
         ]
         if reader is not None:
             memory = _Memory(reader, request.session, held)
@@ -158,7 +183,7 @@ class SavedPassages:
                 if item is not None:
                     items[marks.seq] = item
                     own, text = _is_own(item, request), retriever.text(marks.seq)
-                    found += [(own, one) for one in _statements_of(item, text)]
+                    found += [(own, one) for one in gate.statements_of(item, text)]
         found = [(own, one) for own, one in found if scope.hides(one.item) is None]
         found.sort(
             key=lambda one: (
@@ -166,7 +191,7 @@ class SavedPassages:
             )
         )  # fmt: skip
         # Of texts that differ in numbers or marks alone one says enough at a start.
-        return _distinct([one for _, one in found], lambda text: "".join(filter(str.isalpha, text)))
+        return gate.distinct_passages([one for _, one in found], gate.letters_of)
 
 
 def _is_own(item: Item, request: Request) -> bool:
@@ -178,14 +203,6 @@ def _is_missing(item: Item, request: Request, held: int, reach: int) -> bool:
     if item.kind != "message" or item.seq > request.as_of:
         return False
     return item.seq <= held if _is_own(item, request) else item.seq > reach
-
-
-def _statements_of(item: Item, text: str) -> list[Passage]:
-    return [
-        one
-        for one in _passages_of(item, text, _STATEMENT_CHARACTERS)
-        if gate.count_content(one.text) >= _STATEMENT_WORDS
-    ]
 
 
 def _reach(request: Request, reader: SavedIndexReader) -> int:
@@ -201,6 +218,7 @@ def _ranked(
     scope: Scope,
     upto: int,
     more: int,
+    characters: int = gate.PASSAGE_CHARACTERS,
 ) -> list[Passage]:
     """The passages of the best events that may be shown; `more` of the best may be no candidate."""
     reader = retriever.reader
@@ -216,14 +234,14 @@ def _ranked(
     weights = {word: idf(size, count) for word, count in zip(words.content, counts, strict=True)}
     found: list[tuple[Passage, dict[str, int]]] = []
     for item in items:
-        for one in _passages_of(item, retriever.text(item.seq), gate.PASSAGE_CHARACTERS):
+        for one in gate.passages_of(item, retriever.text(item.seq), characters):
             holds = finder.count(one.text)
             if holds:
                 found.append((one, holds))
     average = sum(len(one.text) for one, _ in found) / max(len(found), 1)
     scored = [one._replace(score=_score(one, holds, average, weights)) for one, holds in found]
     scored.sort(key=lambda one: (-one.score, -one.item.seq, one.start))
-    return _distinct(scored, lambda text: "".join(text.split()))
+    return gate.distinct_passages(scored, lambda text: "".join(text.split()))
 
 
 def _score(one: Passage, holds: dict[str, int], average: float, weights: dict[str, float]) -> int:
@@ -252,19 +270,12 @@ def _shown(retriever: HookRetriever, seq: int, scope: Scope) -> Item | None:
     return item if scope.hides(item) is None else None
 
 
-def _passages_of(item: Item, text: str, most: int) -> Iterator[Passage]:
-    spans = gate.split_passages(text[:_EVENT_CHARACTERS], most)
-    for start, end in spans:
-        said = text[start:end].strip()
-        yield Passage(item, start, said, len(said) == len(text.strip()))
-
-
-def _distinct(passages: Iterable[Passage], gist: Callable[[str], str]) -> list[Passage]:
-    """The first of those of one `gist`, which is given a text in lower case, in their order."""
-    found: dict[str, Passage] = {}
-    for one in passages:
-        found.setdefault(gist(one.text.lower()), one)
-    return list(found.values())
+def _shortened(one: Passage) -> Passage:
+    """A passage of one long sentence, cut between words."""
+    if len(one.text) <= _REMARK_CHARACTERS:
+        return one
+    kept = one.text[:_REMARK_CHARACTERS]
+    return one._replace(text=kept[: kept.rfind(" ")].rstrip() or kept, whole=False)
 
 
 def _is_known(

@@ -11,7 +11,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from memplane.context.arguments import checked_request, texts_of_argument
+from memplane.context.calls import checked_request, texts_of_argument
 from memplane.context.folds import seq_by
 from memplane.errors import ChangedError, DegradedError, InputError
 from memplane.event import KINDS, Event, is_kind
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from memplane.context.context import PlaneContext
     from memplane.context.event_access import EventAccess
     from memplane.context.folds import Folds
-    from memplane.index import document
     from memplane.index import terms as index_terms
     from memplane.pack.request import Request
     from memplane.policy import Policies
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
     from memplane.recall import documents
     from memplane.search.retriever import LogRetriever
 else:
-    document = late("memplane.index.document")
     documents = late("memplane.recall.documents")
     index_terms = late("memplane.index.terms")
 
@@ -242,7 +240,7 @@ class _Passages(NamedTuple):
     def _anew(self, text: str) -> str:
 
         count = self.context.counter(self.policies).count
-        start, end = document.passage(
+        start, end = index_terms.passage(
             text, self.wanted, PASSAGE_TOKENS, count, index_terms.TermVocabulary()
         )
         return text[start:end]

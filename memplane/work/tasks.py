@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from memplane.context.arguments import check_channel
+from memplane.context.calls import check_channel
 from memplane.context.context import NO_END, PlaneContext
 from memplane.context.folds import Folds, task_fold
 from memplane.errors import InputError, NotFoundError, ScopeError
@@ -32,7 +32,7 @@ from memplane.projections.window import one_line
 from memplane.recall.suppress import OWNER, WITHHELD, Scope
 
 if TYPE_CHECKING:
-    from memplane.context.receipts import Receipt
+    from memplane.context.calls import Receipt
     from memplane.policy import Policies
 
 __all__ = ["PlaneTasks", "TaskReader", "TaskView"]
