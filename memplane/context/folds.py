@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from memplane.harness import remembered, remembered_lines, remembered_text, variant_with
+from memplane.lazy import late
 from memplane.pack.expansion_depths import belongs, says
 from memplane.ports import Line, Position, TokenCounter
 from memplane.projections.artifacts import Artifacts, ArtifactTable
@@ -38,10 +39,15 @@ if TYPE_CHECKING:
 
     from memplane.event import Event
     from memplane.log import FileLog
+    from memplane.policy.recall import EpisodeRules
     from memplane.ports import Line, TokenCounter
+    from memplane.projections import episodes as projections_episodes
+    from memplane.projections.episodes import EpisodesProjector, EpisodesState
     from memplane.projections.groups import Grouped, Sees, VisibilityGroup
     from memplane.projections.projector import Replayable
     from memplane.projections.task_table import TaskRecord, TaskTable
+else:
+    projections_episodes = late("memplane.projections.episodes")
 
 
 class RememberedLog:
@@ -169,6 +175,8 @@ class Prefix:
             yield line
 
 
+_RULES_KEPT: Final = 4  # sets of rules of episodes that are followed at once
+
 # Checkpoints that every pack needs, small enough to be read together.
 _BUNDLED: Final = (
     "decisions.json",
@@ -221,6 +229,7 @@ class Folds:
         self._sessions: Folded[SessionsState] | None = None  # until somebody asks for them
         self._files: Folded[AllFilesState] | None = None  # likewise
         self._digests: Folded[DigestsState] | None = None
+        self._episodes: dict[str, Folded[EpisodesState]] = {}  # likewise, by their rules
         self.of_tasks: dict[str, OfTask] = {}  # for who expands a task
         self._place = (folder, plane_id, counter)
         self._caught: Position | None = None  # where all stood when they were caught up last
@@ -275,6 +284,27 @@ class Folds:
             )
         return self._files.position
 
+    def episodes(self, rules: EpisodeRules) -> tuple[EpisodesState, EpisodesProjector]:
+        """The episodes under these rules, caught up, and their projector.
+
+        Opened at the first use, and kept up with then. One checkpoint is kept, that of the rules
+        that were asked for first.
+        """
+        found = self._episodes.get(rules.variant)
+        if found is None:
+            while len(self._episodes) >= _RULES_KEPT:
+                del self._episodes[list(self._episodes)[1]]
+            folder, plane, counter = self._place
+            found = self._episodes[rules.variant] = Folded(
+                projections_episodes.EpisodesProjector(rules, counter),
+                self.log,
+                None if self._episodes else folder,
+                plane=plane,
+                variant=f"{variant_with(self.variant)}, {rules.variant}",
+            )
+            found.catch_up()
+        return found.state, cast("EpisodesProjector", found.projector)
+
     @property
     def digests(self) -> DigestsState:
         """What digests of sessions are made of, caught up: opened at the first use."""
@@ -297,7 +327,7 @@ class Folds:
 
     @property
     def _opened(self) -> list[Folded[Any]]:
-        lazy = (self._sessions, self._files, self._digests)
+        lazy = (self._sessions, self._files, self._digests, *self._episodes.values())
         return [one for one in lazy if one is not None]
 
     @property

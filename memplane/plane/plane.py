@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from memplane.upkeep.restore import MergeReport
     from memplane.upkeep.verify import AuditReport, PlaneReport
     from memplane.work import changes as work_changes
+    from memplane.work import episodes, handles, projects, sessions, tasks
     from memplane.work import forget as work_forget
-    from memplane.work import handles, projects, sessions, tasks
     from memplane.work.changes import Eviction, Undone
     from memplane.work.forget import Forgotten
 else:
@@ -71,6 +71,7 @@ else:
     work_changes = late("memplane.work.changes")
     handles = late("memplane.work.handles")
     work_forget = late("memplane.work.forget")
+    episodes = late("memplane.work.episodes")
     sessions = late("memplane.work.sessions")
     projects = late("memplane.work.projects")
     tasks = late("memplane.work.tasks")
@@ -547,9 +548,9 @@ class Plane:
         kept here; a score is then the cosine in thousandths. `progress` is told of a long build of
         the index. Where more events than the policy's `index_behind_max` are not indexed yet, those
         of them that the hotset holds are found, by their words, unless the search is to `wait`;
-        behind `index_seq` always. What it went without, `degraded` of the answer says. Raises
-        InputError naming the argument, PolicyError, ScopeError for a namespace that the caller may
-        not read; a pattern (`/spec/*`) stands for those that it may read.
+        behind `index_seq` always. What it went without is `degraded`. Raises InputError naming the
+        argument, PolicyError, ScopeError for a namespace that the caller may not read; `/spec/*`
+        stands for those that it may read.
         """
         asked: dict[str, Any] = {
             "channel": channel,
@@ -758,6 +759,11 @@ class Plane:
     def sessions(self) -> sessions.PlaneSessions:
         """The sessions: begin, mark and end them, list them, show one."""
         return sessions.PlaneSessions(self.context)
+
+    @property
+    def episodes(self) -> episodes.PlaneEpisodes:
+        """The episodes of a session, by the rules of plane.yaml: list them, get one, close one."""
+        return episodes.PlaneEpisodes(self.context)
 
     @property
     def artifacts(self) -> service.PlaneArtifacts:
