@@ -543,14 +543,13 @@ class Plane:
         would not see. `ns`, `kind`, `session`, `file`, `tag` and `without_tag` take one or several;
         `file` is the path that an event names (`data.path`) or its end, name by name: `pay.py`
         stands for `src/pay.py`. `importance_min` is 0 to 1000 or 0.0 to 1.0, as recorded. Of events
-        behind `dense_seq` no vectors take part. With `similar` nothing but vectors decides: those
-        of the plane's embedder, as far as `embed` has come, or else of the static table, made and
-        kept here; a score is then the cosine in thousandths. `progress` is told of a long build of
-        the index. Where more events than the policy's `index_behind_max` are not indexed yet, those
-        of them that the hotset holds are found, by their words, unless the search is to `wait`;
-        behind `index_seq` always. What it went without is `degraded`. Raises InputError naming the
-        argument, PolicyError, ScopeError for a namespace that the caller may not read; `/spec/*`
-        stands for those that it may read.
+        behind `dense_seq` no vectors take part. With `similar` vectors alone decide: those of the
+        plane's embedder, as far as `embed` has come, else of the static table, made and kept here;
+        a score is then the cosine in thousandths. `progress` is told of a long build of the index.
+        Where more events than `index_behind_max` are not indexed yet, those that the hotset holds
+        are found by their words, unless the search is to `wait`; behind `index_seq` always. What it
+        went without is `degraded`. Raises InputError naming the argument, PolicyError, ScopeError
+        for a namespace that the caller may not read; `/spec/*` stands for those that it may read.
         """
         asked: dict[str, Any] = {
             "channel": channel,
