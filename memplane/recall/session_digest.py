@@ -89,6 +89,12 @@ class SessionDigest(NamedTuple):
     def sensitivity(self) -> str:
         return max((one.sensitivity for one in self.sources), key=SENSITIVITIES.index)
 
+    def after(self, label: str) -> str:
+        """What the digest says behind a label (`Came to`, `Left`, ...); "" where it has no such."""
+        start = f"{label}: "
+        lines = self.text.split("\n")
+        return next((one.removeprefix(start) for one in lines if one.startswith(start)), "")
+
     @property
     def day(self) -> str:
         """The day of the first event that is told of."""
