@@ -18,6 +18,7 @@ from memplane.harness import remembered
 from memplane.pack.expansion_depths import OpenedHandle
 from memplane.policy import Policies, Scoring
 from memplane.ports import PackSource, Retriever, TokenCounter
+from memplane.projections.digests import SessionParts
 from memplane.projections.files import FilesState
 from memplane.projections.hotset import HotsetState, SessionRing
 from memplane.projections.item import Item, digest_of
@@ -167,13 +168,15 @@ class Expansion(NamedTuple):
 
 
 class LastSession(NamedTuple):
-    """A recent session: its generated summary, else its last turns, as items.
+    """A recent session: what its digest is made of; where that is not known, its last turns.
 
-    `said`: messages of a time that was asked for, in log order.
+    `items` are the generated summary and the last turns as items, `said` the messages of a time
+    that was asked for, in log order.
     """
 
     id: str
     items: tuple[Item, ...]
+    parts: SessionParts | None = None
     said: tuple[Item, ...] = ()
 
 
