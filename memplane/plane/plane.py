@@ -539,9 +539,8 @@ class Plane:
         """At most `k` events that answer a query, the best first; none where nothing matches.
 
         What is out of force is no hit, nor what a pack with the same `task`, `agent` and times
-        would not see. `ns`, `kind`, `session`, `file`, `tag` and `without_tag` take one or several;
-        `file` is the path that an event names (`data.path`) or its end, name by name: `pay.py`
-        stands for `src/pay.py`. `importance_min` is 0 to 1000 or 0.0 to 1.0, as recorded. Of events
+        would not see. `ns`, `kind`, `session`, `file` (a path of `data.path` or its end, name by
+        name), `tag` and `without_tag` take one or several. `importance_min` is 0 to 1000 or 0.0 to 1.0, as recorded. Of events
         behind `dense_seq` no vectors take part. With `similar` nothing but vectors decides: those
         of the plane's embedder, as far as `embed` has come, or else of the static table, made and
         kept here; a score is then the cosine in thousandths. `progress` is told of a long build of
