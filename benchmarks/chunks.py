@@ -15,7 +15,7 @@ from pathlib import Path
 
 from memplane import index
 from memplane.index.document import Document
-from memplane.index.word_vectors import StaticTable
+from memplane.index.vectors import StaticTable
 
 __all__ = ["documents", "questions", "table", "texts"]
 

@@ -27,7 +27,7 @@ from memplane.importers import import_paths
 from memplane.pack.block import Block
 from memplane.pack.report import chain_of, compared, cost_of, marks_of
 from memplane.plane import Plane
-from memplane.policy.plane import CachePrices
+from memplane.policy.records import CachePrices
 from memplane.upkeep.reports import story
 from memplane.wiring import open_plane
 

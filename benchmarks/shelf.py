@@ -17,7 +17,7 @@ from memplane.index.columns import Columns
 from memplane.index.ranking import Ranking, RankingQuery, rank
 from memplane.index.reader import SavedIndexReader
 from memplane.index.store import SegmentedIndex
-from memplane.index.word_vectors import related
+from memplane.index.vectors import related
 from memplane.search.retriever import neighbours
 
 __all__ = ["RANK_BM25_MAX", "Shelf"]

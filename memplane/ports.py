@@ -386,6 +386,10 @@ class PackSource(
         """What the memory holds for a prompt that its session does not hold, and how much of it."""
         ...
 
+    def at_tool(self, event: Event, scope: ScopeT_contra) -> AnswerT_co:
+        """What the memory holds that decides or warns and names what a call of a tool names."""
+        ...
+
     def statements(self, scope: ScopeT_contra) -> Sequence[PassageT_co]:
         """What users said that the session does not hold, what decides something first."""
         ...

@@ -97,7 +97,7 @@ class ScenarioItem(pytest.Item):
             raise ScenarioFailedError("\n".join(outcome.failures))
 
     def _scenario(self) -> Scenario:
-        from memplane.cli.scenario import read_scenario_file  # noqa: PLC0415 - see the module
+        from memplane.cli.trials import read_scenario_file  # noqa: PLC0415 - see the module
 
         try:
             shown = self.path.relative_to(self.config.rootpath)
@@ -130,7 +130,7 @@ def _runner(config: pytest.Config) -> Runner:
     """The runner of this session: what scenarios are given alike is made once."""
     runner = config.stash.get(_RUNNER, None)
     if runner is None:
-        from memplane.cli.scenario import builders, policies_in  # noqa: PLC0415 - see the module
+        from memplane.cli.trials import builders, policies_in  # noqa: PLC0415 - see the module
         from memplane.scenario import Runner, Settings  # noqa: PLC0415 - see the module
 
         settings = Settings(

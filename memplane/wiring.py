@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from memplane.adapters import minilm
     from memplane.context import context as context_context
     from memplane.context import watched_files
-    from memplane.index import word_vectors
+    from memplane.index import vectors
     from memplane.plane import Plane, packer
     from memplane.projects import opening
     from memplane.upkeep import restore as upkeep_restore
@@ -34,7 +34,7 @@ else:
     minilm = late("memplane.adapters.minilm")
     context_context = late("memplane.context.context")
     watched_files = late("memplane.context.watched_files")
-    word_vectors = late("memplane.index.word_vectors")
+    vectors = late("memplane.index.vectors")
     plane_room = late("memplane.plane")
     packer = late("memplane.plane.packer")
     opening = late("memplane.projects.opening")
@@ -360,7 +360,7 @@ def find_embedder(name: str) -> Embedder:
     if name == "all-MiniLM-L6-v2":
         return minilm.MiniLM()
     if name == "static":
-        return word_vectors.StaticTable(
+        return vectors.StaticTable(
             (Path(__file__).parent / "index" / "data" / "static.i8").read_bytes()
         )
     from importlib.metadata import entry_points  # noqa: PLC0415 - 20 ms that few processes pay

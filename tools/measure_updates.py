@@ -20,8 +20,7 @@ from typing import Any, Final
 
 import memplane
 from memplane.evaluate import read_dataset
-from memplane.evaluate.baselines import PlainIndex
-from memplane.evaluate.run import SystemFactory, recorded
+from memplane.evaluate.run import PlainIndex, SystemFactory, recorded
 from memplane.plane.plane import Plane
 from memplane.wiring import make_counter
 

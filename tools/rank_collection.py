@@ -27,18 +27,24 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import memplane
 from memplane.errors import InputError, MemplaneError
-from memplane.evaluate.baselines import PlainIndex, check_baselines, order_of
 from memplane.evaluate.dataset import Conversation, Mistakes, checked_file, read_label, read_rows
-from memplane.evaluate.figures import (
+from memplane.evaluate.run import (
+    DEPTH,
     PLACES,
+    PRODUCT,
     RANKS,
     RESAMPLES,
     SEED,
+    PlainIndex,
+    SystemFactory,
+    check_baselines,
     mean_of,
+    order_of,
     percentile,
+    plane_ranking,
+    recorded,
     se_values,
 )
-from memplane.evaluate.run import DEPTH, PRODUCT, SystemFactory, plane_ranking, recorded
 from memplane.importers.jsonl import Jsonl
 from memplane.importers.records import read_lines
 from memplane.policy import NAMES
@@ -47,7 +53,7 @@ from memplane.wiring import make_counter
 if TYPE_CHECKING:
     import os
 
-    from memplane.evaluate.baselines import Order
+    from memplane.evaluate.run import Order
     from memplane.event import Event
     from memplane.plane import Plane
 

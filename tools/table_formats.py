@@ -1,7 +1,7 @@
 """Lay out the tables that ship with memplane: the bytes that its readers expect.
 
-The formats are described where they are read: `memplane/tokens/table.py` (vocabularies) and
-`memplane/index/word_vectors.py` (word vectors, and the nearest words of common ones).
+The formats are described where they are read: `memplane/tokens/bound.py` (vocabularies) and
+`memplane/index/vectors.py` (word vectors, and the nearest words of common ones).
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memplane.index import terms
-from memplane.index.vectors import Rows
-from memplane.index.word_vectors import (
+from memplane.index.vectors import (
     NEAR_MAGIC,
     NO_WORD,
     OTHER_ENDING,
     STATIC_MAGIC,
+    Rows,
     StaticTable,
     aligned,
 )
-from memplane.tokens.table import CHARACTERS, GROUP, MAGIC, single_bytes
+from memplane.tokens.bound import CHARACTERS, GROUP, MAGIC, single_bytes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -36,8 +36,8 @@ from memplane.adapters.transcripts import (
 from memplane.errors import InputError, MemplaneError, MissingExtraError
 from memplane.importers.rows import name
 from memplane.intake import timestamp
+from memplane.intake.check import with_permitted_actor
 from memplane.intake.redact import quoted_value
-from memplane.intake.skeleton import with_permitted_actor
 
 if TYPE_CHECKING:
     from memplane.plane.plane import Plane

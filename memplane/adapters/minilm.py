@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memplane.errors import MissingExtraError
-from memplane.index.vectors import signed_bytes
-from memplane.index.word_vectors import WordPiece, plain_words
+from memplane.index.vectors import WordPiece, plain_words, signed_bytes
 
 __all__ = ["PIECES_MAX", "Encoder", "Floats", "MiniLM", "find_weights", "read_tensors"]
 

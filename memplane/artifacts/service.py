@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane import nofollow
-from memplane.artifacts.pages import by_hash, digits_of
+from memplane.artifacts.contents import by_hash, check_bundle, check_report, digits_of
 from memplane.context.arguments import check_count, check_named, check_texts
 from memplane.context.artifact_files import (
     Progress,
@@ -33,7 +33,6 @@ from memplane.event import at_least, encode
 from memplane.home import asset
 from memplane.intake import namespace
 from memplane.intake.redact import quoted_value
-from memplane.intake.research import check_bundle, check_report
 from memplane.lazy import regex
 from memplane.log.bodies import body_path, store_body
 from memplane.log.disk import Disk

@@ -43,12 +43,12 @@ from memplane.wiring import (
 )
 
 if TYPE_CHECKING:
-    from memplane.clients import agents, install
-    from memplane.clients.agents import Program, Scope
+    from memplane.clients import entries, install
+    from memplane.clients.entries import Program, Scope
     from memplane.clients.install import FileChange, Part, Where
     from memplane.hook import run
 else:
-    agents = late("memplane.clients.agents")
+    entries = late("memplane.clients.entries")
     install = late("memplane.clients.install")
     run = late("memplane.hook.run")
 
@@ -120,7 +120,7 @@ def install_agent(
     plane, above = _plane(home, scope, asks=not as_json), _project_above() if project else None
     # Agents are also started where this shell's variables are not.
     named = home is not None or bool(os.environ.get("MEMPLANE_HOME"))
-    program = agents.Program(_program(scope), ("--home", str(plane.path)) if named else ())
+    program = entries.Program(_program(scope), ("--home", str(plane.path)) if named else ())
     changes = install.install(where, parts, program, dry_run=True)
     if not dry_run:
         if not plane.there:
@@ -184,7 +184,7 @@ def uninstall_agent(
 
 def _where(agent: str, scope: Scope) -> install.Where:
 
-    return install.Where(agents.AGENTS[agent], scope, os.environ, Path.cwd())
+    return install.Where(entries.AGENTS[agent], scope, os.environ, Path.cwd())
 
 
 def _parts_to_install(*, hooks: bool, mcp: bool) -> list[Part]:

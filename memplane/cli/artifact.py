@@ -6,8 +6,22 @@ import typer
 
 from memplane.artifacts.service import Approval, Artifact
 from memplane.cli.app import artifact_app, command
-from memplane.cli.fields import Actor, Key, Ns, Sensitivity, Session, Tags, Task, Time
-from memplane.cli.options import Agent, Channel, Home, Json, OneNs, Reason
+from memplane.cli.options import (
+    Actor,
+    Agent,
+    Channel,
+    EventNs,
+    EventSession,
+    Home,
+    Json,
+    Key,
+    OneNs,
+    Reason,
+    Sensitivity,
+    Tags,
+    Task,
+    Time,
+)
 from memplane.cli.options import Session as OneSession
 from memplane.cli.output import Bar, clipped_line, counted, print_answer, say
 from memplane.wiring import open_plane
@@ -56,9 +70,9 @@ def artifact_add(
     redact: Annotated[
         bool, typer.Option("--redact", help="Store a text with its secrets masked.")
     ] = False,
-    ns: Ns = None,
+    ns: EventNs = None,
     task: Task = None,
-    session: Session = None,
+    session: EventSession = None,
     tag: Tags = None,
     sensitivity: Sensitivity = None,
     key: Key = None,

@@ -28,16 +28,15 @@ from memplane.importers import git
 from memplane.intake.redact import masked
 from memplane.lazy import late
 from memplane.log import RepairStep
-from memplane.log.purges import erased_by
+from memplane.log.segments import erased_by
 from memplane.plane import Plane
 from memplane.policy import variables
 from memplane.projections.sessions import is_extract
 from memplane.projects.opening import cache_id
 from memplane.trust import TrustStore
-from memplane.upkeep.audit import AuditReport
 from memplane.upkeep.doctor import Check, examine_plane
 from memplane.upkeep.reports import saved
-from memplane.upkeep.verify import PlaneReport, stated_positions, witnesses
+from memplane.upkeep.verify import AuditReport, PlaneReport, stated_positions, witnesses
 from memplane.wiring import (
     clock,
     find_detector,

@@ -10,9 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from memplane.cli import fields
+from memplane.cli import options
 from memplane.cli.app import command
-from memplane.cli.fields import number
 from memplane.cli.options import (
     Decisions,
     Home,
@@ -26,6 +25,7 @@ from memplane.cli.options import (
     WithTag,
     Yes,
     kept_words,
+    number,
 )
 from memplane.cli.output import (
     Bar,
@@ -289,12 +289,12 @@ def update_memory(
         str | None, typer.Argument(metavar="[TEXT]", help="What it says now; else as before.")
     ] = None,
     *,
-    tag: fields.Tags = None,
-    marker: fields.Markers = None,
-    importance: fields.Importance = None,
-    sensitivity: fields.Sensitivity = None,
-    valid_from: fields.Time = None,
-    valid_until: fields.Time = None,
+    tag: options.Tags = None,
+    marker: options.Markers = None,
+    importance: options.Importance = None,
+    sensitivity: options.Sensitivity = None,
+    valid_from: options.Time = None,
+    valid_until: options.Time = None,
     home: Home = None,
     as_json: Json = False,
 ) -> None:
@@ -307,14 +307,14 @@ def update_memory(
         "text": text,
         "tags": tag or None,
         "markers": marker or None,
-        "importance": fields.number(importance),
+        "importance": options.number(importance),
         "sensitivity": sensitivity,
         "valid_from": valid_from,
         "valid_until": valid_until,
     }
     changes = {name: value for name, value in given.items() if value is not None}
     with open_plane(home) as plane:
-        receipt = plane.update(fields.ref(event), **changes)
+        receipt = plane.update(options.ref(event), **changes)
     print_answer(receipt.as_json(), f"{receipt.seq} {receipt.id}", as_json=as_json)
 
 

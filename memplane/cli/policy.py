@@ -17,7 +17,7 @@ from memplane.cli.options import Home, Json
 from memplane.cli.output import Bar, clipped_line, counted, print_answer, say
 from memplane.errors import InputError, PolicyError
 from memplane.explain.history import PolicyChange, PolicyCommit
-from memplane.explain.policy_trial import Moved, Trial, Tried
+from memplane.explain.replay import Moved, Trial, Tried
 from memplane.home import SCHEMAS, open_home, schema
 from memplane.home import schema as schema_of
 from memplane.lazy import late
@@ -27,10 +27,10 @@ from memplane.policy.files import PolicyValue, as_yaml
 from memplane.wiring import find_home, open_plane
 
 if TYPE_CHECKING:
-    from memplane.explain import history, policy_trial
+    from memplane.explain import history, replay
 else:
     history = late("memplane.explain.history")
-    policy_trial = late("memplane.explain.policy_trial")
+    replay = late("memplane.explain.replay")
 
 __all__ = [
     "change_words",
@@ -189,7 +189,7 @@ def replay_policies(
         aside = list(variables(os.environ))
         if aside:
             say(f"not of any version, so not heeded here: {', '.join(aside)}")
-        asked = policy_trial.last(plane.home, most)
+        asked = replay.last(plane.home, most)
         if not asked:
             say("no report is saved yet; `memplane pack` saves one")
         if history.say_the_same(before, after):
@@ -199,7 +199,7 @@ def replay_policies(
             with suppress(PolicyError), Bar("index") as bar:  # of the home now, which need not do
                 plane.index(bar)
         with Bar("pack") as bar:
-            found = policy_trial.trial(plane, asked, before, after, progress=bar)
+            found = replay.trial(plane, asked, before, after, progress=bar)
     print_answer(found.as_json(), trial_words(found, shown), as_json=as_json)
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from memplane.cli import fields
+from memplane.cli import options
 from memplane.cli.app import command
 from memplane.cli.options import Home, Json
 from memplane.cli.output import print_answer, say, say_aside
@@ -57,23 +57,23 @@ def record(
     *,
     stdin: _Stdin = False,
     jsonl: _Jsonl = None,
-    kind: fields.Kind = None,
-    key: fields.Key = None,
-    ns: fields.Ns = None,
-    session: fields.Session = None,
-    task: fields.Task = None,
-    actor: fields.Actor = None,
-    role: fields.Role = None,
-    tag: fields.Tags = None,
-    marker: fields.Markers = None,
-    ref: fields.Refs = None,
-    sensitivity: fields.Sensitivity = None,
-    importance: fields.Importance = None,
-    ts: fields.Time = None,
-    valid_from: fields.Time = None,
-    valid_until: fields.Time = None,
-    data: fields.Data = None,
-    event_id: fields.Id = None,
+    kind: options.Kind = None,
+    key: options.Key = None,
+    ns: options.EventNs = None,
+    session: options.EventSession = None,
+    task: options.Task = None,
+    actor: options.Actor = None,
+    role: options.Role = None,
+    tag: options.Tags = None,
+    marker: options.Markers = None,
+    ref: options.Refs = None,
+    sensitivity: options.Sensitivity = None,
+    importance: options.Importance = None,
+    ts: options.Time = None,
+    valid_from: options.Time = None,
+    valid_until: options.Time = None,
+    data: options.Data = None,
+    event_id: options.Id = None,
     no_wait: _NoWait = False,
     home: Home = None,
     as_json: Json = False,
@@ -91,12 +91,12 @@ def record(
         "key": key,
         "tags": tag or None,
         "markers": marker or None,
-        "refs": [fields.ref(one) for one in ref or ()] or None,
+        "refs": [options.ref(one) for one in ref or ()] or None,
         "sensitivity": sensitivity,
-        "importance": fields.number(importance),
+        "importance": options.number(importance),
         "valid_from": valid_from,
         "valid_until": valid_until,
-        "data": fields.object_of(data),
+        "data": options.object_of(data),
     }
     given = {name: value for name, value in given.items() if value is not None}
     if (text is not None) + stdin + (jsonl is not None) > 1:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
-from memplane.cli import fields
+from memplane.cli import options
 from memplane.cli.app import FINE, command, projects_app, session_app, task_app
 from memplane.cli.options import Agent, Channel, Home, Json
 from memplane.cli.output import clipped_line, counted, print_answer, say, say_aside
@@ -375,8 +375,8 @@ def _tell(receipt: Receipt, word: str, *, as_json: bool) -> None:
 
 
 def _brief(view: TaskView) -> dict[str, Any]:
-    fields = view.as_json()
-    return {name: fields[name] for name in ("id", "status", "active", "short", "sessions")}
+    options = view.as_json()
+    return {name: options[name] for name in ("id", "status", "active", "short", "sessions")}
 
 
 def _task_row(view: TaskView) -> str:
@@ -471,9 +471,9 @@ def remember(
     kind: Annotated[
         str, typer.Option("--kind", metavar="KIND", help="fact, rule, preference, decision, ...")
     ] = "fact",
-    key: fields.Key = None,
-    tag: fields.Tags = None,
-    session: fields.Session = None,
+    key: options.Key = None,
+    tag: options.Tags = None,
+    session: options.EventSession = None,
     home: Home = None,
     as_json: Json = False,
 ) -> None:

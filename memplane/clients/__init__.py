@@ -1,6 +1,6 @@
 """Install memplane into coding agents, and uninstall it without a trace.
 
-`agents`: what each agent runs and where its settings lie. `jsontext` and `tomltext`: edits of files
-of other people as text. `entries`: the hooks and the MCP server in them. `files`: reading and
-replacing them, backups, and the record of what an install did. `install`: all of it for one agent.
+`entries`: what each agent runs, where its settings lie, the hooks and the MCP server in them.
+`settings_text`: edits of files of other people as text. `files`: reading and replacing them,
+backups, and the record of what an install did. `install`: all of it for one agent.
 """

@@ -30,7 +30,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from memplane.clients import jsontext
+from memplane.clients import settings_text
 from memplane.errors import InputError, WriteError
 from memplane.home import replace_file
 from memplane.trust import state_folder
@@ -214,8 +214,8 @@ class Traces:
     the whole text where there was nothing in it, `joint` what divides a table from what was before.
     """
 
-    made: tuple[jsontext.Path, ...] = ()
-    inner: tuple[tuple[jsontext.Path, str], ...] = ()
+    made: tuple[settings_text.Path, ...] = ()
+    inner: tuple[tuple[settings_text.Path, str], ...] = ()
     blank: str | None = None
     joint: str = ""
 

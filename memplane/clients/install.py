@@ -11,8 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from memplane.clients import entries, files, jsontext, tomltext
-from memplane.clients.agents import Agent, Program, Scope, places
+from memplane.clients import entries, files, settings_text
+from memplane.clients.entries import Agent, Program, Scope, places
 from memplane.clients.files import SettingsRecord, SettingsStore, Traces
 from memplane.errors import InputError, MemplaneError, WriteError
 from memplane.intake.redact import masked
@@ -124,12 +124,12 @@ def switched_off(where: Where) -> str:
     try:
         text = files.decode_settings(files.read_settings(path) or b"")
         if where.agent.by_shell:
-            features = tomltext.parse_toml(text).get("features")
+            features = settings_text.parse_toml(text).get("features")
             flags = features if isinstance(features, dict) else {}
             names = ("hooks", "codex_hooks")  # the second is its older name
             found = [f"features.{name} = false" for name in names if flags.get(name) is False]
         else:
-            there = {} if jsontext.is_blank(text) else jsontext.parse_json(text)
+            there = {} if settings_text.is_blank(text) else settings_text.parse_json(text)
             off = isinstance(there, dict) and there.get("disableAllHooks") is True
             found = ["disableAllHooks"] if off else []
     except MemplaneError:
@@ -188,7 +188,9 @@ def _has_ours(text: str, agent: Agent, path: Path, part: Part) -> bool:
 
 
 def _is_empty(text: str, path: Path) -> bool:
-    return jsontext.is_blank(text) or (path.suffix != ".toml" and jsontext.parse_json(text) == {})
+    return settings_text.is_blank(text) or (
+        path.suffix != ".toml" and settings_text.parse_json(text) == {}
+    )
 
 
 def _backed_up(where: Where, plan: _Plan, store: SettingsStore) -> Path | None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CHANNELS",
+    "MARKS_MAX",
     "check_channel",
     "check_count",
     "check_named",
@@ -31,6 +32,8 @@ __all__ = [
 
 
 _SEQ_MAX: Final = 2**63 - 1
+MARKS_MAX: Final = 400  # sentences of the project's files: they stand in the report
+_MARK, _HEX = 12, frozenset("0123456789abcdef")
 
 
 def check_text(value: object, where: str) -> str:
@@ -79,7 +82,7 @@ def check_named(value: object, where: str) -> str | int:
 CHANNELS: Final = ("private", "public", "team", "agent")
 _TIMES: Final = ("since", "until", "now")
 _TAGS: Final = ("tag", "without_tag")
-_LISTS: Final = ("sections", "expand", "exclude", "ns", *_TAGS)
+_LISTS: Final = ("sections", "expand", "exclude", "ns", "in_files", *_TAGS)
 _SEQS: Final = ("dense_seq", "held_seq", "index_seq")
 _TEXTS: Final = (
     "channel", "intent", "session", "task", "agent", "project", "query_event", "remind",
@@ -127,6 +130,7 @@ def checked_request(
         fields[name] = tuple(map(redactor.name, texts_of_argument(name, asked.get(name))))
     fields |= {name: tuple(dict.fromkeys(map(str.lower, fields[name]))) for name in _TAGS}
     fields["importance_min"] = _importance(asked.get("importance_min"))
+    _check_marks(fields["in_files"])
     for ns in fields["ns"]:
         namespace(ns)
     for name in _TIMES:
@@ -144,9 +148,21 @@ def checked_request(
     return Request(**fields)
 
 
+def _check_marks(given: tuple[str, ...]) -> None:
+    if len(given) > MARKS_MAX:
+        raise InputError(
+            f"expected at most {MARKS_MAX} marks, found {len(given)}", where="in_files"
+        )
+    for mark in given:
+        if len(mark) != _MARK or not set(mark) <= _HEX:
+            raise InputError(
+                f"expected {_MARK} digits of hex, found {quoted_value(mark)}", where="in_files"
+            )
+
+
 def _check_reminder(value: str) -> None:
     if value and value not in REMINDERS:
-        known = " or ".join(REMINDERS)
+        known = f"{', '.join(REMINDERS[:-1])} or {REMINDERS[-1]}"
         raise InputError(f"expected {known}, found {quoted_value(value)}", where="remind")
 
 

@@ -97,6 +97,7 @@ class PassageSearch(Protocol):
     def answer(
         self, request: Request, prompt: str, scope: Scope, said: Sequence[Item]
     ) -> PromptAnswer: ...
+    def at_tool(self, request: Request, event: Event, scope: Scope) -> PromptAnswer: ...
     def statements(
         self, request: Request, scope: Scope, said: Sequence[Item]
     ) -> Sequence[Passage]: ...
@@ -144,6 +145,10 @@ class PlaneSource:
         items = [hotset.items[turn.seq] for turn in ring.ring] if ring is not None else []
         said = [item for item in items if item.role in ("user", "assistant")]
         return self._passages().answer(self._request, prompt, scope, said)
+
+    def at_tool(self, event: Event, scope: Scope) -> PromptAnswer:
+        """What the memory holds that decides or warns and names what a call of a tool names."""
+        return self._passages().at_tool(self._request, event, scope)
 
     def statements(self, scope: Scope) -> Sequence[Passage]:
         """What users said that the session does not hold, what decides something first."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from memplane.policy import files as policy_files
     from memplane.policy.check import PolicyCheck
     from memplane.policy.files import PolicyValue
-    from memplane.policy.plane import Hooks
+    from memplane.policy.records import Hooks
 else:
     redact = late("memplane.intake.redact")
     request = late("memplane.pack.request")

@@ -6,23 +6,21 @@ and what it is compared with is rendered and counted by the same code under the 
 
 from __future__ import annotations
 
-from memplane.evaluate.baselines import BASELINES
 from memplane.evaluate.dataset import Conversation, Dataset, LabelledQuestion, read_dataset
-from memplane.evaluate.figures import (
+from memplane.evaluate.run import (
+    BASELINES,
     Choice,
     CrossValidated,
-    cross_validate,
-    deal,
-    evaluation_report,
-    table,
-)
-from memplane.evaluate.run import (
     EvaluationMode,
     Measured,
     QuestionOutcome,
     RankedQuestion,
     SystemFactory,
+    cross_validate,
+    deal,
+    evaluation_report,
     measure,
+    table,
 )
 
 __all__ = [

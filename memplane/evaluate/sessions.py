@@ -1,9 +1,11 @@
 """Replay transcripts in order of time: what a memory would have added, and what of it helped.
 
-At each start of a session and each prompt the memory is what came before; the answer is that of a
-hook. Without labels a passage counts as needed where it holds a rare term that the session had not
-used and uses within its next 60 events; with labels, where it holds a wanted quote. Beside the
-answers stand random and the newest passages of the same size.
+At each start of a session, each prompt and each tool that failed or worked on a file the memory is
+what came before; the answer is that of a hook (at tools, as if plane.yaml asked for it). Without
+labels a passage counts as needed where it holds a rare term that the session had not used and uses
+within its next 60 events; with labels, where it holds a wanted quote. Beside the answers stand
+random and the newest passages of the same size. All figures stand again for parts of the sessions
+by the time of their first event.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from memplane.evaluate.dataset import Mistakes, read_rows
 from memplane.event import UPKEEP_KINDS
 from memplane.importers import import_paths
 from memplane.index.terms import text_words
-from memplane.recall.gate import split_passages
+from memplane.recall.gate import split_passages, tool_names
 
 if TYPE_CHECKING:
     import os
@@ -51,6 +53,7 @@ _NEXT: Final = 60  # events of the session in which a term must be used
 _RARE: Final = 100  # a rare term is in at most one event of so many
 _SPEAK: Final = ("no", "maybe", "yes")
 _SEED: Final = 20  # of the random passages
+_DRAWS: Final = 10  # of so many for each answer: one draw says little
 _LETTERS: Final = re.compile(r"[\W_]+")
 
 
@@ -75,9 +78,10 @@ class PromptLabel(NamedTuple):
 
 
 class Injection(NamedTuple):
-    """One answer: at a `start` or a `prompt` of a session, with what stood beside it for a measure.
+    """One answer at a `start`, a `prompt` or a `tool`, with what stood beside it for a measure.
 
-    `needed`: passages that were; `at_random` and `newest`: the same of as many other passages.
+    `needed`: passages that were; `newest`: the same of as many other passages; `at_random`: of ten
+    times as many.
     """
 
     when: str
@@ -99,6 +103,7 @@ class SessionRun(NamedTuple):
     events: int
     sessions: int
     injections: tuple[Injection, ...]
+    parts: tuple[frozenset[str], ...]  # the sessions in order of time, in parts of equal size
     apart: tuple[Injection, ...]  # prompts of no session
 
 
@@ -136,11 +141,13 @@ def replay_sessions(
     answer: Answerer,
     policies: Mapping[str, bytes],
     *,
+    parts: int = 2,
     progress: Progress | None = None,
 ) -> SessionRun:
     """Import the transcripts, record them again in order of time, and ask as hooks would.
 
-    `answer(plane, session, when, query)` gives what a hook says; `when` is "start" or "prompt".
+    `answer(plane, session, when, query)` gives what a hook says; `when` is "start", "prompt" or
+    "tool", where the query is the id of the call's event. `parts`: of the sessions, by time.
     Raises InputError where nothing that a person typed was found.
     """
     with tempfile.TemporaryDirectory(prefix="memplane-sessions-") as folder:
@@ -158,8 +165,10 @@ def replay_sessions(
                 if progress is not None:
                     progress(at + 1, len(events))
             apart = [replay.ask_apart(label) for label in labels if not label.ts]
-    sessions = {event.session for event in events if event.session is not None}
-    return SessionRun(len(events), len(sessions), tuple(replay.injections), tuple(apart))
+    sessions = list(dict.fromkeys(one.session for one in events if one.session is not None))
+    size = max(-(-len(sessions) // parts), 1)
+    found = tuple(frozenset(sessions[at : at + size]) for at in range(0, len(sessions), size))
+    return SessionRun(len(events), len(sessions), tuple(replay.injections), found, tuple(apart))
 
 
 def _events_of(plane: Plane) -> Iterator[Event]:
@@ -176,6 +185,12 @@ def _is_prompt(event: Event) -> bool:
         and event.session is not None
         and "sidechain" not in event.tags
     )
+
+
+def _is_call(event: Event) -> bool:
+    """Whether a hook may speak at it: a failure, or a call that works on a file."""
+    own = event.session is not None and "sidechain" not in event.tags
+    return own and bool(tool_names(event))
 
 
 _FIELDS: Final = (
@@ -250,7 +265,8 @@ class _Replay:
         self._starts: dict[str, str] = {}  # what the start of a session said, letters alone
         self._passages: list[tuple[str, str]] = []  # session, passage: in order of time
         self._rows: list[dict[str, Any]] = []
-        self._chance = random.Random(_SEED)  # noqa: S311 - a measure beside, the same in each run
+        # A measure beside, the same in each run, whatever is asked at other places.
+        self._chance = {when: random.Random(_SEED) for when in _PLACES}  # noqa: S311
         self.injections: list[Injection] = []
 
     def meet(self, event: Event) -> None:
@@ -267,6 +283,9 @@ class _Replay:
         if _is_prompt(event):
             self._keep()
             self._note("prompt", event, event.text)
+        elif _is_call(event):
+            self._keep()
+            self._note("tool", event, event.id)
         if session is not None and event.role in ("user", "assistant") and event.kind == "message":
             for start, end in split_passages(event.text[:20_000]):
                 self._passages.append((session, event.text[start:end].strip()))
@@ -290,7 +309,7 @@ class _Replay:
         if when == "start":
             self._starts[session] = _letters(" ".join(spoken.passages))
         label = self._labels.get((session, _time(event.ts))) if when == "prompt" else None
-        if when == "prompt" or spoken.passages:
+        if when != "start" or spoken.passages:
             self.injections.append(self._measured(when, event, query, spoken, label))
 
     def _measured(
@@ -299,7 +318,7 @@ class _Replay:
         session, place = event.session or "", self._uses.place(event)
         size = len(spoken.passages)
         others = [text for other, text in self._passages if other != session]
-        drawn = self._chance.sample(others, min(size, len(others)))
+        drawn = self._chance[when].choices(others, k=_DRAWS * size) if others else []
         newest = others[-size:] if size else []
         want = [_letters(one) for one in label.want] if label is not None else []
         said, start = _letters(" ".join(spoken.passages)), self._starts.get(session, "")
@@ -356,28 +375,38 @@ def shown_and_used(plane: Plane, reports: Iterable[Mapping[str, Any]]) -> tuple[
 
 
 def sessions_report(run: SessionRun) -> dict[str, Any]:
-    """Return the figures of a replay as JSON."""
-    prompts = [one for one in run.injections if one.when == "prompt"]
-    starts = [one for one in run.injections if one.when == "start"]
-    answered = [one for one in prompts if one.spoken.passages]
-    found: dict[str, Any] = {
-        "events": run.events,
-        "sessions": run.sessions,
-        "starts": {"answered": len(starts), "tokens_median": _median(starts), **_shares(starts)},
-        "prompts": {
-            "asked": len(prompts),
-            "answered": len(answered),
-            "tokens_median": _median(answered),
-            **_shares(answered),
-        },
-    }
-    labelled = [one for one in prompts if one.label is not None]
-    if labelled:
-        found["labelled"] = {word: _labelled(labelled, word) for word in _SPEAK}
+    """Return the figures of a replay as JSON: of all, and of `parts` of the sessions by time."""
+    found: dict[str, Any] = {"events": run.events, "sessions": run.sessions}
+    found |= _figures(run.injections)
     if run.apart:
         spoke = sum(bool(one.spoken.passages) for one in run.apart)
         found["apart"] = {"asked": len(run.apart), "answered": spoke}
+    found["parts"] = [
+        {"sessions": len(part)} | _figures([one for one in run.injections if one.session in part])
+        for part in run.parts
+    ]
     return found
+
+
+def _figures(injections: Sequence[Injection]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for when, name in _PLACES.items():
+        asked = [one for one in injections if one.when == when]
+        answered = [one for one in asked if one.spoken.passages]
+        found[name] = {
+            "asked": len(asked),
+            "answered": len(answered),
+            "tokens": sum(one.spoken.tokens for one in answered),
+            "tokens_median": _median(answered),
+            **_shares(answered),
+        }
+    labelled = [one for one in injections if one.label is not None]
+    if labelled:
+        found["labelled"] = {word: _labelled(labelled, word) for word in _SPEAK}
+    return found
+
+
+_PLACES: Final = {"start": "starts", "prompt": "prompts", "tool": "tools"}
 
 
 def _labelled(prompts: Iterable[Injection], word: str) -> dict[str, int]:
@@ -394,7 +423,7 @@ def _shares(injections: Sequence[Injection]) -> dict[str, Any]:
     size = sum(len(one.spoken.passages) for one in injections)
     counted = {
         "needed": sum(one.needed for one in injections),
-        "at_random": sum(one.at_random for one in injections),
+        "at_random": sum(one.at_random for one in injections) / _DRAWS,
         "newest": sum(one.newest for one in injections),
     }
     shares = {name: round(count / size, 4) if size else None for name, count in counted.items()}
@@ -413,14 +442,23 @@ def sessions_table(report: dict[str, Any]) -> str:
 
 def _lines(report: dict[str, Any]) -> Iterator[str]:
     yield f"{report['events']} events, {report['sessions']} sessions"
-    for name in ("starts", "prompts"):
+    yield from _figure_lines(report)
+    if "apart" in report:
+        yield f"{'apart':10} {report['apart']['answered']} of {report['apart']['asked']} answered"
+    for number, part in enumerate(report["parts"], 1):
+        yield f"part {number} of {len(report['parts'])}: {part['sessions']} sessions"
+        yield from (f"  {line}" for line in _figure_lines(part))
+
+
+def _figure_lines(report: dict[str, Any]) -> Iterator[str]:
+    for name in _PLACES.values():
         row = report[name]
-        of = f" of {row['asked']}" if "asked" in row else ""
         if not row["answered"]:
-            yield f"{name:10} 0{of} answered"
+            yield f"{name:10} 0 of {row['asked']} answered"
             continue
         yield (
-            f"{name:10} {row['answered']}{of} answered, {row['tokens_median']} tokens (median), "
+            f"{name:10} {row['answered']} of {row['asked']} answered, "
+            f"{row['tokens_median']} tokens (median), "
             f"{row['passages']} passages: needed {_percent(row['needed'])}, "
             f"random {_percent(row['at_random'])}, newest {_percent(row['newest'])}"
         )
@@ -428,8 +466,6 @@ def _lines(report: dict[str, Any]) -> Iterator[str]:
         quoted = f", a wanted quote at {row['quoted']} ({row['quoted_at_start']} at the start)"
         behind = "" if word == "no" else quoted
         yield f"{word:10} {row['answered']} of {row['asked']} answered{behind}"
-    if "apart" in report:
-        yield f"{'apart':10} {report['apart']['answered']} of {report['apart']['asked']} answered"
 
 
 def _percent(share: float | None) -> str:

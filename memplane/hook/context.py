@@ -1,8 +1,9 @@
 """The context that a hook gives to a coding agent: dated facts with the ids of their events.
 
-When a session starts: map, tasks, decisions, knowledge and the last sessions. At a prompt: only
-what matches it. The client keeps such text and sends it again with every request, so nothing is
-given twice (`Shown` remembers), and nothing of the session that the client still holds.
+When a session starts: what users said, what is left, decisions. At a prompt: only what it needs. At
+a tool, where plane.yaml asks for it: one passage that names its file or failure. The client keeps
+such text and sends it again with every request, so nothing is given twice (`ShownEntries`
+remembers), and nothing of the session that the client still holds.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memplane import nofollow
 from memplane.errors import InputError
+from memplane.hook.place import project_marks
 from memplane.intake import timestamp
 
 if TYPE_CHECKING:
     from memplane.hook.payload import HookPayload
     from memplane.pack.block import Block
     from memplane.plane.packer import Packer
-    from memplane.policy.plane import Hooks
+    from memplane.policy.records import Hooks
 
 __all__ = ["ShownEntries", "answer_text", "packed_answer"]
 
@@ -39,14 +41,17 @@ def answer_text(block: Block | None) -> str:
     return "" if block is None else f"{_HEADING}{block.text}"
 
 
-def packed_answer(plane: Packer, said: HookPayload, hooks: Hooks) -> Block | None:
+def packed_answer(plane: Packer, said: HookPayload, hooks: Hooks, root: str = "") -> Block | None:
     """Pack the block for a start or a prompt, and note what it shows; None for silence.
 
-    What a session was shown is kept beside the index, with how often it was answered or not.
+    A start leaves out what the project's own files in `root` say. What a session was shown is kept
+    beside the index, with how often it was answered or not.
     """
     shown = ShownEntries(plane.home, said.session)
     if said.begins:
         shown.forget(_dropped(plane, said) if said.compacted else 0)
+    if said.asks == "tool":
+        return _tool_answer(plane, said, hooks, shown)
     most = hooks.start_tokens if said.asks == "start" else hooks.prompt_tokens
     if not most or (said.asks == "prompt" and not said.query.strip()):
         return None
@@ -58,6 +63,9 @@ def packed_answer(plane: Packer, said: HookPayload, hooks: Hooks) -> Block | Non
     }
     if said.asks == "start" and not said.begins and shown.asked_at:
         asked["since"] = shown.asked_at  # it goes on, and holds what it was shown before
+    if said.asks == "start":
+        redactor = plane.context.intake(plane.policies).redactor
+        asked["in_files"] = project_marks(root, lambda text: redactor.redact(text)[0])
     if said.session:
         asked |= {"session": said.session, "held_seq": shown.held}
     query = said.query[:_QUERY_MAX] if said.asks == "prompt" else ""
@@ -69,6 +77,29 @@ def packed_answer(plane: Packer, said: HookPayload, hooks: Hooks) -> Block | Non
         shown.add(_quoted(block), block.tokens)
     else:
         shown.silences += 1
+    shown.save()
+    return block
+
+
+def _tool_answer(
+    plane: Packer, said: HookPayload, hooks: Hooks, shown: ShownEntries
+) -> Block | None:
+    """One passage at a call of a tool; each file or command is asked about once in a session."""
+    rule = hooks.tool
+    if not rule.tokens or shown.tool_answers >= rule.answers or not shown.meet(said.query):
+        return None
+    asked: dict[str, Any] = {"session": said.session, "held_seq": shown.held}
+    asked |= {"exclude": shown.ids, "query_event": said.event_id, "remind": "tool", "cited": True}
+    block = _fitting(
+        lambda budget: plane.pack("", budget=budget, channel=hooks.channel, **asked),
+        rule.tokens,
+        hooks,
+    )
+    if block is not None and not _says_something(block):
+        block = None
+    if block is not None:  # a silence is counted for prompts alone
+        shown.add(_quoted(block), block.tokens)
+        shown.tool_answers += 1
     shown.save()
     return block
 
@@ -118,14 +149,16 @@ def _says_something(block: Block) -> bool:
 
 _IDS_MAX: Final = 2_000
 _FILES_MAX: Final = 64
-_NUMBERS: Final = ("held", "answers", "silences", "tokens")
+_NUMBERS: Final = ("held", "answers", "silences", "tokens", "tool_answers")
+_MET_MAX: Final = 500
 
 
 class ShownEntries:
     """The ids of the events that a session was shown, and how often it was answered.
 
     Behind the seq `held` it holds all that it said itself. `asked_at`: when it was last answered or
-    met by silence. `answers`, `silences` and `tokens` count since the session was first met.
+    met by silence. `answers`, `silences` and `tokens` count since the session was first met;
+    `tool_answers` the answers at tools since it was compacted.
     """
 
     def __init__(self, home: Path, session: str) -> None:
@@ -133,21 +166,24 @@ class ShownEntries:
         name = hashlib.sha256(session.encode("utf-8", "surrogatepass")).hexdigest()[:32]
         self._file = self._folder / f"{name}.json"
         self.ids: list[str] = []
+        self._met: list[str] = []  # hashes of the files and commands that were asked about
         self.asked_at = ""
-        self.held = self.answers = self.silences = self.tokens = 0
+        self.held = self.answers = self.silences = self.tokens = self.tool_answers = 0
         with suppress(OSError, ValueError, TypeError, KeyError, RecursionError, InputError):
             kept = json.loads(nofollow.read_bytes(self._file, home=self._home))
-            ids, numbers = kept["ids"], [kept[name] for name in _NUMBERS]
-            if all(type(one) is int for one in numbers) and all(type(one) is str for one in ids):
-                self.ids = list(ids)
-                self.held, self.answers, self.silences, self.tokens = numbers
+            ids, met, numbers = kept["ids"], kept["met"], [kept[name] for name in _NUMBERS]
+            texts = all(type(one) is str for one in (*ids, *met))
+            if texts and all(type(one) is int for one in numbers):
+                self.ids, self._met = list(ids), list(met)
+                for name, number in zip(_NUMBERS, numbers, strict=True):
+                    setattr(self, name, number)
             if kept["asked_at"]:
                 self.asked_at = timestamp(kept["asked_at"], where="asked_at")
 
     @classmethod
     def counts(cls, home: Path) -> dict[str, int]:
         """Sum the answers, silences and tokens of the sessions that are kept of a plane."""
-        folder, total = home / "projections" / "hooks", dict.fromkeys(_NUMBERS[1:], 0)
+        folder, total = home / "projections" / "hooks", dict.fromkeys(_NUMBERS[1:4], 0)
         for name in nofollow.file_names(folder, home):
             with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
                 kept = json.loads(nofollow.read_bytes(folder / name, home=home))
@@ -157,7 +193,15 @@ class ShownEntries:
 
     def forget(self, held: int) -> None:
         """The client has dropped what it held up to that seq."""
-        self.ids, self.held = [], held
+        self.ids, self._met, self.held, self.tool_answers = [], [], held, 0
+
+    def meet(self, thing: str) -> bool:
+        """Note what a tool worked on; False where the session has met it before."""
+        mark = hashlib.sha256(thing.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        if mark in self._met:
+            return False
+        self._met = [*self._met, mark][-_MET_MAX:]
+        return True
 
     def add(self, ids: list[str], tokens: int) -> None:
         """Note an answer: the ids of what it shows, and what it costs."""
@@ -168,7 +212,9 @@ class ShownEntries:
     def save(self) -> None:
         """Keep it for the next hook of the session; a disk that refuses costs a repetition."""
         new = not nofollow.is_file(self._file)
-        kept = {name: getattr(self, name) for name in (*_NUMBERS, "asked_at", "ids")}
+        kept = {name: getattr(self, name) for name in (*_NUMBERS, "asked_at", "ids")} | {
+            "met": self._met
+        }
         with suppress(OSError):
             nofollow.make_folder(self._folder, self._home)
             draft = self._file.with_name(f".{os.getpid()}.{self._file.name}")

@@ -33,18 +33,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.event import Event
 from memplane.harness import rejection_reason, remembered
-from memplane.importers.client_records import (
-    HOOK_TAG,
-    REASON_TAG,
-    Spoken,
-    asked_of_codex,
-    compaction,
-    own_command,
-    reason_row,
-    render_tool_call,
-    spoken,
-    touched,
-)
 from memplane.importers.decided import (
     Talk,
     answers_given,
@@ -64,15 +52,38 @@ from memplane.importers.plans import (
     plan_row,
     task_name,
 )
-from memplane.importers.rows import Row, name, short_text, told
-from memplane.intake.recalled import is_own_tool
+from memplane.importers.rows import (
+    HOOK_TAG,
+    REASON_TAG,
+    Row,
+    Spoken,
+    asked_of_codex,
+    compaction,
+    name,
+    own_command,
+    reason_row,
+    render_tool_call,
+    short_text,
+    spoken,
+    told,
+    touched,
+)
+from memplane.intake.prepare import is_own_tool
 from memplane.intake.redact import masked_name
 from memplane.projections.reports import title_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["AGENTS", "HookPayload", "completed", "event_name", "read_payload", "tool_answer"]
+__all__ = [
+    "AGENTS",
+    "HookPayload",
+    "asked_at_tool",
+    "completed",
+    "event_name",
+    "read_payload",
+    "tool_answer",
+]
 
 
 AGENTS: Final = ("claude-code", "codex")
@@ -87,7 +98,8 @@ class HookPayload(NamedTuple):
     """One call of a hook.
 
     `asks`: "start" where the session begins or the client has dropped what it held, "prompt" where
-    a person typed one, else "". `begins`: nothing was shown to this session before, or the client
+    a person typed one, "tool" where a tool failed or worked on a file, else "". `event_id`: of that
+    call. `begins`: nothing was shown to this session before, or the client
     holds it no longer. `compacted`: the client has dropped what it held of its session. `marks`:
     the row says that the session ended or went on, and is named by these words and by what came
     before it, which only the log knows: see `memplane.hook.recording`. `change`: the call changed
@@ -100,6 +112,7 @@ class HookPayload(NamedTuple):
     rows: tuple[Row, ...]
     asks: str = ""
     query: str = ""
+    event_id: str = ""
     begins: bool = False
     compacted: bool = False
     marks: tuple[str, ...] = ()
@@ -197,6 +210,23 @@ def read_payload(agent: str, said: Mapping[str, Any], roots: tuple[str, ...] = (
         return found._replace(asks="start", begins=begins, compacted=compacted)
     if event == "UserPromptSubmit" and (query := _asked(_spoken(agent, said))):
         return found._replace(asks="prompt", query=query)
+    if event in _CALLING:
+        return asked_at_tool(found)
+    return found
+
+
+def asked_at_tool(found: HookPayload) -> HookPayload:
+    """Ask about a failure, or about the file that a call worked on; not about a call without id.
+
+    The query is what is asked about once in a session.
+    """
+    for row in reversed(found.rows):
+        data = row.get("data", {})
+        failed = row["kind"] == "tool_result" and data.get("status") == "error"
+        about = data.get("path", "") if row["kind"] == "tool_call" else ""
+        about = f"failed {data.get('command') or data.get('tool')}" if failed else about
+        if about and row.get("id"):
+            return found._replace(asks="tool", query=about, event_id=row["id"])
     return found
 
 

@@ -1,22 +1,37 @@
-"""Where a hook's session works: the plane as it sees it, and the roots of its paths."""
+"""Where a hook's session works: the plane as it sees it, the roots of its paths, what they say.
+
+The client gives its agent CLAUDE.md or AGENTS.md, and README is at hand: a start need not say what
+stands there. Of the project's files only hashes of sentences go further, without secrets; whoever
+writes them can have a start leave something out, and no more.
+"""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from memplane import nofollow
+from memplane.context.arguments import MARKS_MAX
+from memplane.lazy import regex
 from memplane.projects.entering import is_clients_folder, roots_of_folder
 from memplane.projects.identity import is_excluded
 from memplane.projects.opening import for_folder, session_project
 from memplane.projects.registry import NOWHERE, UNKNOWN
+from memplane.recall.gate import sentence_marks
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from memplane.home import Home
 
-__all__ = ["SessionFolders", "WorkPlace", "folders_of", "work_place"]
+__all__ = ["SessionFolders", "WorkPlace", "folders_of", "project_marks", "work_place"]
+
+
+_FILES: Final = ("CLAUDE.md", "AGENTS.md", "README.md")
+_LABEL: Final = regex(r"^[-+*\s\d.]*\*\*[^*]{1,60}\*\*:? ")
+_FILE_BYTES: Final = 32 * 1024  # of each: what stands behind is not read
 
 
 class SessionFolders(NamedTuple):
@@ -42,13 +57,15 @@ class WorkPlace(NamedTuple):
 
     `home`: the plane, for one project where it is parted. `ns`: of what is recorded, None for the
     usual. `rows`: what says of which project the folder is, for the first time. `roots`: where
-    files lie that are named from their root, the deepest first.
+    files lie that are named from their root, the deepest first. `root`: the one that the session
+    works in, "" where there is none.
     """
 
     home: Home
     ns: str | None
     rows: tuple[Mapping[str, Any], ...]
     roots: tuple[str, ...]
+    root: str = ""
 
 
 def folders_of(
@@ -67,6 +84,14 @@ def folders_of(
 
 def work_place(home: Home, folders: SessionFolders, exclude: tuple[str, ...]) -> WorkPlace | None:
     """The place of a session; None in a folder that plane.yaml excludes."""
+    found = _work_place(home, folders, exclude)
+    if found is None:
+        return None
+    above = (one for one in found.roots if f"{folders.folder}/".startswith(f"{one}/"))
+    return found._replace(root=next(above, folders.folder))
+
+
+def _work_place(home: Home, folders: SessionFolders, exclude: tuple[str, ...]) -> WorkPlace | None:
     if is_excluded([one for one in (folders.launched, folders.now) if one], exclude):
         return None
     folder = folders.folder
@@ -83,3 +108,31 @@ def work_place(home: Home, folders: SessionFolders, exclude: tuple[str, ...]) ->
         # Nobody knows whose it is: it is shown nothing of any project, and kept for the user.
         return WorkPlace(home._replace(project=NOWHERE), UNKNOWN, (), ())
     return WorkPlace(found, found.project, entered.rows, entered.place.folders)
+
+
+def project_marks(root: str, redact: Callable[[str], str]) -> tuple[str, ...]:
+    """Hashes of the sentences of a root's CLAUDE.md, AGENTS.md and README.md, at most 400.
+
+    Each also without a label in bold before it. The first 32 KiB of each file, without what
+    `redact` takes out; a link, and what is no file, counts as absent.
+    """
+    found: dict[str, None] = {}
+    for name in _FILES if root else ():
+        with suppress(OSError):
+            data = nofollow.read_bytes(f"{root}/{name}", _FILE_BYTES, home=root)
+            text = _paragraphs(redact(data.decode("utf-8", "replace")))
+            behind = "\n".join(_LABEL.sub("", line, count=1) for line in text.splitlines())
+            found |= dict.fromkeys((*sentence_marks(text), *sentence_marks(behind)))
+    return tuple(found)[:MARKS_MAX]
+
+
+def _paragraphs(text: str) -> str:
+    """The text with the lines of a paragraph joined: Markdown breaks sentences anywhere."""
+    lines: list[str] = []
+    for line in text.splitlines():
+        said = line.strip()
+        if lines and lines[-1] and said[:1].isalnum() and not said[:1].isdecimal():
+            lines[-1] = f"{lines[-1]} {said}"
+        else:
+            lines.append(said)
+    return "\n".join(lines)

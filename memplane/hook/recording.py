@@ -16,10 +16,9 @@ from memplane.context.watched_files import watched
 from memplane.errors import CorruptError, InputError, LockError, MemplaneError
 from memplane.harness import remembered
 from memplane.hook.payload import completed
-from memplane.importers.client_records import HOOK_TAG
-from memplane.importers.rows import name
+from memplane.importers.rows import HOOK_TAG, name
 from memplane.intake import Intake, Marker, Redactor, same
-from memplane.intake.skeleton import with_permitted_actor
+from memplane.intake.check import with_permitted_actor
 from memplane.log import FileLog
 
 if TYPE_CHECKING:

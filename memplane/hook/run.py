@@ -188,11 +188,11 @@ def _respond(
             watch.tell(fault)
     finally:
         recording.close()
-    if not said.asks:
+    if not said.asks or (said.asks == "tool" and hooks.tool.when == "never"):
         give("")
         return
     with opened.light(home, clock_room.clock, environment) as plane:
-        block = context.packed_answer(plane, said, hooks)
+        block = context.packed_answer(plane, said, hooks, at.root)
         give(context.answer_text(block))
         if block is not None:
             plane.save_report(block)

@@ -27,7 +27,7 @@ internal to its writer and changes):
   and a summary, both dated to the last event. One that goes on later ends again.
 
 Role `user` is for what a person typed, because packs are made for the newest of
-those. What the client writes under the user's name (see `client_records`; a sub-agent's
+those. What the client writes under the user's name (see `rows`; a sub-agent's
 orders) or in a model's place gets role `system`, the output of a local command role
 `tool`. Thinking is left out unless it is asked for. Calls of memplane's own
 tools and their answers are memory going and coming back: counted and not recorded again.
@@ -43,19 +43,6 @@ import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.harness import rejection_reason
-from memplane.importers.client_records import (
-    FILE_ARGUMENTS,
-    OWN_ANSWER,
-    OWN_CALL,
-    REASON_TAG,
-    Call,
-    compaction,
-    own_command,
-    reason_row,
-    render_tool_call,
-    spoken,
-    touched,
-)
 from memplane.importers.decided import (
     Talk,
     answers_given,
@@ -64,8 +51,26 @@ from memplane.importers.decided import (
     refused,
 )
 from memplane.importers.plans import PLANNING, PlanBook, change_of
-from memplane.importers.rows import ReadOutcome, Row, name, short_text, told, type_word
-from memplane.intake.recalled import is_own_tool
+from memplane.importers.rows import (
+    FILE_ARGUMENTS,
+    OWN_ANSWER,
+    OWN_CALL,
+    REASON_TAG,
+    Call,
+    ReadOutcome,
+    Row,
+    compaction,
+    name,
+    own_command,
+    reason_row,
+    render_tool_call,
+    short_text,
+    spoken,
+    told,
+    touched,
+    type_word,
+)
+from memplane.intake.prepare import is_own_tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

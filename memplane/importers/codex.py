@@ -33,21 +33,27 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from memplane.importers.client_records import (
+from memplane.importers.decided import Talk
+from memplane.importers.plans import PLANNING, PlanBook, change_of
+from memplane.importers.rows import (
     OWN_ANSWER,
     OWN_CALL,
     Call,
+    ReadOutcome,
+    Row,
     asked_of_codex,
     below,
     compaction,
+    json_digest,
+    name,
     own_command,
     render_tool_call,
+    short_text,
+    told,
     touched,
+    type_word,
 )
-from memplane.importers.decided import Talk
-from memplane.importers.plans import PLANNING, PlanBook, change_of
-from memplane.importers.rows import ReadOutcome, Row, json_digest, name, short_text, told, type_word
-from memplane.intake.recalled import is_own_tool
+from memplane.intake.prepare import is_own_tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

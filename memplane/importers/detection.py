@@ -14,7 +14,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import InputError
-from memplane.importers import chat, claude_code, claude_memory, codex, git, jsonl, mcp_memory
+from memplane.importers import chat, claude_code, codex, git, jsonl, statements
 from memplane.importers.git import GitRepository, is_repository
 from memplane.importers.records import (
     files_below,
@@ -54,9 +54,9 @@ _TRANSCRIPT: Final = frozenset({"sessionId", "uuid", "leafUuid", "messageId"})
 _ROW: Final = frozenset({"conversation_id", "event_id", "kind", "text"})
 _LISTED: Final = (
     claude_code.SOURCE,
-    claude_memory.SOURCE,
+    statements.CLAUDE_MEMORY,
     codex.SOURCE,
-    mcp_memory.SOURCE,
+    statements.MCP_MEMORY,
     chat.SOURCE,
     jsonl.SOURCE,
 )
@@ -162,7 +162,7 @@ def _outside_planes(folder: Path, files: list[Path]) -> list[Path]:
 
 def takeable(folder: Path) -> list[Path]:
     """The files of a folder that may be of a source, by path: JSON, and memory in Markdown."""
-    notes = [path for path in files_below(folder, (".md",)) if claude_memory.is_memory(path)]
+    notes = [path for path in files_below(folder, (".md",)) if statements.is_memory(path)]
     return sorted([*files_below(folder), *notes], key=os.fspath)
 
 
@@ -170,7 +170,7 @@ def look(path: Path) -> FirstLines:
     """Look at the first 20 lines that are not blank, or at all of a document."""
     if path.suffix.lower() == ".md":
         return FirstLines(
-            claude_memory.SOURCE if claude_memory.is_memory(path) else None, False, ""
+            statements.CLAUDE_MEMORY if statements.is_memory(path) else None, False, ""
         )
     if is_zstd(path):
         return FirstLines(None, False, "zstd")
@@ -205,8 +205,8 @@ def _sources(records: Iterable[dict[str, Any]]) -> Iterator[str]:
             yield codex.SOURCE
         elif isinstance(record.get("type"), str) and not _TRANSCRIPT.isdisjoint(record):
             yield claude_code.SOURCE
-        elif mcp_memory.is_graph(record):
-            yield mcp_memory.SOURCE
+        elif statements.is_graph(record):
+            yield statements.MCP_MEMORY
         elif chat.is_chat(record):
             yield chat.SOURCE
         elif not _ROW.isdisjoint(record):
@@ -331,7 +331,7 @@ class _Looking:
         names = {re.sub(r"[^A-Za-z0-9]", "-", str(root)) for root in self._folders}
         for project in self._children(self._under("CLAUDE_CONFIG_DIR", ".claude") / "projects"):
             transcripts, notes = _Files(), _Files()
-            memory = project / claude_memory.FOLDER
+            memory = project / statements.NOTES_FOLDER
             for path in self._walk(project):
                 inside = path.is_relative_to(memory)
                 if path.suffix == ".jsonl" and not inside:
@@ -342,9 +342,9 @@ class _Looking:
             if transcripts.paths:
                 what = "transcripts of Claude Code"
                 yield transcripts.told(claude_code.SOURCE, what, [project], here=here)
-            if notes.paths and (memory / claude_memory.INDEX).is_file():
+            if notes.paths and (memory / statements.NOTES_INDEX).is_file():
                 what = "memory of Claude Code"
-                yield notes.told(claude_memory.SOURCE, what, [memory], here=here)
+                yield notes.told(statements.CLAUDE_MEMORY, what, [memory], here=here)
 
     def codex(self) -> Iterator[Discovered]:
         """Rollouts: those of the project here, and all others."""
@@ -377,7 +377,7 @@ class _Looking:
             files = _Files()
             files.add(path)
             what = "graph of the MCP memory server"
-            yield files.told(mcp_memory.SOURCE, what, [path], here=here)
+            yield files.told(statements.MCP_MEMORY, what, [path], here=here)
 
     def _graph_places(self) -> Iterator[tuple[Path, bool]]:
         for root in self._folders:
@@ -443,7 +443,7 @@ def _is_named(project: str, name: str) -> bool:
 
 def _is_graph(path: Path) -> bool:
     try:
-        return path.is_file() and look(path).source == mcp_memory.SOURCE
+        return path.is_file() and look(path).source == statements.MCP_MEMORY
     except (OSError, ValueError):
         return False
 

@@ -26,14 +26,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memplane import nofollow
 from memplane.errors import MemplaneError
-from memplane.importers.client_records import HOOK_TAG, compaction
 from memplane.importers.records import is_gzip
-from memplane.importers.rows import name
+from memplane.importers.rows import HOOK_TAG, compaction, name
 from memplane.intake.check import is_checksum
 from memplane.intake.redact import masked_data
 from memplane.lazy import regex
 from memplane.log.bodies import recalled_hashes
-from memplane.log.purges import erased_by
+from memplane.log.segments import erased_by
 from memplane.work.sessions import minutes_before
 
 if TYPE_CHECKING:

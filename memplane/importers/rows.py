@@ -1,4 +1,9 @@
-"""The rows and counts that one record of a source gives, and names that the log accepts."""
+"""The rows and counts that one record of a source gives, and names that the log accepts.
+
+Text that clients write under the user's name is recognised here, for transcripts and hooks alike:
+packs are made for what a person typed, so text that the client adds to a prompt or puts in its
+place gets another role. Nothing heavy is imported here, because hooks use this module.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,7 @@ import json
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
+from memplane.intake.prepare import is_own_command
 from memplane.lazy import late
 
 if TYPE_CHECKING:
@@ -17,15 +23,31 @@ else:
     redact = late("memplane.intake.redact")
 
 __all__ = [
+    "FILE_ARGUMENTS",
+    "HOOK_TAG",
+    "OWN_ANSWER",
+    "OWN_CALL",
+    "REASON_TAG",
+    "Call",
     "ReadOutcome",
     "RecordReader",
     "Row",
+    "Spoken",
+    "asked_of_codex",
+    "below",
+    "compaction",
     "json_digest",
     "name",
+    "own_command",
+    "reason_row",
+    "render_tool_call",
     "short_text",
+    "spoken",
     "told",
+    "touched",
     "type_word",
 ]
+
 
 Row = dict[str, Any]
 
@@ -116,3 +138,230 @@ def json_digest(*parts: Any) -> str:
         # Nested too deep to be written; repr would be, too.
         whole = "too deep"
     return hashlib.sha256(whole.encode()).hexdigest()
+
+
+# Of what a hook records: by it an import of the transcript knows its words again.
+HOOK_TAG: Final = "hook"
+# Of why a person refused a call: words of the user beside the call's result, whose `rejected` is
+# this.
+REASON_TAG: Final = "reason"
+# Who wrote a prompt, as the client itself says (`promptSource`, a hook's `source`); the rest of
+# its words (`user`, `typed`, `queued`, `sdk` ...) are for a person.
+_CLIENTS: Final = frozenset({"system", "loop_wakeup", "schedule_wakeup", "poll_event"})
+# How a text begins that no person typed: role, tag.
+_TEXTS: Final = (
+    ("<local-command-stdout>", "tool", "command"),
+    ("<local-command-stderr>", "tool", "command"),
+    ("<bash-input>", "tool", "command"),
+    ("<bash-stdout>", "tool", "command"),
+    ("<bash-stderr>", "tool", "command"),
+    ("<local-command-caveat>", "system", "meta"),
+    ("<system-reminder", "system", "meta"),
+    ("<task-notification", "system", "meta"),
+    ("<teammate-message", "system", "meta"),
+    ("<cross-session-message", "system", "meta"),
+    ("<channel source=", "system", "meta"),
+    ("<new-diagnostics>", "system", "meta"),
+    ("<user-prompt-submit-hook>", "system", "meta"),
+    ("[Request interrupted by user", "system", "interrupted"),
+)
+# What an editor puts before the words of a person.
+_EDITORS: Final = "<ide_"
+_CODEX_EDITOR: Final = "# Context from my IDE setup:"
+_CODEX_ASKED: Final = "\n## My request for Codex:"
+# Around the summary that a compacted conversation goes on with.
+_HEADS: Final = (
+    "This session is being continued from a previous conversation",
+    "Another language model started to solve this problem",
+)
+_REMINDER: Final = ("<system-reminder>", "</system-reminder>")
+_ENDINGS: Final = (
+    "If you need specific details from before compaction",
+    "Recent messages are preserved verbatim",
+    "Please continue the conversation from where we left",
+    "Continue the conversation from where",
+)
+_ANALYSIS: Final = ("<analysis>", "</analysis>")
+_SUMMARY: Final = ("<summary>", "</summary>")
+
+
+class Spoken(NamedTuple):
+    """A prompt as it is to be recorded: a person's where the role is `user`. `tag` may be ""."""
+
+    text: str
+    role: str = "user"
+    tag: str = ""
+
+
+def spoken(text: str, source: str = "") -> Spoken:
+    """Say whose words a prompt of Claude Code is. `source`: who wrote it, where the client says.
+
+    A command that a person typed is told as he typed it, and words without what his editor put
+    before them.
+    """
+    begun = text.lstrip()
+    if begun.startswith("<command-") and (named := _within(begun, "command-name")):
+        return Spoken(f"{named} {_within(begun, 'command-args')}".strip(), tag="command")
+    if begun.startswith(_EDITORS):
+        words = _behind(begun)
+        return Spoken(words) if words else Spoken(text, "system", "meta")
+    for beginning, role, tag in _TEXTS:
+        if begun.startswith(beginning):
+            return Spoken(text, role, tag)
+    return Spoken(text, "system", "meta") if source in _CLIENTS else Spoken(text)
+
+
+def asked_of_codex(text: str) -> str:
+    """A prompt of Codex without what the editor put before it."""
+    _, heading, asked = text.partition(_CODEX_ASKED)
+    if not text.startswith(_CODEX_EDITOR) or not heading:
+        return text
+    return asked.partition("\n")[2].strip() or text
+
+
+def compaction(text: str) -> str:
+    """The summary alone, without what the client says around it and without how it was thought out.
+
+    Hooks are told the summary, transcripts hold it with the client's words: both come to the same.
+    """
+    if text.startswith(_HEADS):
+        text = text.partition("\n")[2].lstrip()
+        if text.startswith(_REMINDER[0]):
+            text = text.partition(_REMINDER[1])[2]
+        ends = [at for ending in _ENDINGS if (at := text.rfind(f"\n{ending}")) >= 0]
+        text = text[: min(ends)] if ends else text
+    thought, end, rest = text.partition(_ANALYSIS[1])
+    if end and (at := thought.find(_ANALYSIS[0])) >= 0:
+        text = thought[:at] + rest
+    before, begin, inner = text.partition(_SUMMARY[0])
+    if begin:
+        text = before + inner.replace(_SUMMARY[1], "", 1)
+    return text.strip().removeprefix("Summary:").strip()
+
+
+def _within(text: str, tag: str) -> str:
+    """What stands in the first element of that name, "" where there is none."""
+    _, begin, rest = text.partition(f"<{tag}>")
+    inner, end, _ = rest.partition(f"</{tag}>")
+    return inner.strip() if begin and end else ""
+
+
+def _behind(text: str) -> str:
+    """What stands behind the elements of an editor that a text begins with.
+
+    Up to the last end of each: what it quotes of a file is nobody's words.
+    """
+    while text.startswith(_EDITORS):
+        tag = text[1:].partition(">")[0].split(None, 1)[0]
+        end = f"</{tag}>"
+        if end not in text:
+            return ""
+        text = text[text.rindex(end) + len(end) :].lstrip()
+    return text
+
+
+# Tool calls as a model would read them, and the files that they touch.
+
+# Tools whose path is a file that was worked on; a search only looks around.
+FILE_ARGUMENTS: Final = {
+    "Read": "file_path",
+    "Edit": "file_path",
+    "MultiEdit": "file_path",
+    "Write": "file_path",
+    "NotebookEdit": "notebook_path",
+    "NotebookRead": "notebook_path",
+}
+# Why a call of memplane's own tools makes no event, and why its result makes none.
+OWN_CALL: Final = "call of memplane"
+OWN_ANSWER: Final = "answer of memplane"
+_PATHS: Final = frozenset({"file_path", "notebook_path", "path"})
+_PATH_MAX: Final = 4096
+_SHORT: Final = 200
+
+
+class Call(NamedTuple):
+    """A call: its tool, the file that it works on, and its command where that is memplane's own."""
+
+    tool: str = ""
+    path: str = ""
+    command: str = ""
+
+    @classmethod
+    def of(cls, known: Any) -> Call | None:
+        """A call from what `state` gave; None for anything else."""
+        if (
+            isinstance(known, list)
+            and len(known) in (2, 3)
+            and all(isinstance(one, str) and len(one) <= _PATH_MAX for one in known)
+        ):
+            return cls(*known)
+        return None
+
+    def state(self) -> list[str]:
+        """The call as JSON."""
+        return list(self if self.command else self[:2])
+
+
+def below(path: str, folder: str) -> str:
+    """Return the path relative to the folder where it lies below it, else as it is."""
+    folder = folder.rstrip("/\\")
+    if path == folder:
+        return "."
+    if folder and len(path) > len(folder) + 1 and path.startswith(folder):
+        rest = path[len(folder) :]
+        if rest[0] in "/\\":
+            return rest[1:]
+    return path
+
+
+def own_command(tool: str, arguments: Any) -> str:
+    """The command line of a shell that runs memplane and nothing else, "" for any other call.
+
+    It is `data.command` of the call's result, so that intake knows what was recalled there.
+    """
+    for name in ("command", "cmd") if isinstance(arguments, dict) else ():
+        command = arguments.get(name)
+        if isinstance(command, str) and is_own_command(tool, command):
+            return command.strip()
+    return ""
+
+
+def touched(tool: str, arguments: Any, folders: tuple[str, ...]) -> str:
+    """Name the file that the call works on, below the first folder that holds it; "" for none."""
+    path = arguments.get(FILE_ARGUMENTS.get(tool, "")) if isinstance(arguments, dict) else None
+    if not isinstance(path, str) or len(path) > _PATH_MAX:
+        return ""
+    return next((short for folder in folders if (short := below(path, folder)) != path), path)
+
+
+def reason_row(reason: str, data: Mapping[str, str]) -> Row:
+    """The words of a person who refused a call; `data` is that of the call's result."""
+    about = {name: said for name, said in data.items() if name in ("call", "branch")}
+    return {"kind": "message", "role": "user", "text": reason, "tags": [REASON_TAG], "data": about}
+
+
+def render_tool_call(tool: str, arguments: Any, folder: str) -> str:
+    """Show the tool with its arguments: short ones on the first line, long ones as blocks below.
+
+    Text stands as it is, not as JSON: a search must find a line of code by its words.
+    """
+    if not isinstance(arguments, dict):
+        return f"{tool} {_json(arguments)}".rstrip() if arguments else tool
+    head, blocks = [tool], []
+    for key, value in arguments.items():
+        shown = value if isinstance(value, str) else _json(value)
+        if key in _PATHS:
+            shown = below(shown, folder)
+        if len(shown) <= _SHORT and "\n" not in shown:
+            quoted = isinstance(value, str) and (not shown or " " in shown)
+            head.append(f"{key}={_json(shown) if quoted else shown}")
+        else:
+            blocks.append(f"{key}:\n{shown}")
+    return "\n".join([" ".join(head), *blocks])
+
+
+def _json(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    except (RecursionError, ValueError):
+        return "(too deep to show)"

@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from memplane.errors import InputError
-from memplane.importers import chat, claude_code, claude_memory, codex, git, jsonl, mcp_memory
+from memplane.importers import chat, claude_code, codex, git, jsonl, statements
 from memplane.importers.detection import FIRST_LINES, look, refuse_repository, takeable
 from memplane.importers.git import SOURCE, GitCommit, GitRepository, row_of
-from memplane.importers.places import SessionPlaces
 from memplane.importers.reading import (
     REFUSED_LISTED,
     FileReport,
@@ -26,12 +25,13 @@ from memplane.importers.reading import (
     Progress,
     Reading,
     Refused,
+    SessionPlaces,
     source_bytes,
 )
 from memplane.importers.records import files_below
 from memplane.importers.resume import Consumed
 from memplane.importers.rows import Row
-from memplane.intake.skeleton import with_permitted_actor
+from memplane.intake.check import with_permitted_actor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
@@ -49,10 +49,10 @@ Source = Literal["jsonl", "claude-code", "claude-memory", "codex", "chat", "mcp-
 _OF_FILES: Final = (
     jsonl.SOURCE,
     claude_code.SOURCE,
-    claude_memory.SOURCE,
+    statements.CLAUDE_MEMORY,
     codex.SOURCE,
     chat.SOURCE,
-    mcp_memory.SOURCE,
+    statements.MCP_MEMORY,
 )
 SOURCES: Final = (*_OF_FILES, git.SOURCE)
 
@@ -117,14 +117,15 @@ def _below(folder: Path, source: Source | None) -> list[Path]:
         return takeable(folder)
     if source == claude_code.SOURCE:  # what stands beside a sub-agent's transcript is none
         return [path for path in files_below(folder) if not path.name.endswith(".meta.json")]
-    if source != claude_memory.SOURCE:
+    if source != statements.CLAUDE_MEMORY:
         return files_below(folder)
     notes = files_below(folder, (".md",))
     # A folder that was named is memory if it looks like it; of others those below that are.
     named = (
-        folder.absolute().name == claude_memory.FOLDER or (folder / claude_memory.INDEX).is_file()
+        folder.absolute().name == statements.NOTES_FOLDER
+        or (folder / statements.NOTES_INDEX).is_file()
     )
-    return notes if named else [path for path in notes if claude_memory.is_memory(path)]
+    return notes if named else [path for path in notes if statements.is_memory(path)]
 
 
 def _check_named(path: Path, source: Source | None) -> None:
@@ -137,7 +138,7 @@ def _check_named(path: Path, source: Source | None) -> None:
         seen = look(path)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}", where=where) from error
-    if source == claude_memory.SOURCE:
+    if source == statements.CLAUDE_MEMORY:
         return
     if not seen.json_lines and not seen.document and seen.source is None:
         raise InputError(

@@ -12,38 +12,79 @@ compared with the plane:
   it, and it comes back when the file has it again. A file without statements, or one that could
   not be read whole, archives nothing: a writer that crashed leaves such files.
 * What was forgotten in the plane stays forgotten as long as the file says the same.
+
+The file of MCP's reference memory server: a graph, one entity or relation a line.
+
+`{"type": "entity", "name", "entityType", "observations": [..]}` and `{"type": "relation", "from",
+"to", "relationType"}`, in memory.json, or memory.jsonl since the server moved it. The server writes
+the whole file anew at each change, so it is compared with the plane (see `statements`). Also taken
+is what its tool read_graph answers: one object with `entities` and `relations`.
+
+Each observation is a fact, with the name of its entity in front and as a tag; so is the type of an
+entity, and each relation. Each is added or deleted as a whole, so each has a key of its
+own, `mcp-memory/<entity>/<hash>` or `mcp-memory//<hash>`. The time is the file's: the graph
+has none.
+
+The memory that Claude Code keeps for itself: MEMORY.md and topic files, in Markdown.
+
+A folder `memory` holds MEMORY.md (an index, and what fits into it) and a file a topic, often with
+front matter (`name`, `description`, `type`). CLAUDE.md is not imported: people write it
+for the client, and the client goes on reading it.
+
+A statement is a section: a heading and what stands below it up to the next one. Its key is
+`claude-memory/<project>/<file>#<headings>`, so an edit supersedes it; a bullet has no name of its
+own that would distinguish an edited one from a new one. The text begins with the headings, in a
+topic file with its description. A section is a `preference` where the topic is of type user or
+feedback, or where the heading says so, else a `fact`. Lines of the index that only point to a
+topic file beside it are counted and left out. The time is the file's: Markdown has none.
 """
 
 from __future__ import annotations
 
+import re
 import sys
+from collections import Counter
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from memplane.errors import NotFoundError
 from memplane.event import GLOBAL, at_least
-from memplane.importers.rows import Row, json_digest, name
+from memplane.importers.records import parse_document, parse_records
+from memplane.importers.rows import Row, json_digest, name, short_text, type_word
 from memplane.intake.check import KEY_MAX, TAG_MAX
 from memplane.intake.redact import masked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from pathlib import Path
 
     from memplane.plane import Plane
     from memplane.projections.in_force import KeyValueRow as Version
 
 __all__ = [
+    "CLAUDE_MEMORY",
+    "MCP_MEMORY",
+    "NOTES_FOLDER",
+    "NOTES_INDEX",
     "ORIGIN",
     "FileStatement",
     "StatedFile",
     "bounded",
+    "folder_of",
     "forget_all",
     "gone",
+    "is_graph",
+    "is_memory",
     "key_of",
     "lost_with",
+    "memory_key_prefix",
+    "origin_of",
     "statement_rows",
+    "statements_of_claude",
+    "statements_of_mcp",
     "tag",
 ]
+
 
 ORIGIN: Final = "from"  # in an event's data: the file that stated it
 
@@ -200,3 +241,230 @@ def _origin(plane: Plane, source: str, key: str) -> str | None:
         return None
     origin = event.data.get(ORIGIN)
     return origin if isinstance(origin, str) else None
+
+
+MCP_MEMORY: Final = "mcp-memory"
+
+
+def is_graph(record: Mapping[str, Any]) -> bool:
+    """Tell an entity or a relation, or an object with lists of both."""
+    if isinstance(record.get("entities"), list):
+        return isinstance(record.get("relations"), list)
+    kind = record.get("type")
+    if kind == "entity":
+        return "name" in record and "observations" in record
+    return kind == "relation" and {"from", "to", "relationType"} <= record.keys()
+
+
+def statements_of_mcp(path: Path, content: bytes) -> StatedFile:
+    """What a file states. It is named by its place without the ending, which the server changed."""
+    records = parse_document(content).records if _is_document(content) else ()
+    faults = 0
+    if not records:
+        records, faults = _of_lines(content)
+    statements: list[FileStatement] = []
+    skipped = ["malformed line"] * faults
+    for record in records:
+        made = list(_stated(record))
+        statements += (one for one in made if not isinstance(one, str))
+        skipped += (one for one in made if isinstance(one, str))
+    if not statements and not skipped:
+        skipped.append("empty file")
+    # A graph may lie anywhere, in several places under one name.
+    origin = f"{path.stem}-{json_digest(str(path.with_suffix('')))[:12]}"
+    whole = not any(reason.startswith("malformed") for reason in skipped)
+    return StatedFile(origin, f"{MCP_MEMORY}/", statements, skipped, whole)
+
+
+def _is_document(content: bytes) -> bool:
+    return b'"entities"' in content[: 64 * 1024]
+
+
+def _of_lines(content: bytes) -> tuple[tuple[dict[str, Any], ...], int]:
+    records: list[dict[str, Any]] = []
+    broken = 0
+    for line in content.split(b"\n"):
+        if line.strip():
+            parsed = parse_records(line)
+            records += parsed.records
+            broken += parsed.broken
+    return tuple(records), broken
+
+
+def _stated(record: Mapping[str, Any]) -> Iterator[FileStatement | str]:
+    kind = short_text(record, "type")
+    if kind == "entity":
+        yield from _entity(record)
+    elif kind == "relation":
+        yield _relation(record)
+    else:
+        yield f"unknown record type {type_word(kind)}"
+
+
+def _entity(record: Mapping[str, Any]) -> Iterator[FileStatement | str]:
+    entity, kind = short_text(record, "name").strip(), short_text(record, "entityType").strip()
+    observations = record.get("observations")
+    if not entity or not isinstance(observations, list):
+        yield "malformed entity"
+        return
+    tags = _tags(entity, kind)
+    if kind:
+        yield FileStatement(
+            key_of(MCP_MEMORY, entity, json_digest("type", kind)[:16]),
+            "fact",
+            f"{entity}: {kind}",
+            tags,
+        )
+    for observation in observations:
+        if not isinstance(observation, str):
+            yield "malformed observation"
+        elif not observation.strip():
+            yield "empty text"
+        else:
+            named = observation.lower().startswith(entity.lower())
+            text = observation if named else f"{entity}: {observation}"
+            key = key_of(MCP_MEMORY, entity, json_digest(observation)[:16])
+            yield FileStatement(key, "fact", text, tags)
+    if not kind and not observations:
+        yield "empty entity"
+
+
+def _relation(record: Mapping[str, Any]) -> FileStatement | str:
+    said = [short_text(record, field).strip() for field in ("from", "relationType", "to")]
+    if not all(said):
+        return "malformed relation"
+    key = key_of(MCP_MEMORY, "", json_digest(said)[:16])
+    return FileStatement(key, "fact", " ".join(said), _tags(said[0], said[2]))
+
+
+def _tags(*words: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(filter(None, map(tag, words))))
+
+
+CLAUDE_MEMORY: Final = "claude-memory"
+NOTES_INDEX: Final = "MEMORY.md"
+NOTES_FOLDER: Final = "memory"
+
+_HEADING: Final = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*")
+_FENCE: Final = re.compile(r" {0,3}(```+|~~~+)")
+_POINTER: Final = re.compile(r"[ \t]*[-*+][ \t]+\[[^\]\n]*\]\(([^)\s]+\.md)\)[^\n]*")
+_FRONT: Final = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+_FIELD: Final = re.compile(r"(?m)^[ \t]*(description|type):[ \t]*(.*?)[ \t]*$")
+_OF_A_PERSON: Final = frozenset({"user", "feedback"})
+_PREFERENCE: Final = re.compile(r"\bpreferences?\b|\bprefers?\b", re.IGNORECASE)
+
+
+class _Section(NamedTuple):
+    headings: tuple[str, ...]
+    body: str
+
+
+def folder_of(path: Path) -> Path:
+    """The memory folder that a file is of: the nearest `memory` above it, else its own."""
+    path = path.absolute()
+    return next((above for above in path.parents if above.name == NOTES_FOLDER), path.parent)
+
+
+def is_memory(path: Path) -> bool:
+    """Tell a file of a folder `memory` that has an index."""
+    if path.suffix != ".md":
+        return False
+    folder = folder_of(path)
+    return folder.name == NOTES_FOLDER and (folder / NOTES_INDEX).is_file()
+
+
+def memory_key_prefix(folder: Path) -> str:
+    """How all keys of a memory folder begin: with the project's name, which is its parent's."""
+    project = folder.parent.name if folder.name == NOTES_FOLDER else folder.name
+    return f"{key_of(CLAUDE_MEMORY, project)}/"
+
+
+def origin_of(path: Path) -> str:
+    """How a file is named in keys: project/file."""
+    folder = folder_of(path)
+    file = key_of(*path.absolute().relative_to(folder).parts)
+    return f"{memory_key_prefix(folder)}{file}".removeprefix(f"{CLAUDE_MEMORY}/")
+
+
+def statements_of_claude(path: Path, content: bytes) -> StatedFile:
+    """What a file states."""
+    origin = origin_of(path)
+    text = content.decode("utf-8-sig", "replace").replace("\r\n", "\n")
+    about, text = _front_matter(text)
+    statements: list[FileStatement] = []
+    skipped: list[str] = []
+    counts: Counter[str] = Counter()
+    for section in _sections(text):
+        body, pointers = _without_pointers(section.body, path.parent)
+        skipped += ["index line"] * pointers
+        if not body.strip():
+            continue
+        headings = " > ".join(section.headings)
+        counts[headings] += 1
+        again = f" ({counts[headings]})" if counts[headings] > 1 else ""
+        statements.append(_statement(origin, f"{headings}{again}", headings, body, about))
+        about.pop("description", None)  # it stands with the first section
+    if about.get("description") and not statements:
+        statements.append(_statement(origin, "", "", "", about))
+    if not statements and not skipped:
+        skipped.append("empty file")
+    return StatedFile(origin, f"{CLAUDE_MEMORY}/{origin}#"[:200], statements, skipped, whole=True)
+
+
+def _statement(
+    origin: str, place: str, headings: str, body: str, about: dict[str, str]
+) -> FileStatement:
+    topic = about.get("type", "")
+    liked = topic in _OF_A_PERSON or _PREFERENCE.search(headings)
+    text = "\n".join(filter(None, (headings, about.get("description", ""), body)))
+    tags = tuple(filter(None, (tag(topic),)))
+    key = bounded(f"{CLAUDE_MEMORY}/{origin}#{place}")
+    return FileStatement(key, "preference" if liked else "fact", text, tags)
+
+
+def _front_matter(text: str) -> tuple[dict[str, str], str]:
+    """What a topic file says of itself, and the text behind it."""
+    found = _FRONT.match(text)
+    if found is None:
+        return {}, text
+    about = {
+        field: value.strip("\"'") for field, value in _FIELD.findall(found[1]) if value.strip("\"'")
+    }
+    return about, text[found.end() :]
+
+
+def _without_pointers(body: str, folder: Path) -> tuple[str, int]:
+    """The body without the lines that only point to a file beside it, and how many those were."""
+    kept, pointers = [], 0
+    for line in body.split("\n"):
+        found = _POINTER.fullmatch(line)
+        if found and ".." not in found[1] and _is_file(folder / found[1]):
+            pointers += 1
+        else:
+            kept.append(line)
+    return "\n".join(kept).strip("\n"), pointers
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def _sections(text: str) -> Iterator[_Section]:
+    headings: list[tuple[int, str]] = []
+    body: list[str] = []
+    fence = ""
+    for line in text.split("\n"):
+        opened = _FENCE.match(line)
+        if opened and (not fence or line.strip().startswith(fence)):
+            fence = "" if fence else opened[1]
+        found = None if fence or opened else _HEADING.fullmatch(line)
+        if found is None:
+            body.append(line)
+            continue
+        yield _Section(tuple(title for _, title in headings), "\n".join(body).strip("\n"))
+        level, body = len(found[1]), []
+        headings = [*(one for one in headings if one[0] < level), (level, found[2])]
+    yield _Section(tuple(title for _, title in headings), "\n".join(body).strip("\n"))

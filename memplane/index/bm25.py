@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from memplane.ports import ONE
 
 if TYPE_CHECKING:
-    from memplane.policy.scoring import Retrieval
+    from memplane.policy.records import Retrieval
 
 __all__ = [
     "BM25",

@@ -25,7 +25,7 @@ from memplane.errors import StrangeFileError, WriteError
 from memplane.index.terms import ANALYSER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 __all__ = [
     "CAPACITIES",
@@ -49,6 +49,7 @@ __all__ = [
     "fingerprint",
     "harmed",
     "holder",
+    "is_outdated",
     "is_whole",
     "keep_stamps",
     "load_segments",
@@ -382,6 +383,8 @@ def read_manifest(folder: Path, plane: str, variant: str) -> Manifest | None:
     fields = segment_sections(folder / _MANIFEST)
     if fields is None or fields.pop("format", None) != FORMAT:
         return None
+    if fields.pop("analyser", ANALYSER) != ANALYSER:
+        return None
     try:
         rows = fields.pop("segments")
         manifest = Manifest(**fields, segments=tuple(ManifestEntry(*row) for row in rows))  # type: ignore[arg-type, attr-defined]
@@ -396,10 +399,22 @@ def _is_entry(entry: ManifestEntry) -> bool:
     return numbers and -1 <= entry.level < LEVELS
 
 
+def is_outdated(folder: Path, plane: str, versions: Callable[[str], str], variant: str) -> bool:
+    """Whether another version of memplane made this plane's index, so that it is made again.
+
+    `versions` gives the part of a variant that a version decides, and not a policy.
+    """
+    fields = segment_sections(folder / _MANIFEST)
+    if fields is None or fields.get("plane") != plane:
+        return False
+    made = (fields.get("format"), fields.get("analyser", ANALYSER))
+    return made != (FORMAT, ANALYSER) or versions(str(fields.get("variant"))) != versions(variant)
+
+
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Let the segments of the manifest count from now on."""
     fields = manifest._asdict() | {"segments": [list(entry) for entry in manifest.segments]}
-    replace_bytes(folder / _MANIFEST, signed({"format": FORMAT} | fields))
+    replace_bytes(folder / _MANIFEST, signed({"format": FORMAT, "analyser": ANALYSER} | fields))
 
 
 def read_stamps(folder: Path) -> Stamps:

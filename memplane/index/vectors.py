@@ -7,27 +7,68 @@ A row without a component above 0 means that the document has no vector.
 Similarity is the cosine in millionths, rounded down. Dot products are sums of whole numbers, and
 root and division are rounded the same everywhere, so the answer is the same on every machine. A
 vector has at most 133,000 components: its dot products fit 32 bits.
+
+Vectors of words: WordPiece tokens, the static table (the default embedder), related words.
+
+Tokens are those of BERT's lower-casing tokenizer (WordPiece: Schuster and Nakajima 2012), also for
+the full model in `adapters.minilm`. The vector of a text is the sum of its tokens' rows in
+`data/static.i8`, in integers, so it is the same on every machine. `Neighbours` finds words whose
+vectors are near those of a query's words (query expansion); `Nearest` has the answers for the
+common words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple, TypeVar
+import hashlib
+import json
+import re
+import unicodedata
+from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from functools import lru_cache
+from itertools import chain
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from memplane.errors import InputError
+from memplane.index import terms
+from memplane.lazy import regex
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
 __all__ = [
     "LARGEST",
     "MILLION",
+    "NEAR_MAGIC",
+    "NEAR_MAX",
+    "NO_WORD",
+    "OTHER_ENDING",
+    "PERMILLE_MIN",
+    "RELATED_MAX",
+    "STATIC_MAGIC",
+    "WORD_LETTERS_MAX",
     "Buffer",
     "Encoded",
+    "Kin",
+    "NearWord",
+    "Nearest",
+    "Neighbours",
     "Rows",
+    "StaticTable",
     "Vectors",
+    "WordPiece",
+    "aligned",
     "cosines",
     "encoded",
+    "expand_terms",
+    "plain_words",
+    "related",
     "signed_bytes",
 ]
+
 
 Rows = NDArray[np.int8]
 Buffer = bytes | bytearray | memoryview
@@ -206,3 +247,475 @@ def _sign_bits(rows: Rows) -> NDArray[np.uint64]:
 
 def _are_empty(bits: NDArray[np.uint64]) -> NDArray[np.bool_]:
     return np.asarray(bits.max(axis=1, initial=0) == 0, np.bool_)
+
+
+# A longer word is unknown as a whole: the limit of the tokenizer that the model was trained with.
+WORD_LETTERS_MAX = 100
+
+_ASCII_CONTROL = {code: None for code in (*range(32), 127) if chr(code) not in "\t\n\r"}
+_CONTROL = ("Cc", "Cf", "Cs", "Co")
+_ASCII_WORD = re.compile(r"[a-z0-9]+|[!-/:-@\[-`{-~]")
+_WORDS_CACHED = 50_000
+_IDEOGRAPHS = (
+    (0x4E00, 0x9FFF),
+    (0x3400, 0x4DBF),
+    (0x20000, 0x2A6DF),
+    (0x2A700, 0x2B73F),
+    (0x2B740, 0x2B81F),
+    (0x2B820, 0x2CEAF),
+    (0xF900, 0xFAFF),
+    (0x2F800, 0x2FA1F),
+)
+
+
+def plain_words(text: str) -> list[str]:
+    """Lower case without accents, split at white space; marks and ideographs stand alone."""
+    if text.isascii():
+        return _ASCII_WORD.findall(text.translate(_ASCII_CONTROL).lower())
+    spaced = "".join(map(_cleaned, text))
+    plain = (c.lower() for c in unicodedata.normalize("NFD", spaced) if _category(c) != "Mn")
+    return [word for part in "".join(plain).split() for word in _split_at_marks(part)]
+
+
+class WordPiece:
+    """Splits words greedily into the longest pieces that the vocabulary holds."""
+
+    def __init__(self, numbers: Mapping[str, int]) -> None:
+        """`numbers` of the pieces; one that goes on within a word is written `##piece`."""
+        self._numbers = numbers
+        self._longest = max(map(len, numbers), default=0)
+        self._cached: dict[str, tuple[int, ...]] = {}
+
+    def pieces(self, word: str) -> tuple[int, ...]:
+        """The numbers of a word's pieces; none when it cannot be put together from them."""
+        known = self._cached.get(word)
+        if known is None:
+            known = self._split(word)
+            if len(self._cached) >= _WORDS_CACHED:
+                self._cached.clear()
+            self._cached[word] = known
+        return known
+
+    def _split(self, word: str) -> tuple[int, ...]:
+        whole = self._numbers.get(word)
+        if whole is not None:
+            return (whole,)
+        if len(word) > WORD_LETTERS_MAX:
+            return ()
+        found: list[int] = []
+        start = 0
+        while start < len(word):
+            mark = "##" if start else ""
+            for end in range(min(len(word), start + self._longest), start, -1):
+                number = self._numbers.get(mark + word[start:end])
+                if number is not None:
+                    break
+            else:
+                return ()
+            found.append(number)
+            start = end
+        return tuple(found)
+
+
+def _category(char: str) -> str:
+    return unicodedata.category(char)
+
+
+def _cleaned(char: str) -> str:
+    """The character, a space for white space, nothing for a control character."""
+    if char in "\t\n\r":
+        return " "
+    if char == "\ufffd" or _category(char) in _CONTROL:
+        return ""
+    if char.isspace():
+        return " "
+    code = ord(char)
+    if code >= 0x3400 and any(low <= code <= high for low, high in _IDEOGRAPHS):
+        return f" {char} "
+    return char
+
+
+def _split_at_marks(part: str) -> Iterator[str]:
+    start = 0
+    for pos, char in enumerate(part):
+        if _is_mark(char):
+            if start < pos:
+                yield part[start:pos]
+            yield char
+            start = pos + 1
+    if start < len(part):
+        yield part[start:]
+
+
+def _is_mark(char: str) -> bool:
+    # All ASCII signs count, those too that Unicode calls symbols.
+    return (char < "\x7f" and not char.isalnum()) or _category(char)[0] == "P"
+
+
+# The default embedder: a vector of signed bytes for each piece of a word, looked up and added.
+#
+# `data/static.i8` holds the table; `tools/build_static.py` writes it. In this order:
+#
+# - `STATIC_MAGIC`,
+# - a line of JSON, padded with spaces so that what follows begins at a multiple of 64: `model`,
+#   `source` (SHA-256 of the weights that it was distilled from), `dimension`, `pieces`,
+#   `words` (so many of them, the first, are whole words of three letters or more and no stop
+#   words), `vocabulary` (its bytes), `sha256` of all that follows,
+# - the vocabulary: the pieces, common ones first, a newline behind each,
+# - padding of newlines to a multiple of 64, then two bytes of weight for each piece, the least
+#   first; stop words and marks weigh nothing,
+# - padding of zeros to a multiple of 64, then for each piece `dimension` signed bytes, the
+#   largest of which is 127.
+#
+# The vector of a text is the sum of its pieces' bytes times their weights, scaled so that the
+# largest component is 127: integers throughout, hence the same on every machine.
+STATIC_MAGIC: Final = b"memplane static 1\n"
+_ALIGNED: Final = 64
+
+
+class StaticTable:
+    """An `Embedder` over the bytes of the table, which may be a mapped file."""
+
+    def __init__(self, data: Buffer) -> None:
+        """Read the header; the vocabulary is read when it is first asked."""
+        view = memoryview(data)
+        end = bytes(view[:1_024]).find(b"\n", len(STATIC_MAGIC)) + 1
+        if bytes(view[: len(STATIC_MAGIC)]) != STATIC_MAGIC or not end:
+            raise InputError("this is no static table of format 1", where="table")
+        header = json.loads(bytes(view[len(STATIC_MAGIC) : end]))
+        self.dimension: int = header["dimension"]
+        self.name: str = f"{header['model']}/{header['sha256'][:16]}"
+        self.sha256: str = header["sha256"]
+        self.words: int = header["words"]
+        self._body = view[end:]
+        count, letters = header["pieces"], header["vocabulary"]
+        weights = aligned(letters)
+        rows = aligned(weights + 2 * count)
+        if len(self._body) != rows + count * self.dimension:
+            expected = end + rows + count * self.dimension
+            found = f"expected {expected} bytes, found {len(view)}"
+            raise InputError(f"the static table is not whole: {found}", where="table")
+        self._letters = self._body[:letters]
+        self._weights = np.frombuffer(self._body, "<u2", count, weights).astype(np.int64)
+        self._rows = np.frombuffer(self._body, np.int8, offset=rows).reshape(count, self.dimension)
+        self._pieces: WordPiece | None = None
+
+    def verify(self) -> bool:
+        """Whether the bytes are those that were built; it reads all of them."""
+        return hashlib.sha256(self._body).hexdigest() == self.sha256
+
+    def vocabulary(self) -> list[str]:
+        """The pieces in the order of their numbers."""
+        return str(self._letters, "utf-8").split("\n")[:-1]
+
+    def rows(self) -> Rows:
+        """The vector of each piece alone."""
+        return self._rows
+
+    def embed(self, texts: Sequence[str]) -> list[bytes]:
+        return [row.tobytes() for row in self.vectors([plain_words(text) for text in texts])]
+
+    def vectors(self, texts: Sequence[Sequence[str]]) -> Rows:
+        """One row for each list of lower-case words; zeros where none of them has a weight."""
+        split = self._splitter()
+        numbers = [list(chain.from_iterable(map(split.pieces, text))) for text in texts]
+        counts = np.array([len(one) for one in numbers], np.int64)
+        pieces = np.fromiter(chain.from_iterable(numbers), np.int64, int(counts.sum()))
+        sums = np.zeros((len(texts), self.dimension), np.int64)
+        if len(pieces):
+            weighted = self._rows[pieces] * self._weights[pieces, None]
+            filled = counts > 0
+            starts = (np.cumsum(counts) - counts)[filled]
+            sums[filled] = np.add.reduceat(weighted, starts, axis=0)
+        return _scaled(sums)
+
+    def _splitter(self) -> WordPiece:
+        if self._pieces is None:
+            pieces = self.vocabulary()
+            self._pieces = WordPiece(dict(zip(pieces, range(len(pieces)), strict=True)))
+        return self._pieces
+
+
+def _scaled(sums: NDArray[np.int64]) -> Rows:
+    """The largest component becomes 127; halves are rounded up."""
+    peak = np.maximum(np.abs(sums).max(axis=1, initial=0, keepdims=True), 1)
+    signed: Rows = ((2 * LARGEST * sums + peak) // (2 * peak)).astype(np.int8)
+    return signed
+
+
+def aligned(size: int) -> int:
+    """Round a size up to where the next part of the table begins."""
+    return -(-size // _ALIGNED) * _ALIGNED
+
+
+# The words nearest to the common words, made in advance: `Nearest`.
+#
+# `data/near.bin` holds them; `tools/build_static.py` writes it from the table alone. In this order:
+#
+# - `NEAR_MAGIC`,
+# - a line of JSON: `table` (the `sha256` of the table), `words` (so many of its words, the first,
+#   have neighbours here), `most` (how many each), `endings` (pairs: letters that come off a word,
+#   and what takes their place, for its stem), `sha256` of all that follows,
+# - a byte for each whole word of the table: the ending of its stem; 255 where it is none of them,
+# - for each of the first `words` words, `most` words by their numbers in the table, two bytes each,
+#   the least first. They are the nearest in order without those of a stem that was there before,
+#   the word's own included; 65,535 fills what is left where there are no more.
+#
+# So most questions need no comparison of vectors and no stemming, and get the same answer.
+NEAR_MAGIC: Final = b"memplane near 1\n"
+_HEADER_MAX: Final = 8_192
+OTHER_ENDING: Final = 255  # no ending of those listed
+NO_WORD: Final = 65_535
+_NEAR_CACHED: Final = 4_096
+_TERMS_MAX: Final = 65_536
+
+
+class Kin(NamedTuple):
+    """A term and the cosine of its word with the one asked for, in thousandths, rounded down."""
+
+    term: int
+    permille: int
+
+
+class Nearest:
+    """What is nearest to a word, over the bytes of the file; threads may share it."""
+
+    def __init__(self, data: Buffer, table: StaticTable) -> None:
+        """Raise InputError where the bytes are not whole or of another table."""
+        view = memoryview(data)
+        end = bytes(view[:_HEADER_MAX]).find(b"\n", len(NEAR_MAGIC)) + 1
+        if bytes(view[: len(NEAR_MAGIC)]) != NEAR_MAGIC or not end:
+            raise InputError("these are no nearest words of format 1", where="nearest")
+        header = json.loads(bytes(view[len(NEAR_MAGIC) : end]))
+        body = view[end:]
+        expected = table.words + 2 * header["words"] * header["most"]
+        if header["table"] != table.sha256 or len(body) != expected:
+            raise InputError("the nearest words are not those of the table", where="nearest")
+        self.most: int = header["most"]
+        self._endings: list[tuple[int, str]] = [tuple(pair) for pair in header["endings"]]
+        self._codes = body[: table.words]
+        self._numbers = np.frombuffer(body[table.words :], "<u2").reshape(-1, self.most)
+        self._table = table
+        self._sha256: str = header["sha256"]
+        self._body = body
+        self._words: list[str] | None = None
+        self._places: dict[str, int] = {}
+        self._cached: dict[str, tuple[Kin, ...]] = {}
+        self._terms: dict[str, int] = {}
+
+    def verify(self) -> bool:
+        """Whether the bytes are those that were built."""
+        return hashlib.sha256(self._body).hexdigest() == self._sha256
+
+    def near(self, word: str) -> tuple[Kin, ...] | None:
+        """The nearest terms of a word but its own, each once; None where they are not kept here.
+
+        Fewer than `most` are all there are.
+        """
+        words = self._vocabulary()
+        place = self._places.get(word, len(words))
+        if place >= len(self._numbers):
+            return None
+        found = self._cached.get(word)
+        if found is None:
+            if len(self._cached) >= _NEAR_CACHED:
+                self._cached.clear()
+            found = self._cached[word] = self._found(place, words)
+        return found
+
+    def _found(self, place: int, words: Sequence[str]) -> tuple[Kin, ...]:
+        numbers = self._numbers[place]
+        numbers = numbers[numbers != NO_WORD]
+        rows = self._table.rows()
+        close = cosines(rows[numbers], rows[place : place + 1])[:, 0] * 1_000 // MILLION
+        return tuple(
+            Kin(self.term(words[number]), permille)
+            for number, permille in zip(numbers.tolist(), close.tolist(), strict=True)
+        )
+
+    def term(self, word: str) -> int:
+        """The term of a word's stem, which is looked up where the table has the word."""
+        found = self._terms.get(word)
+        if found is None:
+            if len(self._terms) >= _TERMS_MAX:
+                self._terms.clear()
+            found = self._terms[word] = terms.whole_term(self.stem(word))
+        return found
+
+    def stem(self, word: str) -> str:
+        """The stem of a word, looked up where the table has it."""
+        self._vocabulary()
+        number = self._places.get(word)
+        return terms.stem(word) if number is None else self._stem(number, word)
+
+    def _stem(self, number: int, word: str) -> str:
+        code = self._codes[number]
+        if code == OTHER_ENDING:
+            return terms.stem(word)
+        off, ending = self._endings[code]
+        return word[: len(word) - off] + ending
+
+    def _vocabulary(self) -> list[str]:
+        if self._words is None:
+            words = self._table.vocabulary()[: self._table.words]
+            self._places = dict(zip(words, range(len(words)), strict=True))
+            self._words = words
+        return self._words
+
+
+# Words that mean much the same as those of a question.
+#
+# The candidates are the whole words of the static table, or a list of an index's own words in the
+# order in which they first occurred. Neither makes the index as of a document depend on what came
+# later: the first never changes, of the second a beginning is asked.
+RELATED_MAX: Final = 6
+PERMILLE_MIN: Final = 300
+NEAR_MAX: Final = 32  # looked up in an index before a word is left with fewer than six
+LETTERS_MIN: Final = 3
+_LETTERS: Final = regex(r"[^\W\d_]+")
+
+
+class NearWord(NamedTuple):
+    """A word and its cosine with the one asked for, in thousandths, rounded down."""
+
+    word: str
+    permille: int
+
+
+class Neighbours:
+    """The words near to a word, the nearest first; threads may share it."""
+
+    def __init__(self, table: StaticTable, words: Sequence[str] | None = None) -> None:
+        """Among `words`, else among the whole words of the table, read when they are needed."""
+        self._table = table
+        self._words: list[str] = []
+        self._vectors: Vectors | None = None
+        self._cached: dict[tuple[str, int], tuple[NearWord, ...]] = {}
+        if words is not None:
+            self._vectors = Vectors(table.dimension)
+            self.add(words)
+
+    def __len__(self) -> int:
+        self._read()
+        return len(self._words)
+
+    def _read(self) -> Vectors:
+        if self._vectors is None:
+            table = self._table
+            self._words = table.vocabulary()[: table.words]
+            self._vectors = Vectors(table.dimension, table.rows()[: table.words].reshape(-1))
+        return self._vectors
+
+    def add(self, words: Sequence[str]) -> None:
+        """Put words, in lower case, behind the others."""
+        self._read().append(self._table.embed(words))
+        self._words += words
+
+    def near(self, word: str, upto: int | None = None) -> tuple[NearWord, ...]:
+        """At most 32 of the first `upto` words with a cosine of .300 or more; ties: the later.
+
+        Nothing is near to what is shorter than three letters or holds other signs.
+        """
+        end = len(self) if upto is None else upto
+        found = self._cached.get((word, end))
+        if found is None:
+            if len(self._cached) >= _NEAR_CACHED:
+                self._cached.clear()
+            found = self._cached[word, end] = tuple(self._found(word, end))[:NEAR_MAX]
+        return found
+
+    def _found(self, word: str, end: int) -> Iterable[NearWord]:
+        if len(word) < LETTERS_MIN or not word.isalpha():
+            return
+        (vector,) = self._table.embed([word])
+        for number, millionths in self._read().search(vector, NEAR_MAX + 1, upto=end):
+            permille = millionths * 1_000 // MILLION
+            if permille < PERMILLE_MIN:
+                return
+            if self._words[number] != word:
+                yield NearWord(self._words[number], permille)
+
+
+def expand_terms(
+    near: Iterable[Iterable[Kin]], present: Container[int], own: Container[int], most: int
+) -> list[tuple[int, int]]:
+    """Return terms to look for beside those of a question, each with its weight in thousandths.
+
+    `near` has what is near to each of its words. Each word adds the `most` nearest that are
+    `present` and no terms of the question (`own`); a term reached from two words keeps the larger
+    weight. In rising order of the term.
+    """
+    weights: dict[int, int] = {}
+    for kin in near:
+        for term, permille in _added(kin, present, own, most).items():
+            weights[term] = max(permille, weights.get(term, 0))
+    return sorted(weights.items())
+
+
+def _added(
+    kin: Iterable[Kin], present: Container[int], own: Container[int], most: int
+) -> dict[int, int]:
+    added: dict[int, int] = {}
+    for term, permille in kin:
+        if len(added) == most:
+            break
+        if term in present and term not in own:
+            added.setdefault(term, permille)
+    return added
+
+
+def related(
+    question: str,
+    near: Callable[[str], Iterable[NearWord]],
+    present: Callable[[Sequence[int]], Iterable[int]],
+    kept: Nearest | None = None,
+    *,
+    most: int = RELATED_MAX,
+    least: int = PERMILLE_MIN,
+    query: terms.Query | None = None,
+) -> tuple[tuple[int, float], ...]:
+    """What to look for beside the words of a question: `Query.related`, weighted by cosine.
+
+    `present` says which of some terms the index has, as of what is asked. At most `most` words for
+    each of the question's, none with a cosine below `least` thousandths. `kept` has the beginning
+    of what `near` gives: where that is enough, `near` is not asked. `query` is what
+    `terms.query` makes of the question, for who has it.
+    """
+    own = {term for term, _ in (query or terms.query(question)).words}
+    asked = dict.fromkeys(_LETTERS.findall(terms.normalise_text(question).lower()))
+    words = [word for word in asked if _term(word) in own]
+    first = {word: None if kept is None else kept.near(word) for word in words}
+
+    def all_of(word: str) -> list[Kin]:
+        term = _term if kept is None else kept.term
+        return [Kin(term(other), permille) for other, permille in near(word)]
+
+    close = {word: all_of(word) if kin is None else kin for word, kin in first.items()}
+    had = _present(close.values(), present, own, least)
+    short = {
+        word: all_of(word)
+        for word, kin in first.items()
+        if kin is not None and kept is not None and len(kin) == kept.most
+        if kin[-1].permille >= least and len(_added(kin, had, own, most)) < most
+    }
+    if short:
+        had |= _present(short.values(), present, own, least)
+        close |= short
+    loud = ([one for one in kin if one.permille >= least] for kin in close.values())
+    return tuple((term, permille / 1_000) for term, permille in expand_terms(loud, had, own, most))
+
+
+def _present(
+    near: Iterable[Iterable[Kin]],
+    present: Callable[[Sequence[int]], Iterable[int]],
+    own: AbstractSet[int],
+    least: int,
+) -> set[int]:
+    """Which of the terms that may be added are in the index."""
+    wanted = {term for kin in near for term, permille in kin if permille >= least} - own
+    return set(present(sorted(wanted)))
+
+
+@lru_cache(maxsize=50_000)
+def _term(word: str) -> int:
+    return terms.whole_term(terms.stem(word))

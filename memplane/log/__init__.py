@@ -56,8 +56,8 @@ to quarantine and says so in a `repair` event of case `stray`. A marker of a fai
 more.
 
 What is missing at the log's end cannot be seen in the log. Files that were made of more lines, or
-that name later segments, show it (`survey`): `verify` names them, a repair records it in an event
-of case `ended`, and no first segment is made where a projection was folded from one. A newest
+that name later segments, show it (`verifying`): `verify` names them, a repair records it in an
+event of case `ended`, and no first segment is made where a projection was folded from one. A newest
 segment without a valid first line has lost acknowledged lines, since it got its name with that line
 durable in it: writers refuse, and a repair moves what is left to quarantine, replaces the segment
 and records an event of case `restarted` as its second line.

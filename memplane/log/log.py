@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from memplane.event import Draft, Event
-    from memplane.log.purges import Erased
+    from memplane.log.segments import Erased
     from memplane.log.spool import Waiting
     from memplane.ports import Clock
 

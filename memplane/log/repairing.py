@@ -16,7 +16,7 @@ from memplane.log.log import FileLog
 from memplane.log.recovery import keep_aside, repair_draft, stray, stray_draft, watermark_of
 from memplane.log.segments import Segments, read_segment_file
 from memplane.log.spool import spooled
-from memplane.log.survey import (
+from memplane.log.verifying import (
     EndEvidence,
     Trouble,
     ended_draft,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from memplane.event import Draft, Event
     from memplane.log.disk import Disk
     from memplane.log.segments import Point
-    from memplane.log.survey import LogScan
+    from memplane.log.verifying import LogScan
     from memplane.log.writer import Writer
     from memplane.ports import Clock
 

@@ -53,10 +53,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from memplane.event import Draft
-    from memplane.log import survey
+    from memplane.log import verifying
     from memplane.ports import Appended, Clock
 else:
-    survey = late("memplane.log.survey")
+    verifying = late("memplane.log.verifying")
 
 __all__ = [
     "CACHES",
@@ -418,7 +418,7 @@ class Writer:
     def _check_never_begun(self) -> None:
         """Before the log begins: raise CorruptError where projections were folded from one."""
         if not self.anew:
-            survey.check_never_begun(self.segments)
+            verifying.check_never_begun(self.segments)
 
     def _trusted(self, active: Active) -> bool:
         """Go to the end of the segment without a look at what was durable; False where torn."""

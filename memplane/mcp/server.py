@@ -25,8 +25,8 @@ from mcp.shared.exceptions import MCPError
 
 from memplane.errors import InputError, MemplaneError, NotFoundError
 from memplane.home import VERSION
+from memplane.intake.check import permitted_actor
 from memplane.intake.redact import masked, masked_name, quoted_value
-from memplane.intake.skeleton import permitted_actor
 from memplane.mcp import tools
 from memplane.mcp.schemas import INSTRUCTIONS, TOOLS, Tool, checked, tool_named
 from memplane.mcp.tools import Answer, Desk, clipped, expanded

@@ -40,6 +40,8 @@ from memplane.pack.reminder import (
     SECTIONS as REMINDER_SECTIONS,
 )
 from memplane.pack.reminder import (
+    leave_told,
+    place_one,
     place_passages,
     place_statements,
     remind,
@@ -132,6 +134,12 @@ def _place_cards_now(sheet: Sheet, context: PackContext, section: SectionBudget)
     place_more_cards(sheet, context, section, None)
 
 
+def _place_decisions_at_start(sheet: Sheet, context: PackContext, section: SectionBudget) -> None:
+    kept = leave_told(sheet, context, context.materials.decisions, DECISIONS)
+    materials = context.materials._replace(decisions=kept)
+    _place_decisions_now(sheet, context._replace(materials=materials), section)
+
+
 # Evidence, which can always use more, is filled last, but for a session's own prompt: there it is
 # printed before what followed the prompt, so it must not depend on the tail (R4). The window is
 # filled before it: evidence leaves out what the window shows.
@@ -183,12 +191,13 @@ ORIENT_TABLE: Final = (
     Row("expansions", "tail", "rest", (place_views, place_expansions)),
     Row(_EVIDENCE, "tail", "rest", search=place_evidence),
 )
-# Reminders: an answer to a prompt holds passages alone.
+# Reminders: an answer to a prompt holds passages alone, one at a tool a single one.
 REMINDER_TABLES: Final = {
     "prompt": (Row(_EVIDENCE, "tail", "rest", (place_passages,)),),
+    "tool": (Row(_EVIDENCE, "tail", "rest", (place_one,)),),
     "start": (
         Row("task_state", "tail", "own", (place_tasks,)),
-        Row(DECISIONS, "tail", "own", (_place_decisions_now,)),
+        Row(DECISIONS, "tail", "own", (_place_decisions_at_start,)),
         Row(_EVIDENCE, "tail", "rest", (place_statements,)),
     ),
 }
@@ -288,6 +297,7 @@ def lay(
         files=listed_files(context, query.text) if "tool_state" in names else (),
         remind=request.remind,
         passages=reminder.passages,
+        in_files=frozenset(request.in_files),
     )
     lone = bool(request.query) and request.session is None
     layout, given = _rooms_of(context, query, sections, printer, needs, budget, lone=lone)

@@ -12,8 +12,8 @@ import re
 from typing import Final, NamedTuple
 
 from memplane.errors import InputError
+from memplane.intake.check import skeleton
 from memplane.intake.redact import quoted_value
-from memplane.intake.skeleton import skeleton
 from memplane.lazy import regex
 from memplane.pack.block import Entry
 from memplane.pack.layout import FENCE, BlockPart, is_own_part, part_under

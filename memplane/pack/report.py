@@ -21,7 +21,7 @@ from memplane.projections.item import Item, Printer
 from memplane.recall.suppress import WITHHELD, Scope
 
 if TYPE_CHECKING:
-    from memplane.policy.plane import CachePrices
+    from memplane.policy.records import CachePrices
 
 __all__ = [
     "CAUSES",
@@ -313,7 +313,17 @@ _HEX: Final = 12
 _MILLION: Final = 1_000_000
 # What may differ between packs of one shape.
 _NOT_SHAPE: Final = frozenset(
-    ("query", "query_event", "as_of", "now", "exclude", "held_seq", "dense_seq", "index_seq")
+    (
+        "query",
+        "query_event",
+        "as_of",
+        "now",
+        "exclude",
+        "in_files",
+        "held_seq",
+        "dense_seq",
+        "index_seq",
+    )
 )
 
 

@@ -77,6 +77,9 @@ class Request(NamedTuple):
     index_seq: int | None = None  # documents of the index of events up to here at most
     cited: bool = False  # entries name the seqs of their events, statements their day
     remind: str = ""  # one of REMINDERS: passages that the session does not hold, and no more
+    in_files: tuple[
+        str, ...
+    ] = ()  # marks of sentences that the session has from the project's files
     now: str = ""
 
     @property
@@ -290,6 +293,7 @@ class PackContext(NamedTuple):
     files: tuple[ListedFile, ...] = ()  # to list: the session's own, or those that it may need
     remind: str = ""  # as requested
     passages: tuple[Passage, ...] = ()  # of a reminder, in the order in which they take its room
+    in_files: frozenset[str] = frozenset()  # see `Request`
 
     @property
     def as_of(self) -> int:
@@ -355,7 +359,7 @@ def prepare_pack(
     context = PackContext(
         materials, scope, session, request.task, ring, prompt, epoch, pool, intent, orients
     )
-    if request.remind == "prompt":
+    if request.remind in ("prompt", "tool"):
         return context, _reminder_query(request, context, rule)
     asked = materials.query_seq
     if request.query_event is None:
@@ -366,10 +370,16 @@ def prepare_pack(
 def _reminder_query(request: Request, context: PackContext, rule: str) -> PackQuery:
     """The prompt of a reminder: the request's words, or those of the event that it names.
 
+    At a tool it is the call that the request names, if the session made it, and no words.
+
     Its event is the session's newest that says them, whether or not the session holds it.
     """
     materials, ring, text = context.materials, context.ring, request.query
     seq = materials.query_seq
+    if request.remind == "tool":
+        line = materials.source.line(seq) if seq else None
+        own = line is not None and line.event.session == request.session
+        return PackQuery("", own=False, event=seq if own else 0, rule=rule)
     if seq and not text:
         line = materials.source.line(seq)
         text = "" if line is None else remembered(line.event).text.strip()
@@ -411,8 +421,8 @@ def _event_saying(query: str, context: PackContext) -> int:
 
 INTENTS: Final = ("auto", "fast", "deep", "orient")
 # What `Request.remind` may ask for: an answer to a prompt where the gate opens, the start of a
-# session.
-REMINDERS: Final = ("prompt", "start")
+# session, one passage at a call of a tool.
+REMINDERS: Final = ("prompt", "start", "tool")
 
 
 @lru_cache(maxsize=256)

@@ -71,11 +71,12 @@ class Packer:
         events), index_seq (of later events what the hotset holds alone), cited (entries name seqs,
         statements their day), remind (`prompt`: passages that the session does not hold, where the
         gate of `hooks.answer` opens; `start`: the user's own words of earlier sessions, what is
-        left and what was decided), now. Equal inputs give equal bytes. `progress` is told of a long
-        build of the index, `watch` is shown how the block was laid out. Where more events than
-        `index_behind_max` are not indexed yet, a pack that searches the log finds of them what the
-        hotset holds, unless it is to `wait`. What a block was made without, the report says
-        (`degraded`). Raises BudgetError, InputError, PolicyError; never for size.
+        left and what was decided; `tool`: one passage for the call that query_event names),
+        in_files (`gate.sentence_marks` of what a start need not say), now. Equal inputs give equal
+        bytes. `progress` is told of a long build of the index, `watch` is shown how the block was
+        laid out. Where more events than `index_behind_max` are not indexed yet, a pack that
+        searches the log finds of them what the hotset holds, unless it is to `wait`. What a block
+        was made without, the report says (`degraded`). Raises BudgetError, InputError, PolicyError.
         """
         context, clock = self.context, Stopwatch()
         with context.lock, counting(Tally()) as tally, self.context.log.held():

@@ -40,14 +40,13 @@ if TYPE_CHECKING:
     from memplane.projections.hotset import HotsetState
     from memplane.search import search
     from memplane.search import service as search_service
-    from memplane.upkeep import audit as upkeep_audit
     from memplane.upkeep import export as upkeep_export
     from memplane.upkeep import purge, restore, verify
-    from memplane.upkeep.audit import AuditReport
+    from memplane.upkeep import verify as upkeep_audit
     from memplane.upkeep.export import ExportReport
     from memplane.upkeep.purge import Due, PurgeReport
     from memplane.upkeep.restore import MergeReport
-    from memplane.upkeep.verify import PlaneReport
+    from memplane.upkeep.verify import AuditReport, PlaneReport
     from memplane.work import changes as work_changes
     from memplane.work import forget as work_forget
     from memplane.work import handles, projects, sessions, tasks
@@ -59,7 +58,7 @@ else:
     packer = late("memplane.plane.packer")
     search = late("memplane.search.search")
     search_service = late("memplane.search.service")
-    upkeep_audit = late("memplane.upkeep.audit")
+    upkeep_audit = late("memplane.upkeep.verify")
     upkeep_export = late("memplane.upkeep.export")
     purge = late("memplane.upkeep.purge")
     restore = late("memplane.upkeep.restore")
@@ -609,6 +608,14 @@ class Plane:
         what is no statement or out of force.
         """
         return work_changes.update_statement(self.context, id, changes)
+
+    def name_decision(self, id: str | int, key: str) -> Receipt:  # noqa: A002
+        """Give a decision in force a key, by recording it anew: a later one of the key replaces it.
+
+        Also one that a user said with `Decision: ...`. Without a key it is filed under its seq.
+        Raises NotFoundError, and InputError for what is no decision or out of force.
+        """
+        return work_changes.name_decision(self.context, id, key)
 
     def undo(self, *, dry_run: bool = False) -> Undone:
         """Take back the last statement that was recorded, or the last forget or unforget.

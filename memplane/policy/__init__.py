@@ -11,11 +11,18 @@ mistakes, and `policy.files.rows` says where each value comes from.
 
 from __future__ import annotations
 
-from memplane.policy.budgets import Budgets, Limits, SectionBudget
-from memplane.policy.channels import ChannelRule, Channels, Privacy
 from memplane.policy.files import NAMES, Policies, load_policies, variables
-from memplane.policy.plane import ALL_AGENTS, PlanePolicy
-from memplane.policy.scoring import Scoring
+from memplane.policy.records import (
+    ALL_AGENTS,
+    Budgets,
+    ChannelRule,
+    Channels,
+    Limits,
+    PlanePolicy,
+    Privacy,
+    Scoring,
+    SectionBudget,
+)
 
 __all__ = [
     "ALL_AGENTS",

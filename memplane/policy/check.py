@@ -10,11 +10,9 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from memplane.policy.budgets import Budgets
-from memplane.policy.channels import Channels, Privacy, channel_names
 from memplane.policy.document import Fault, Path, closest, found_value, meant, problems, text_items
 from memplane.policy.files import NAMES, blame, documents
-from memplane.policy.plane import Hooks
+from memplane.policy.records import Budgets, Channels, Hooks, Privacy, channel_names
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping

@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import PolicyError, Problem
-from memplane.policy import budgets, channels, plane, scoring
+from memplane.policy import records
 from memplane.policy.document import (
     PPM,
     Fault,
@@ -73,11 +73,11 @@ class Policies(NamedTuple):
     where a plane is not parted, or all of it is asked for.
     """
 
-    budgets: budgets.Budgets
-    privacy: channels.Privacy
-    channels: channels.Channels
-    scoring: scoring.Scoring
-    plane: plane.PlanePolicy
+    budgets: records.Budgets
+    privacy: records.Privacy
+    channels: records.Channels
+    scoring: records.Scoring
+    plane: records.PlanePolicy
     hashes: dict[str, str]
     overridden: dict[str, bytes] = {}  # noqa: RUF012 - read only
     project: str | None = None  # of no file
@@ -260,11 +260,11 @@ def _in_order(found: list[Problem]) -> list[Problem]:
 def _unknown_channels(documents: Mapping[str, Any]) -> list[Fault]:
     """The rules of unknown channels: the one mistake that takes two files to see."""
     others = documents["channels.yaml"]
-    known = channels.channel_names({} if others is None else others)
+    known = records.channel_names({} if others is None else others)
     ours = documents["privacy.yaml"]
     if known is None or not isinstance(ours, dict):
         return []
-    return list(channels.unknown_channels(ours, known))
+    return list(records.unknown_channels(ours, known))
 
 
 # The parsed form of the five policies in one file, so that a warm plane parses no YAML.
@@ -344,11 +344,11 @@ class Format(NamedTuple):
 
 
 FORMATS: Final = {
-    "budgets.yaml": Format(budgets.build_budgets, budgets.budget_faults),
-    "privacy.yaml": Format(channels.build_privacy, channels.privacy_faults),
-    "channels.yaml": Format(channels.build_channels, channels.channel_faults),
-    "scoring.yaml": Format(scoring.build_scoring, scoring.scoring_faults),
-    "plane.yaml": Format(plane.build_plane_policy, plane.plane_faults),
+    "budgets.yaml": Format(records.build_budgets, records.budget_faults),
+    "privacy.yaml": Format(records.build_privacy, records.privacy_faults),
+    "channels.yaml": Format(records.build_channels, records.channel_faults),
+    "scoring.yaml": Format(records.build_scoring, records.scoring_faults),
+    "plane.yaml": Format(records.build_plane_policy, records.plane_faults),
 }
 
 
@@ -573,7 +573,7 @@ def values_of_policy(
 def _with_shares(name: str, document: Json) -> Json:
     if name != "budgets.yaml":
         return document
-    built, rows = budgets.build_budgets(document), document["sections"]
+    built, rows = records.build_budgets(document), document["sections"]
     sections = {}
     for section in built.sections:
         row = rows.get(section.name)

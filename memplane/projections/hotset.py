@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from memplane.event import GLOBAL, PROJECTS, Event, encode
 from memplane.harness import is_interruption
-from memplane.log.purges import erased_by
+from memplane.log.segments import erased_by
 from memplane.ports import Line, TokenCounter
 from memplane.projections.files import FileTable, touched_by
 from memplane.projections.groups import Grouped, Groups, Sees, share_of
@@ -386,7 +386,7 @@ class Hotset:
     """
 
     name = "hotset"
-    version = 9
+    version = 10
 
     def __init__(self, counter: TokenCounter, *, bytes_max: int = BYTES_MAX) -> None:
         self.counter, self.bytes_max = counter, bytes_max

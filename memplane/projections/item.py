@@ -42,7 +42,8 @@ _CLEAN_MAX: Final = 32_000  # characters
 _NAMED: Final = ("call", "tool", "status", "path")  # in an event's data
 _NAMES: Final = frozenset(_NAMED)
 _LAST_WORD: Final = regex(r"(?<=\s)\S{1,200}\Z")
-_ROW_BYTES: Final = 260
+_ROW_BYTES: Final = 400  # names of all fields, with numbers and flags as long as they get
+_TIMES_BYTES: Final = 96  # `valid_from` and `valid_until`
 # What a row says that a line of the log does not: whole, superseded, forgotten, final, cost, size;
 # less the line's hash.
 _FLAG_BYTES: Final = 88 - 24
@@ -417,10 +418,12 @@ def row_size(event: Event, tokens: int, line_bytes: int) -> int:
         return size if rec == ts else size - _RECORDED_BYTES
     names = [_name(data.get(name)) for name in _NAMED] if data else ()
     quoted = encode_basestring(
-        f"{event.id}{event.ns}{event.session}{event.task}{event.actor}{event.key}{event.tags}"
+        f"{event.id}{kind}{event.ns}{event.session}{event.task}{event.actor}{event.key}{event.tags}"
         f"{event.markers}{names}{text[:kept]}"
     )
     size = _ROW_BYTES + (len(quoted) if quoted.isascii() else len(quoted.encode()))
+    if event.valid_from is not None or event.valid_until is not None:
+        size += _TIMES_BYTES
     return size + _DIGEST_BYTES if role == "user" else size
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 
 from memplane.event import GLOBAL, Event
 from memplane.projections.groups import GROUPS_MAX, HOME, Sees, VisibilityGroup, visibility_group
-from memplane.projections.in_force import Forget, Moment
+from memplane.projections.in_force import Forget, Moment, is_foreign, moment_of
 
 __all__ = [
     "BRIEF_MAX",
@@ -44,6 +44,7 @@ _SINGLE: Final = ("goal", "state", "note", "plan", "specs", "tags")
 _BRIEF: Final = ("goal", "state", "specs", "tags")  # what a task without details has, too
 _TASK_BYTES: Final = 320  # with an id of 128 characters
 _SPAN_BYTES: Final = 40  # of a group in a row
+_MOMENT_BYTES: Final = 28  # of a moment without its time and its id
 _NAME_BYTES: Final = 6  # of a character of an id, at most
 _BRIEF_LEAST: Final = 20
 
@@ -57,10 +58,10 @@ class TaskRecord:
     """One task as folded so far. Lists are in log order, the newest last.
 
     `state` is the event that blocked or closed it, `marks` the latest word on each step of the
-    plan. Only a detailed task has more than its goal, its state, specs and tags. `at` is the moment
-    of the latest task event: one of another plane may come later and be older. `spans` has the
-    first and the last task event of each group, `older` what newer words of other groups took the
-    place of, by name, and `older_marks` such marks, by step.
+    plan. Only a detailed task has more than its goal, its state, specs and tags. `spans` has the
+    first and the last task event of each group, `at` the moment of the latest: one of another plane
+    may come later and be older. `older` has what newer words of other groups took the place of, by
+    name, and `older_marks` such marks, by step.
     """
 
     __slots__ = (
@@ -90,7 +91,7 @@ class TaskRecord:
         self.status = "open"  # open, blocked, done, cancelled
         self.touched = seq
         self.spans: dict[VisibilityGroup, tuple[int, int]] = {group: (seq, seq)}
-        self.at: Moment | None = None
+        self.at: dict[VisibilityGroup, Moment] = {}
         self.goal: EventQuote | None = None
         self.state: EventQuote | None = None
         self.note: EventQuote | None = None
@@ -123,15 +124,25 @@ class TaskRecord:
     def sizes(self) -> dict[VisibilityGroup, int]:
         """The same by group: a span counts for its own group, the rest for that of the task."""
         sizes = {group: _SPAN_BYTES + _NAME_BYTES * len(group.space) for group in self.spans}
+        for group, at in self.at.items():
+            sizes[group] += _SPAN_BYTES + _NAME_BYTES * len(group.space) + _moment_bytes(at)
         own = _TASK_BYTES + _NAME_BYTES * (len(self.id) + len(self.group.space))
         sizes[self.group] = sizes.get(self.group, 0) + own
         return sizes
+
+    def said_last(self, sees: Sees) -> Moment | None:
+        """Return the moment of the latest task event in the groups visible to a reader."""
+        return max((at for group, at in self.at.items() if sees(*group)), default=None)
 
     def latest(self, name: str, sees: Sees) -> EventQuote | None:
         """Return the newest quote of a single field from the groups visible to a reader."""
         own: EventQuote | None = getattr(self, name)
         every = (*self.older.get(name, ()), *(() if own is None else (own,)))
-        return max(filter(_seen_of(sees), every), key=_seq_of, default=None)
+        newest: EventQuote | None = None
+        for quote in sorted(filter(_seen_of(sees), every), key=_seq_of):
+            if newest is None or quote.follows(newest):
+                newest = quote
+        return newest
 
     def seen_by(self, sees: Sees) -> TaskRecord:
         """Return the task reduced to the groups visible to a reader; itself where all are."""
@@ -140,7 +151,8 @@ class TaskRecord:
             return self
         task = TaskRecord(self.id, self.first, self.group)
         task.spans = spans or self.spans
-        task.status, task.touched, task.at = self.status, self.touched, self.at
+        task.status, task.touched = self.status, self.touched
+        task.at = {group: at for group, at in self.at.items() if group in task.spans}
         for name in _SINGLE:
             setattr(task, name, self.latest(name, sees))
         for name in _KEPT:  # before the reader's first word on it there was no such task
@@ -148,7 +160,11 @@ class TaskRecord:
         since = 0 if task.plan is None else task.plan.seq
         marks = sorted((*self.older_marks, *self.marks.items()), key=lambda mark: mark[1].seq)
         seen = _seen_of(sees)
-        task.marks = {step: one for step, one in marks if one.seq >= since and seen(one)}
+        task.marks = {}
+        for step, one in marks:
+            before = task.marks.get(step)
+            if one.seq >= since and seen(one) and (before is None or one.follows(before)):
+                task.marks[step] = one
         return task
 
     @property
@@ -180,7 +196,7 @@ class TaskRecord:
             "group": [int(self.group.high), self.group.space],
             "status": self.status,
             "touched": self.touched,
-            "at": self.at,
+            "at": [[int(high), space, *at] for (high, space), at in self.at.items()],
             "spans": [[int(high), space, *span] for (high, space), span in self.spans.items()],
         }
         for name in _SINGLE:
@@ -208,7 +224,9 @@ class TaskRecord:
             VisibilityGroup(bool(high), space): (first, last)
             for high, space, first, last in row["spans"]
         }
-        task.at = row["at"] and Moment(*row["at"])
+        task.at = {
+            VisibilityGroup(bool(high), space): Moment(*at) for high, space, *at in row["at"]
+        }
         for name in _SINGLE:
             if name in row:
                 setattr(task, name, EventQuote(row[name]))
@@ -228,6 +246,16 @@ def _seen_of(sees: Sees) -> Callable[[EventQuote], bool]:
 
 def _seq_of(quote: EventQuote) -> int:
     return quote.seq
+
+
+def _gone_bytes(id_: str, group: VisibilityGroup) -> int:
+    """Bytes in the file of the name of a task that only the log has."""
+    return _quoted(id_) + _quoted(group.space) + 4
+
+
+def _moment_bytes(at: Moment) -> int:
+    """Bytes of a moment in the file, at most."""
+    return _MOMENT_BYTES + _quoted(at.time) + _quoted(at.id)
 
 
 def _wider(group: VisibilityGroup) -> tuple[VisibilityGroup, ...]:
@@ -273,7 +301,7 @@ class TaskTable:
         self.active: dict[tuple[VisibilityGroup, str | None], tuple[str, int]] = {}
         # Of a group: call -> what it checks, else a digest of its text.
         self.calls: dict[VisibilityGroup, dict[str, str]] = {}
-        self.gone: dict[str, None] = {}
+        self.gone: dict[str, VisibilityGroup] = {}
         self.shed = 0
         self.spent: dict[VisibilityGroup, int] = {}  # bytes of what each group said
         self._names = 0  # bytes of `gone`
@@ -298,6 +326,10 @@ class TaskTable:
     def get(self, id: str) -> TaskRecord | None:  # noqa: A002 - the field's name
         """The task, with details or without; None where the tables do not hold it."""
         return self.tasks.get(id) or self.brief.get(id)
+
+    def is_gone(self, id: str, group: VisibilityGroup) -> bool:  # noqa: A002 - the field's name
+        """Whether the log alone has a task of that name that all see who see a group."""
+        return self.gone.get(id) in _wider(group)
 
     def only_in_log(self, id: str) -> bool:  # noqa: A002 - the field's name
         """Whether the log may hold a task of that name that the tables do not."""
@@ -349,23 +381,24 @@ class TaskTable:
 
     # --- writing, for the projector ---
 
-    def enter(self, task: TaskRecord, event: Event) -> None:
+    def enter(self, task: TaskRecord, event: Event, at: Moment) -> None:
         """File a task by its status, as the newest; what it crowds out is kept with less.
 
-        Where not all who see the task see the event, the task keeps its place among the others,
-        but for being closed.
+        `at` is the moment of the event, the latest that its readers may see. Where not all who see
+        the task see the event, the task keeps its place among the others, but for being closed.
         """
         id_, group, known = task.id, visibility_group(event), self.get(task.id) is task
         closed = task.status in CLOSED and id_ != self.keep
         if known:
             self._charge(task, -1)
         if id_ in self.gone:
-            self._names -= _quoted(id_)
-            del self.gone[id_]
+            self._names -= _gone_bytes(id_, self.gone.pop(id_))
         first, _ = task.spans.pop(group, (event.seq, 0))
-        task.spans[group] = (first, event.seq)
+        task.spans[group], task.at[group] = (first, event.seq), at
         if len(task.spans) > GROUPS_MAX:
-            del task.spans[next(one for one in task.spans if one not in (task.group, HOME))]
+            oldest = next(one for one in task.spans if one not in (task.group, HOME))
+            del task.spans[oldest]
+            task.at.pop(oldest, None)
         wide = group in _wider(task.group)
         if wide:
             task.group, task.touched = group, event.seq
@@ -410,22 +443,25 @@ class TaskTable:
                 del self._keyed[place]
 
     def put(self, task: TaskRecord, name: str, quote: EventQuote | None) -> None:
-        """Put a single quote in its place; what another group said there stays behind it."""
+        """Put a single quote in its place; what another group said there stays behind it.
+
+        One of another plane that is older than what another group said stands behind that itself.
+        """
         old: EventQuote | None = getattr(task, name)
-        setattr(task, name, quote)
-        if (
-            old is not None
-            and quote is not None
-            and visibility_group(old) != visibility_group(quote)
-        ):
-            task.older.setdefault(name, []).append(old)
-        elif old is not None:
-            self.release(task, old)
-        if quote is not None:
-            self.hold(task, quote)
-            group, older = visibility_group(quote), task.older.get(name, [])
-            self._drop_older(task, name, [one for one in older if visibility_group(one) == group])
-            self._drop_older(task, name, older[: 1 - GROUPS_MAX])
+        if quote is None or old is None or visibility_group(old) == visibility_group(quote):
+            setattr(task, name, quote)
+            if old is not None:
+                self.release(task, old)
+        if quote is None:
+            return
+        group, older = visibility_group(quote), task.older.get(name, [])
+        self._drop_older(task, name, [one for one in older if visibility_group(one) == group])
+        self.hold(task, quote)
+        if getattr(task, name) is not quote and old is not None:
+            newer = quote.follows(old)
+            setattr(task, name, quote if newer else old)
+            task.older.setdefault(name, []).append(old if newer else quote)
+        self._drop_older(task, name, task.older.get(name, [])[: 1 - GROUPS_MAX])
 
     def clear(self, task: TaskRecord, name: str) -> None:
         """Take away what was said of a single thing, in every group."""
@@ -462,24 +498,31 @@ class TaskTable:
 
     def mark(self, task: TaskRecord, step: int, quote: EventQuote | None) -> None:
         """Set or take away the latest word on a step; what another group said of it stays."""
-        old = task.marks.pop(step, None)
-        if (
-            old is not None
-            and quote is not None
-            and visibility_group(old) != visibility_group(quote)
-        ):
-            task.older_marks.append((step, old))
-        elif old is not None:
+        old = task.marks.get(step)
+        group = None if quote is None else visibility_group(quote)
+        if old is not None and (group is None or visibility_group(old) == group):
+            del task.marks[step]
             self.release(task, old)
-        if quote is not None:
+            old = None
+        if quote is None or group is None:
+            return
+        self._drop_marks(task, lambda at, one: at == step and visibility_group(one) == group)
+        self.hold(task, quote)
+        on_newest = task.latest("plan", open_to(group)) is task.plan
+        if on_newest and (old is None or quote.follows(old)):
             task.marks[step] = quote
-            self.hold(task, quote)
-            group = visibility_group(quote)
-            self._drop_marks(task, lambda at, one: at == step and visibility_group(one) == group)
+        else:
+            old = quote
+        if old is not None:
+            task.older_marks.append((step, old))
 
-    def unmark(self, task: TaskRecord, group: VisibilityGroup) -> None:
+    def unmark(self, task: TaskRecord, plan: EventQuote) -> None:
         """Take the marks away for a new plan of a group; those on plans of others stay theirs."""
+        group = visibility_group(plan)
         own = task.plan is None or visibility_group(task.plan) == group
+        if not own and task.plan is not None and not plan.follows(task.plan):
+            self._drop_marks(task, lambda _, one: visibility_group(one) == group)
+            return
         alone = own and not task.older.get("plan")
         for step, quote in tuple(task.marks.items()):
             if alone or visibility_group(quote) == group:
@@ -614,20 +657,19 @@ class TaskTable:
             if len(peers) > BRIEF_MAX:
                 self._shed(peers[0])
 
-    def remember(self, id: str) -> None:  # noqa: A002 - the field's name
+    def remember(self, id: str, group: VisibilityGroup) -> None:  # noqa: A002 - the field's name
         """Keep the name of a task that only the log has, as long as there is room."""
-        self.gone[id] = None
-        self._names += _quoted(id)
+        self.gone[id] = group
+        self._names += _gone_bytes(id, group)
         while self._names > NAMES_BYTES_MAX:
             oldest = next(iter(self.gone))
-            del self.gone[oldest]
-            self._names -= _quoted(oldest)
+            self._names -= _gone_bytes(oldest, self.gone.pop(oldest))
             self.shed += 1
 
     def _shed(self, task: TaskRecord | None = None) -> None:
         task = self.brief.pop(next(iter(self.brief)) if task is None else task.id)
         self.close(task.id)
-        self.remember(task.id)
+        self.remember(task.id, task.group)
         self._charge(task, -1)
         for quote in task.quotes():
             self.release(task, quote)
@@ -651,7 +693,8 @@ class EventQuote:
     """A bounded part of one event.
 
     `whole` says whether `text` is all that the event said. `more` is what its data says beside
-    the text: steps of a plan, names of specs. Every field but `forgotten` is final.
+    the text: steps of a plan, names of specs. `moment` is that of a task event of another plane.
+    Every field but `forgotten` is final.
     """
 
     __slots__ = (
@@ -661,6 +704,7 @@ class EventQuote:
         "id",
         "key",
         "kind",
+        "moment",
         "more",
         "ns",
         "path",
@@ -699,6 +743,8 @@ class EventQuote:
         self.path: str = get("path", "")
         self.call: str = get("call", "")
         self.more: list[Any] = get("more", [])
+        moment = get("moment")
+        self.moment: Moment | None = None if moment is None else Moment(*moment)
         self._measure()
 
     @classmethod
@@ -728,8 +774,16 @@ class EventQuote:
         quote.tool, quote.path = _name(data.get("tool")), _name(data.get("path"))
         quote.call = call
         quote.more = [] if more is None else more
+        of_other_plane = event.kind == "task" and is_foreign(event)
+        quote.moment = moment_of(event, None) if of_other_plane else None
         quote._measure()
         return quote
+
+    def follows(self, other: EventQuote) -> bool:
+        """Whether this is the later word: in one plane by its order, between planes by moment."""
+        if self.moment is None:
+            return True
+        return self.moment >= (other.moment or Moment(other.ts, 0, other.id))
 
     def row(self) -> dict[str, Any]:
         """The row of the file; what is as usual is left out."""
@@ -749,6 +803,8 @@ class EventQuote:
         )
         size = len(quoted) if quoted.isascii() else len(quoted.encode(errors="surrogatepass"))
         self.size = _ROW_BYTES + size + _MORE_BYTES * len(texts)
+        if self.moment is not None:
+            self.size += _moment_bytes(self.moment)
         self.forms: dict[Place, Form] = {}
 
 
@@ -767,6 +823,7 @@ _USUAL: Final[tuple[tuple[str, object], ...]] = (
     ("path", ""),
     ("call", ""),
     ("more", []),
+    ("moment", None),
 )
 
 

@@ -88,7 +88,7 @@ class Tasks:
     """The projector. `keep`: a task whose details no bound and no closing takes away."""
 
     name = "tasks"
-    version = 6
+    version = 7
 
     def __init__(self, *, keep: str | None = None, bytes_max: int = BYTES_MAX) -> None:
         self.keep, self.bytes_max = keep, bytes_max
@@ -136,7 +136,7 @@ class Tasks:
                     [int(group.high), group.space, list(calls.items())]
                     for group, calls in state.calls.items()
                 ],
-                "gone": list(state.gone),
+                "gone": [[id_, int(high), space] for id_, (high, space) in state.gone.items()],
                 "shed": state.shed,
             }
         )
@@ -152,8 +152,8 @@ class Tasks:
             state.active[VisibilityGroup(bool(high), space), session] = (id_, seq)
         for high, space, calls in fields["calls"]:
             state.calls[VisibilityGroup(bool(high), space)] = dict(calls)
-        for id_ in fields["gone"]:
-            state.remember(id_)
+        for id_, high, space in fields["gone"]:
+            state.remember(id_, VisibilityGroup(bool(high), space))
         state.shed = fields["shed"]
         return state
 
@@ -189,29 +189,37 @@ def _task(state: TaskTable, event: Event) -> None:
     word = status_of(event)
     task = state.get(id_)
     opens = task is None
-    at = moment_of(event, None if task is None else task.at)
+    group = visibility_group(event)
+    before = None if task is None else task.said_last(open_to(group))
+    at = moment_of(event, before)
     if task is None:
-        if is_foreign(event) and id_ in state.gone:  # it was closed long ago: the log knows how
+        if is_foreign(event) and state.is_gone(id_, group):  # closed long ago: the log knows how
             return
-        task = TaskRecord(id_, event.seq, visibility_group(event))
-    elif task.at is not None and at < task.at:  # from another plane, and older than what is here
+        task = TaskRecord(id_, event.seq, group)
+    elif before is not None and at < before:  # from another plane, and older than what is here
         return
-    task.at = at
-    before, was_closed = task.status, task.status in CLOSED
+    # Its words are for those who see it; the status is for all, so the latest of all is in force.
+    latest = task.said_last(_everyone)
+    if is_foreign(event) and latest is not None and at < latest:
+        word = None
+    was, was_closed = task.status, task.status in CLOSED
     if word is not None:
         task.status = "open" if word == "active" else word
-    if task.status != before:  # what was said of another one is no word on this
+    if task.status != was:  # what was said of another one is no word on this
         state.clear(task, "state")
-    state.enter(task, event)
+    state.enter(task, event, at)
     _words(state, task, event, word, opens or (was_closed and task.status not in CLOSED))
     _plan(state, task, event)
     _labels(state, task, event)
     if task.status in CLOSED:
         state.close(id_)
         return
-    group = visibility_group(event)
     if word == "active" or (word == "open" and not state.is_active_in(event.session, group)):
         state.activate(group, event.session, id_, event.seq)
+
+
+def _everyone(_high: bool, _space: str) -> bool:
+    return True
 
 
 def _labels(state: TaskTable, task: TaskRecord, event: Event) -> None:
@@ -252,11 +260,12 @@ def _plan(state: TaskTable, task: TaskRecord, event: Event) -> None:
     data = event.data
     given = data.get("plan")
     if isinstance(given, list):
-        state.unmark(task, visibility_group(event))
         steps = [step for step in map(_step, given[:PLAN_MAX]) if step is not None]
         if event.sensitivity == "secret":  # it replaces the plan, and shows nowhere
             steps = []
-        _give(state, task, "plan", EventQuote.of(event, "", more=steps))
+        quote = EventQuote.of(event, "", more=steps)
+        state.unmark(task, quote)
+        _give(state, task, "plan", quote)
     marked = data.get("steps")
     plan = task.latest("plan", open_to(visibility_group(event)))
     if plan is not None and isinstance(marked, dict):

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-from memplane.intake.skeleton import hides_nothing, imitated, skeleton
+from memplane.intake.check import hides_nothing, imitated, skeleton
 from memplane.lazy import regex
 
 __all__ = [

@@ -29,6 +29,7 @@ from memplane.event import KINDS, PROJECTS, SENSITIVITIES, UPKEEP_KINDS, Event
 from memplane.harness import remembered, variant_with
 from memplane.index.document import INSTRUCTION, PREFERENCE, READ, Document, sentences
 from memplane.intake.markers import Marker
+from memplane.lazy import regex
 from memplane.policy.markers import Markers
 from memplane.projections.artifacts import facts_of
 from memplane.recall.suppress import namespace_class
@@ -66,6 +67,7 @@ _STRANGE: Final = (1 << KIND_BITS[1]) - 1
 _NEVER: Final = frozenset((*UPKEEP_KINDS, "session", "approval", "secret"))
 # A token is reckoned as four characters of ASCII or one of anything else: chunks are then rarely
 # longer than 400 in any counter.
+_RESULTS: Final = regex(r"results \d+")  # in a variant: of the policy
 _CHUNK: Final = 1_600
 _TOKEN: Final = 4
 _CHUNKS_MAX: Final = 64  # of one event: the first half and the last
@@ -93,6 +95,11 @@ _DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturda
 def variant_of(policies: Policies) -> str:
     """Name all that decides which documents a log gives, beside the analyser."""
     return variant_with(f"documents {VERSION}, results {policies.plane.tool_result_tokens}")
+
+
+def versions_of(variant: str) -> str:
+    """What versions of memplane decide of a variant: all of it but what a policy says."""
+    return _RESULTS.sub("", variant)
 
 
 def documents_of(event: Event, text: str, tool_result_tokens: int) -> list[Document]:

@@ -9,22 +9,30 @@ about the work at hand. The rule compares three counts with the thresholds of a 
 
 A short question whose words all stand in one passage is answered, too, where they are new.
 
+Where a tool failed or worked on a file, a passage may be said that names the file or an identifier
+of the failure, and decides something or warns.
+
 It was fitted on labelled prompts of real transcripts and confirmed on sessions that had been kept
 back; the figures are in docs/decisions. Everything here is a function of texts and counts.
 """
 
 from __future__ import annotations
 
+from hashlib import blake2b
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from memplane.harness import remembered
 from memplane.index.terms import Word, stem, text_words
 from memplane.lazy import late, regex
+from memplane.projections.files import touched_by
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 
+    from memplane.event import Event
     from memplane.index import document as index_document
-    from memplane.policy.plane import AnswerRule
+    from memplane.policy.records import AnswerRule
     from memplane.projections.item import Item
 else:
     index_document = late("memplane.index.document")
@@ -35,17 +43,25 @@ __all__ = [
     "PromptAnswer",
     "PromptWords",
     "TextWords",
+    "all_marked",
     "content_words",
     "count_content",
     "decides",
     "is_open",
+    "is_remark",
     "read_prompt",
+    "sentence_marks",
     "split_passages",
+    "tool_names",
+    "warns",
 ]
 
 PASSAGE_CHARACTERS: Final = 320
 _LETTERS_MIN: Final = 3
 _COVERED_MIN: Final = 2  # content words of a question that one passage may answer whole
+_FAILED: Final = "error"  # the status of a result
+_OUTPUT_PART: Final = 2_000  # characters of what failed: the first and the last so many
+_NAMES_MAX: Final = 64  # of one call
 _TOKEN_MAX: Final = 400  # characters of a run without blanks that are looked at
 
 
@@ -133,6 +149,23 @@ def _says(word: Word) -> bool:
     if len(word.lower) < _LETTERS_MIN or word.lower.isdecimal():
         return False
     return word.lower not in FUNCTION_WORDS
+
+
+def tool_names(event: Event) -> tuple[str, ...]:
+    """Return what a call of a tool names, as `text_words` has it: wholes alone, the first 64.
+
+    Of a failure (its result): identifiers, paths and file names of the command and of what came
+    back; else the file that was worked on. Empty for anything else, and for what only looks around.
+    """
+    path, text = "", ""
+    if event.kind == "tool_result" and event.data.get("status") == _FAILED:
+        command, said = str(event.data.get("command", "")), remembered(event).text
+        text = f"{command}\n{said[:_OUTPUT_PART]}\n{said[_OUTPUT_PART:][-_OUTPUT_PART:]}"
+    elif event.kind == "tool_call":
+        touch = touched_by(event)
+        path = "" if touch is None else touch[0]
+    found = [word.text for word in (*text_words(path), *text_words(text)) if word.whole]
+    return tuple(islice(dict.fromkeys(found), _NAMES_MAX))
 
 
 def is_open(figures: GateFigures, rule: AnswerRule) -> bool:
@@ -231,6 +264,25 @@ def _token_start(text: str, at: int) -> int:
     return max(text.rfind(blank, least, at) for blank in " \n\t\r") + 1 or least
 
 
+def sentence_marks(text: str) -> list[str]:
+    """Return a hash of each sentence or line by its letters and digits: 48 bits in hex.
+
+    Two that differ in case, blanks or marks of layout alone have one; one without letters has none.
+    """
+    found = ("".join(filter(str.isalnum, text[a:b])) for a, b in index_document.sentences(text))
+    return [
+        blake2b(said.lower().encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
+        for said in found
+        if said
+    ]
+
+
+def all_marked(text: str, marks: Container[str]) -> bool:
+    """Say whether a text has sentences, and each of them is one of those with these marks."""
+    found = sentence_marks(text)
+    return bool(found) and all(mark in marks for mark in found)
+
+
 def count_content(text: str) -> int:
     """Return how many distinct words of a text say something, without stemming them."""
     words = {word for token in _WORD.findall(text) for word in token.lower().split("_")}
@@ -245,11 +297,38 @@ def decides(text: str) -> bool:
     return _DECIDES.search(text) is not None
 
 
+def warns(text: str) -> bool:
+    """Say whether a text holds a word by which people warn, or name a cause."""
+    return _WARNS.search(text) is not None
+
+
+def is_remark(role: str | None, text: str) -> bool:
+    """Say whether a text decides, warns or names a cause, and is no talk of what one does next.
+
+    Of an assistant's what decides is its plan: it has to warn.
+    """
+    if _PROCESS.search(text) is not None:
+        return False
+    return warns(text) or (role != "assistant" and decides(text))
+
+
 _WORD: Final = regex(r"\w+")
 _DECIDES: Final = regex(
     r"\b(?:should|must|let's|instead|rather|always|never|prefer|decided?|agree|want|use|keep|drop"
     r"|don't|no,|soll(?:te|ten|en)?|muss|müssen|stattdessen|lieber|immer|nie|niemals|nimm|nehmen"
     r"|behalten?|entschieden|einverstanden|will|möchte|kein[es]?)\b",
+    2,  # re.IGNORECASE
+)
+_WARNS: Final = regex(
+    r"\b(?:because|never|must|avoid|careful|beware|trap|instead|deprecated|flaky|broken|breaks?"
+    r"|wrong|fails?|failed|crash(?:es|ed)?|bug|forbidden|required|don't|doesn't|does not exist"
+    r"|do not|cannot|can't|won't|weil|nie|muss|müssen|statt|stattdessen|vermeiden?|vorsicht|kaputt"
+    r"|falsch|schlägt fehl|fehlschlägt|verboten|darf nicht|dürfen nicht)\b",
+    2,  # re.IGNORECASE
+)
+_PROCESS: Final = regex(
+    r"\b(?:let me|i'll|i will|i'm going|now i|i need to|want me to|would you like|do you want"
+    r"|should i|shall i|here's what|ich werde|ich will|jetzt|soll ich|möchtest du)\b",
     2,  # re.IGNORECASE
 )
 # Words that no prompt is about. English and German; what is in neither list counts as content.

@@ -22,14 +22,13 @@ scenario are the same on every machine; how long they took is reported, and enfo
 request. Limits (`acb_*`) hold for every pack, other assertions for the last one, unless they name
 one by its `as`. `schemas/scenario.schema.json` has every step and assertion.
 
-`document` reads files, `scene` is the plane and clock of one scenario, `run` carries out its steps
-(`process` those of other processes), `assertions` checks what came of them, `report` prints it.
+`document` reads files, `scene` is the plane and clock of one scenario and its other processes,
+`run` carries out the steps and reports, `assertions` checks what came of them.
 """
 
 from __future__ import annotations
 
 from memplane.scenario.document import Scenario, ScenarioError, is_scenario, read_scenario
-from memplane.scenario.process import work
 from memplane.scenario.run import (
     Runner,
     ScenarioOutcome,
@@ -39,7 +38,7 @@ from memplane.scenario.run import (
     work_of,
     write_reports,
 )
-from memplane.scenario.scene import SceneFactory
+from memplane.scenario.scene import SceneFactory, work
 
 __all__ = [
     "Runner",

@@ -19,8 +19,17 @@ from memplane.intake.redact import masked, masked_data
 from memplane.policy.document import read_document, without_places
 from memplane.scenario.assertions import ASSERTIONS, TIMED, AssertionResult, p95, percentile_of
 from memplane.scenario.document import Assertion, Scenario, ScenarioStep
-from memplane.scenario.process import outings, pack_arguments, run_command
-from memplane.scenario.scene import Pack, Scene, SceneFactory, Searched, StepPacks, numbered
+from memplane.scenario.scene import (
+    Pack,
+    Scene,
+    SceneFactory,
+    Searched,
+    StepPacks,
+    numbered,
+    outings,
+    pack_arguments,
+    run_command,
+)
 
 __all__ = [
     "REPORT_VERSION",

@@ -25,7 +25,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from memplane.artifacts.pages import searched_text
+from memplane.artifacts.contents import searched_text
 from memplane.errors import MemplaneError
 from memplane.event import encode
 from memplane.harness import remembered, remembered_text
@@ -36,11 +36,11 @@ from memplane.index.ranking import Speakers
 from memplane.index.segment import ROW, row
 from memplane.index.store import IndexView, SegmentedIndex
 from memplane.lazy import regex
-from memplane.log.ids import id_hash
-from memplane.log.purges import erased_by
+from memplane.log.reader import id_hash
+from memplane.log.segments import erased_by
 from memplane.ports import Line, Position, Progress
 from memplane.projections.projector import overtaken
-from memplane.recall.documents import documents_of, variant_of
+from memplane.recall.documents import documents_of, variant_of, versions_of
 from memplane.search.mask import Masks
 
 if TYPE_CHECKING:
@@ -184,6 +184,12 @@ class Indexed:
         self._log, self._folder, self._keeps = log, folder, keeps
         self._plane, self.variant = plane, variant_of(policies)
         self.renewed = 0  # how often the documents were begun anew
+        # Another version of memplane made what the folder has: made again, and then saved.
+        self.outdated = (
+            keeps
+            and folder is not None
+            and storage.is_outdated(folder, plane, versions_of, self.variant)
+        )
         self._result_tokens = policies.plane.tool_result_tokens
         self._behind_max = policies.budgets.limits.index_behind_max
         self._index = SegmentedIndex(folder, plane=plane, variant=self.variant, keeps=keeps)
@@ -322,7 +328,7 @@ class Indexed:
             head = self._log.head().seq
             if self._unsaved + head - self.seq >= _SAVED_AT_CLOSE:
                 self.catch_up(upto=self._near(head), save=False)
-        if self._unsaved >= _SAVED_AT_CLOSE:
+        if self._unsaved >= (1 if self.outdated else _SAVED_AT_CLOSE):
             self.save()
 
     def _renew(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from memplane.event import KINDS, PROJECTS, SENSITIVITIES
-from memplane.index.mask import Bits, Fates, Flagged, Mask, Spans
+from memplane.index.columns import Bits, Fates, Flagged, Mask, Spans
 from memplane.policy import ALL_AGENTS
 from memplane.recall.documents import (
     ARTIFACT,

@@ -2,7 +2,7 @@
 
 A passage is a run of sentences of a user's, an assistant's or a compaction's text; texts of tools
 are none. `answer` ranks them for a prompt and gives the figures by which `recall.gate` decides
-whether to speak; `statements` gives the user's own words.
+whether to speak; `statements` gives the user's own words; `at_tool` what names a tool's file.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from memplane.recall.gate import Passage, PromptAnswer
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from memplane.event import Event
     from memplane.index.reader import DocumentMarks, SavedIndexReader
     from memplane.pack.request import Request
-    from memplane.policy.plane import AnswerRule
+    from memplane.policy.records import AnswerRule
     from memplane.projections.item import Item
     from memplane.recall.suppress import Scope
     from memplane.search.hook_retriever import HookRetriever
@@ -43,6 +44,7 @@ _HOLDERS: Final = 256  # documents looked at for one word
 _GROUPS: Final = 64  # documents that say in which groups a session's events are
 _STATEMENTS: Final = 400  # documents of users that are looked at for a start
 _STATEMENT_CHARACTERS: Final = 240
+_REMARK_CHARACTERS: Final = 200
 _STATEMENT_WORDS: Final = 3  # content words of a statement, at least
 _USER, _ASSISTANT = ROLES.index("user"), ROLES.index("assistant")
 _MESSAGE: Final = KINDS.index("message")
@@ -131,6 +133,33 @@ class SavedPassages:
         matched = len(finder.count(passages[0].text)) if passages else 0
         return PromptAnswer(most._replace(matched=matched), tuple(passages), reach)
 
+    def at_tool(self, request: Request, event: Event, scope: Scope) -> PromptAnswer:
+        """Return the best passages for a call of a tool that decide or warn and name what it names.
+
+        Figures: `content` names that the call holds, `known` of them that the memory holds,
+        `matched` that stand in the best passage. Passages of at most 200 characters, of what the
+        session does not hold. Reads at most 20 events.
+        """
+        retriever, reader = self._retriever, self._retriever.reader
+        retriever.keep_apart(scope)
+        names = gate.tool_names(event)
+        if reader is None or not names:
+            return PromptAnswer(gate.GateFigures())
+        reach = _reach(request, reader)
+        memory = _Memory(reader, request.session, request.held_seq or 0)
+        known = [word for word in names if _is_known(retriever, word, memory, scope, reach)]
+        figures = gate.GateFigures(len(names), 0, len(known), len(known), len(known))
+        if not known:
+            return PromptAnswer(figures, (), reach)
+        words = gate.PromptWords(tuple(known), tuple(known))
+        more = min(len(request.exclude), _EXCLUDED)
+        ranked = _ranked(retriever, words, memory, scope, reach, more, _REMARK_CHARACTERS)
+        finder = gate.TextWords(known, IRREGULAR)
+        remarks = (_shortened(one) for one in ranked if gate.is_remark(one.item.role, one.text))
+        passages = tuple(one for one in remarks if finder.count(one.text))
+        matched = len(finder.count(passages[0].text)) if passages else 0
+        return PromptAnswer(figures._replace(matched=matched), passages, reach)
+
     def statements(self, request: Request, scope: Scope, said: Sequence[Item]) -> list[Passage]:
         """Return what users said that the session does not hold: its own words first.
 
@@ -201,6 +230,7 @@ def _ranked(
     scope: Scope,
     upto: int,
     more: int,
+    characters: int = gate.PASSAGE_CHARACTERS,
 ) -> list[Passage]:
     """The passages of the best events that may be shown; `more` of the best may be no candidate."""
     reader = retriever.reader
@@ -216,7 +246,7 @@ def _ranked(
     weights = {word: idf(size, count) for word, count in zip(words.content, counts, strict=True)}
     found: list[tuple[Passage, dict[str, int]]] = []
     for item in items:
-        for one in _passages_of(item, retriever.text(item.seq), gate.PASSAGE_CHARACTERS):
+        for one in _passages_of(item, retriever.text(item.seq), characters):
             holds = finder.count(one.text)
             if holds:
                 found.append((one, holds))
@@ -257,6 +287,14 @@ def _passages_of(item: Item, text: str, most: int) -> Iterator[Passage]:
     for start, end in spans:
         said = text[start:end].strip()
         yield Passage(item, start, said, len(said) == len(text.strip()))
+
+
+def _shortened(one: Passage) -> Passage:
+    """A passage of one long sentence, cut between words."""
+    if len(one.text) <= _REMARK_CHARACTERS:
+        return one
+    kept = one.text[:_REMARK_CHARACTERS]
+    return one._replace(text=kept[: kept.rfind(" ")].rstrip() or kept, whole=False)
 
 
 def _distinct(passages: Iterable[Passage], gist: Callable[[str], str]) -> list[Passage]:

@@ -35,7 +35,7 @@ from memplane.index.ranking import (
     rank,
     weighed,
 )
-from memplane.index.word_vectors import Nearest, Neighbours, StaticTable, related
+from memplane.index.vectors import Nearest, Neighbours, StaticTable, related
 from memplane.lazy import regex
 from memplane.log.reader import LineCache
 from memplane.ports import ONE, Candidates, FoundEvent, SearchResult

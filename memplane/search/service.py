@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane import nofollow
 from memplane.errors import HomeError, InputError, LockError, WriteError
+from memplane.home import RefoldWarning
 from memplane.intake.redact import quoted_value
 from memplane.lazy import late
-from memplane.policy.plane import NO_EMBEDDER
+from memplane.policy.records import NO_EMBEDDER
 from memplane.ports import Position
 
 if TYPE_CHECKING:
@@ -112,6 +114,13 @@ class IndexService:
             self._indexed = indexing.Indexed(
                 context.log, folder, plane=plane, policies=policies, keeps=context.keeps
             )
+            if self._indexed.outdated:
+                warnings.warn(
+                    f"{context.home.folder}: another version of memplane made index/; made again "
+                    f"from the {context.log.head().seq} lines of the log",
+                    RefoldWarning,
+                    stacklevel=2,
+                )
         return self._indexed
 
     def _reaching(self, policies: Policies, upto: int, wanted: IndexReach) -> tuple[Indexed, int]:

@@ -24,7 +24,7 @@ from memplane.log import Disk, FileLog
 from memplane.log.segments import Segments
 from memplane.log.spool import Spool
 from memplane.log.verifying import is_interrupted
-from memplane.policy.plane import NO_EMBEDDER
+from memplane.policy.records import NO_EMBEDDER
 from memplane.projects.opening import cache_id
 from memplane.search.service import kept_upto
 from memplane.upkeep.verify import stated_positions

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from memplane.event import Event
     from memplane.pack.block import Block
     from memplane.policy import Policies
-    from memplane.policy.plane import CachePrices
+    from memplane.policy.records import CachePrices
 
 __all__ = [
     "LAST",

@@ -25,9 +25,8 @@ from memplane import home as homes
 from memplane import nofollow
 from memplane.errors import HomeError, InputError, WriteError
 from memplane.event import GLOBAL, decode
-from memplane.intake.check import OWN_KINDS, is_checksum
+from memplane.intake.check import OWN_KINDS, is_checksum, with_permitted_actor
 from memplane.intake.redact import masked
-from memplane.intake.skeleton import with_permitted_actor
 from memplane.log.bodies import body_path, store_body
 from memplane.log.disk import Disk, LogLock, drop
 from memplane.log.export import (

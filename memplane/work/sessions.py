@@ -26,8 +26,8 @@ from memplane.context.receipts import Receipt
 from memplane.errors import ConflictError, InputError, NotFoundError
 from memplane.event import GLOBAL, PROJECTS, SENSITIVITIES, Event, at_least
 from memplane.harness import typed_once
+from memplane.intake.check import with_permitted_actor
 from memplane.intake.redact import quoted_value
-from memplane.intake.skeleton import with_permitted_actor
 from memplane.projections.sessions import SessionFacts, session_facts
 from memplane.recall.session_summary import EVENTS_MIN, extract, is_readable
 from memplane.recall.suppress import Scope, kinds_of_views

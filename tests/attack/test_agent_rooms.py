@@ -11,7 +11,7 @@ from importlib.util import find_spec
 import pytest
 
 import memplane
-from memplane.adapters.memory_files import MemoryFiles
+from memplane.adapters.memory_tool import MemoryFiles
 from memplane.errors import MemplaneError, NotFoundError, ScopeError
 from memplane.mcp import server, tools
 from memplane.mcp.schemas import checked, tool_named

@@ -13,7 +13,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import memplane
-from memplane.adapters.memory_files import MemoryFiles
+from memplane.adapters.memory_tool import MemoryFiles
 from memplane.errors import MemplaneError
 from memplane.event import SENSITIVITIES, UPKEEP_KINDS
 from memplane.importers.statements import (

@@ -5,7 +5,7 @@ import contextlib
 import pytest
 
 import memplane
-from memplane.adapters.memory_files import COMMANDS, MemoryFiles
+from memplane.adapters.memory_tool import COMMANDS, MemoryFiles
 from memplane.errors import MemplaneError, ScopeError
 from memplane.event import FIELDS, Draft, encode
 

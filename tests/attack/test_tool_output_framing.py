@@ -10,7 +10,7 @@ import pytest
 
 import memplane
 from memplane.errors import InputError
-from memplane.intake.skeleton import imitated
+from memplane.intake.check import imitated
 
 UNSEEN = [
     "", " ", "\t", "\u200b", "\ufeff", "\xa0", "\u3000", "\u2060", "\xad", "\u180e", "\u202e", "\u2003",

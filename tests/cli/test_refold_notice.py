@@ -1,11 +1,13 @@
 """A plane whose projections another version of memplane made: one line says that they are folded again."""
 
+import json
 import sqlite3
 
 import pytest
 
 import memplane
 from memplane.home import RefoldWarning
+from memplane.index import storage
 from memplane.projections import projector
 from memplane.projections.cache import put_sum
 
@@ -79,3 +81,42 @@ def test_only_a_part_of_another_version_is_named(old):
         plane.get("k1")
     with memplane.open(old) as plane:
         assert plane.get("k1").text == "heron 1"
+
+
+def index_of_another_version(home, **fields):
+    path = home / "index" / "manifest.json"
+    body = json.loads(path.read_bytes().partition(b"\n")[0])
+    path.write_bytes(storage.signed({**body, **fields}))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"format": storage.FORMAT - 1},
+        {"analyser": "words of another kind"},
+        {"variant": "documents 1, results 400, harness 0"},
+    ],
+    ids=lambda fields: next(iter(fields)),
+)
+def test_an_index_of_another_version_is_made_again_and_one_line_says_so(run, old, fields):
+    run("pack", "herons", "--no-report", "--home", old)
+    before = run("search", "heron 2", "--home", old)
+    assert ("version" in before.err, "heron 2" in before.out) == (False, True)
+    index_of_another_version(old, **fields)
+    done = run("search", "heron 2", "--home", old)
+    assert [line for line in done.err.splitlines() if "version" in line] == [
+        f"memplane: {old}: another version of memplane made index/; made again from the 4 lines of the log"
+    ]
+    assert done.out == before.out
+    again = run("search", "heron 2", "--home", old)
+    assert ("version" in again.err, again.out) == (False, before.out)
+
+
+def test_an_index_that_a_policy_makes_another_is_made_again_without_a_word(run, old):
+    run("pack", "herons", "--no-report", "--home", old)
+    path = old / "policies" / "plane.yaml"
+    text = path.read_text()
+    path.write_text(text.replace("tool_result_tokens: 200", "tool_result_tokens: 321"))
+    assert path.read_text() != text
+    done = run("search", "heron 2", "--home", old)
+    assert ("version" in done.err, "heron 2" in done.out) == (False, True)

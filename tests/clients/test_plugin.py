@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from memplane.clients import entries
-from memplane.clients.agents import AGENTS, SERVER, Program
+from memplane.clients.entries import AGENTS, SERVER, Program
 from memplane.home import VERSION
 from memplane.mcp.schemas import TOOLS
 

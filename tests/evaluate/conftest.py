@@ -8,7 +8,7 @@ import pytest
 
 import memplane
 from memplane.evaluate import SystemFactory, read_dataset
-from memplane.evaluate.baselines import PlainIndex
+from memplane.evaluate.run import PlainIndex
 from memplane.wiring import make_counter
 
 LEN4 = b"version: 1\ncounter: len4\n"  # a counter without a table: quick to start

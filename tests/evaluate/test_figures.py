@@ -5,8 +5,15 @@ from math import isclose, sqrt
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memplane.evaluate.figures import mean_of, percentile, se_groups, se_values
-from memplane.evaluate.run import QuestionOutcome, RankedQuestion, found_in
+from memplane.evaluate.run import (
+    QuestionOutcome,
+    RankedQuestion,
+    found_in,
+    mean_of,
+    percentile,
+    se_groups,
+    se_values,
+)
 
 SHARES = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=2, max_size=40)
 

@@ -14,7 +14,7 @@ from memplane.evaluate import (
     read_dataset,
     table,
 )
-from memplane.evaluate.baselines import PlainIndex, Shelf, order_of
+from memplane.evaluate.run import PlainIndex, Shelf, order_of
 from memplane.importers import import_paths
 from memplane.ports import Hit
 from memplane.wiring import make_counter

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from memplane.cli.eval import _hook_answer, _plane
+from memplane.cli.trials import _hook_answer, _plane
 from memplane.errors import InputError
 from memplane.evaluate.sessions import (
     read_prompt_labels,
@@ -76,6 +76,45 @@ def test_nothing_of_what_comes_later_is_said(transcripts):
     run = replay_sessions(transcripts, [], _plane, _hook_answer, {})
     first = [one for one in run.injections if one.session == "one"]
     assert all(not one.spoken.passages for one in first)
+
+
+def test_all_figures_stand_for_parts_of_the_sessions_by_time(transcripts, tmp_path):
+    rows = [
+        {"prompt": "thanks", "speak": "no", "session": "two", "ts": "2026-01-07T10:02:00Z"},
+    ]
+    run = replay_sessions(transcripts, labels(tmp_path, rows), _plane, _hook_answer, {})
+    report = sessions_report(run)
+    first, second = report["parts"]
+    assert run.parts == (frozenset({"one"}), frozenset({"two"}))
+    assert "labelled" not in first
+    assert second["labelled"]["no"]["asked"] == 1
+    for place in ("starts", "prompts", "tools"):
+        for figure in ("asked", "answered", "passages", "tokens"):
+            parts = [part[place][figure] for part in (first, second)]
+            assert sum(parts) == report[place][figure], (place, figure)
+    assert "part 2 of 2: 1 sessions" in sessions_table(report)
+    whole = replay_sessions(transcripts, [], _plane, _hook_answer, {}, parts=1)
+    assert [part["sessions"] for part in sessions_report(whole)["parts"]] == [2]
+
+
+def test_what_would_be_said_at_tools_is_measured_though_it_is_off(tmp_path):
+    trap = "never sort barquentine_rig.py, its order is the order of the masts"
+    read = [{"type": "tool_use", "id": "t1", "name": "Read", "input": {"file_path": ""}}]
+    read[0]["input"]["file_path"] = "/srv/boat/barquentine_rig.py"
+    rows = [
+        record("one", 0, "user", trap, 5), record("one", 1, "assistant", "Understood.", 5),
+        record("two", 0, "user", "tidy the rigging", 7), record("two", 1, "assistant", read, 7),
+        record("two", 2, "assistant", "The foremast is first.", 7),
+    ]  # fmt: skip
+    path = tmp_path / "both.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    run = replay_sessions([path], [], _plane, _hook_answer, {})
+    tools = [one for one in run.injections if one.when == "tool"]
+    assert [one.session for one in tools] == ["two"]
+    assert sessions_report(run)["tools"]["asked"] == 1
+    start = [one for one in run.injections if one.when == "start" and one.session == "two"]
+    assert trap in "".join(start[0].spoken.passages)
+    assert not tools[0].spoken.passages  # the start of the session has said it
 
 
 def test_files_without_a_prompt_are_named(tmp_path):

@@ -10,8 +10,7 @@ from builders_planes import rows, sentence
 import memplane
 from memplane.errors import NotFoundError, PolicyError
 from memplane.explain.history import PolicyVersion, in_home
-from memplane.explain.policy_trial import last, trial, trial_blocks
-from memplane.explain.replay import asked_of
+from memplane.explain.replay import asked_of, last, trial, trial_blocks
 from memplane.upkeep import reports
 
 CHANGES = {

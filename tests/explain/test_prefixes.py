@@ -9,7 +9,7 @@ from builders_planes import sentence
 from memplane.errors import NotFoundError
 from memplane.explain.replay import first_difference, shared_by
 from memplane.pack.report import CAUSES
-from memplane.policy.plane import CachePrices
+from memplane.policy.records import CachePrices
 from memplane.upkeep import reports
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memplane.importers.client_records import asked_of_codex, compaction, spoken
+from memplane.importers.rows import asked_of_codex, compaction, spoken
 
 PERSON = ("", "user", "typed", "queued", "suggestion_accepted", "sdk", "anything new")
 SELECTED = "<ide_selection>lines 1 to 9 of a.py:\nx</ide_selection> y</ide_selection>"

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import memplane
-from memplane.importers import claude_memory, import_paths, mcp_memory
+from memplane.importers import import_paths, statements
 from tests.examples import examples
 
 FORMATS = Path(__file__).parent / "formats"
@@ -283,7 +283,7 @@ def test_after_any_edits_the_plane_holds_what_the_file_states(tmp_path_factory, 
         for text in edits:
             (folder / "MEMORY.md").write_bytes(text.encode("utf-8", "replace"))
             run(plane, folder)
-            told = claude_memory.statements_of_claude(
+            told = statements.statements_of_claude(
                 folder / "MEMORY.md", (folder / "MEMORY.md").read_bytes()
             )
             if told.statements:
@@ -300,8 +300,8 @@ def test_after_any_edits_the_plane_holds_what_the_file_states(tmp_path_factory, 
 def test_any_bytes_are_looked_at(tmp_path_factory, content):
     path = tmp_path_factory.getbasetemp() / "memory" / "a.md"
     for told in (
-        claude_memory.statements_of_claude(path, content),
-        mcp_memory.statements_of_mcp(path, content),
+        statements.statements_of_claude(path, content),
+        statements.statements_of_mcp(path, content),
     ):
         assert told.statements or told.skipped
         assert len({len(s.key) <= 256 and s.key.isprintable() for s in told.statements}) <= 1

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import memplane.index
 from memplane.index import terms
-from memplane.index.word_vectors import (
+from memplane.index.vectors import (
     NEAR_MAX,
     RELATED_MAX,
     NearWord,
@@ -142,8 +142,8 @@ def test_the_order_of_a_question_never_changes_what_is_added(words):
 def test_what_is_near_is_the_same_under_another_cpu_dispatch(changed):
     program = f"""
 from pathlib import Path
-from memplane.index.word_vectors import Neighbours
-from memplane.index.word_vectors import StaticTable
+from memplane.index.vectors import Neighbours
+from memplane.index.vectors import StaticTable
 near = Neighbours(StaticTable(Path({str(FILE)!r}).read_bytes())).near
 print([(n.word, n.permille) for word in {WORDS!r} for n in near(word)])
 """

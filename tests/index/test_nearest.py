@@ -11,8 +11,8 @@ from table_formats import encode_neighbours
 
 import memplane.index
 from memplane.errors import InputError
-from memplane.index import terms, word_vectors
-from memplane.index.word_vectors import NEAR_MAGIC, Kin, Nearest, Neighbours, StaticTable, related
+from memplane.index import terms, vectors
+from memplane.index.vectors import NEAR_MAGIC, Kin, Nearest, Neighbours, StaticTable, related
 
 DATA = Path(memplane.index.__file__).parent / "data"
 TABLE = StaticTable((DATA / "static.i8").read_bytes())
@@ -70,7 +70,7 @@ def test_a_term_is_the_stems_however_often_it_is_asked_for():
 
 
 def test_terms_that_were_let_go_are_found_again(monkeypatch):
-    monkeypatch.setattr(word_vectors, "_TERMS_MAX", 3)
+    monkeypatch.setattr(vectors, "_TERMS_MAX", 3)
     kept = Nearest(FILE, TABLE)
     words = WORDS[:20] * 2
     assert [kept.term(word) for word in words] == [KEPT.term(word) for word in words]

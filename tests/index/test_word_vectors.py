@@ -16,7 +16,7 @@ from table_formats import encode_static_table
 import memplane.index
 from memplane.errors import InputError
 from memplane.index.terms import STOP
-from memplane.index.word_vectors import StaticTable, WordPiece, plain_words
+from memplane.index.vectors import StaticTable, WordPiece, plain_words
 
 FILE = Path(memplane.index.__file__).parent / "data" / "static.i8"
 DATA = FILE.read_bytes()
@@ -36,7 +36,7 @@ DIGEST = "9a8c3dba22484d8fe97eee79dc0e773efcb8ab31e6b70e0a81e1990ac8268b43"
 PROGRAM = f"""
 import hashlib
 from pathlib import Path
-from memplane.index.word_vectors import StaticTable
+from memplane.index.vectors import StaticTable
 table = StaticTable(Path({str(FILE)!r}).read_bytes())
 print(hashlib.sha256(b"".join(table.embed({TEXTS!r}))).hexdigest())
 """

@@ -5,7 +5,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memplane.index.word_vectors import WORD_LETTERS_MAX, WordPiece, plain_words
+from memplane.index.vectors import WORD_LETTERS_MAX, WordPiece, plain_words
 
 PIECES = ["a", "b", "ab", "abc", "##a", "##b", "##bc", "##c", "cab", "##cab"]
 SPLIT = WordPiece({piece: number for number, piece in enumerate(PIECES)})

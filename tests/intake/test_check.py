@@ -5,7 +5,7 @@ import pytest
 from memplane.errors import InputError
 from memplane.event import KINDS
 from memplane.intake import check_fields, normalise
-from memplane.intake.skeleton import hides_nothing, permitted_actor, with_permitted_actor
+from memplane.intake.check import hides_nothing, permitted_actor, with_permitted_actor
 
 
 def refusal(fields, **options):

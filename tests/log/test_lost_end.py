@@ -19,7 +19,7 @@ from memplane.errors import CorruptError
 from memplane.log import repair_log, verify_log
 from memplane.log.recovery import marker
 from memplane.log.segments import Segments
-from memplane.log.survey import EndEvidence
+from memplane.log.verifying import EndEvidence
 
 
 @pytest.fixture(scope="module")

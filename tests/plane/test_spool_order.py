@@ -14,7 +14,7 @@ from contextlib import contextmanager
 import pytest
 
 import memplane
-from memplane.adapters.memory_files import MemoryFiles
+from memplane.adapters.memory_tool import MemoryFiles
 from memplane.errors import LockError, NotFoundError
 from memplane.log import log, verify_log
 

@@ -168,6 +168,26 @@ LARGE = [
         f"markers: {{standing: {{goal: {{aim: {'x' * 1001}}}}}}}",
         ["2: markers.standing.goal.aim: expected at most 1000 characters, found 1001"],
     ),
+    (
+        "scoring",
+        f"times: {{{', '.join(f'{chr(97 + n)}a: {{}}' for n in range(21))}}}",
+        ["2: times: expected a mapping of languages (at most 20), found a mapping of 21 keys"],
+    ),
+    (
+        "scoring",
+        f"times: {{en: {{numbers: {{{listed(61, 'n%d: 1')}}}}}}}",
+        ["2: times.en.numbers: expected a mapping of words (at most 60), found a mapping of 61 keys"],
+    ),
+    (
+        "scoring",
+        f"times: {{en: {{idle: [{listed(401, 'w%d')}]}}}}",
+        ["2: times.en.idle: expected a list of phrases (at most 400), found a list of 401 items"],
+    ),
+    (
+        "scoring",
+        f"times: {{en: {{idle: [{'x' * 61}]}}}}",
+        ["2: times.en.idle[0]: expected at most 60 characters, found 61"],
+    ),
 ]  # fmt: skip
 # The rules of a hundred channels need the channels.
 BESIDE = {"channels": f"version: 1\nchannels: [{listed(100, '{name: c%d}')}]\n"}

@@ -12,7 +12,7 @@ import yaml
 from memplane import tokens
 from memplane.event import KINDS, MARKERS, SENSITIVITIES, UPKEEP_KINDS
 from memplane.policy import NAMES, Limits
-from memplane.policy.budgets import STANDARD
+from memplane.policy.records import STANDARD
 
 RECORDED_KINDS = [kind for kind in KINDS if kind not in UPKEEP_KINDS]
 

@@ -8,8 +8,7 @@ import pytest
 import memplane.index
 from memplane.adapters.minilm import MiniLM
 from memplane.errors import MissingExtraError
-from memplane.index.vectors import signed_bytes
-from memplane.index.word_vectors import StaticTable
+from memplane.index.vectors import StaticTable, signed_bytes
 from memplane.ports import Embedder
 
 TEXTS = ["We keep PostgreSQL", "", "the", "naïve 東京 parse_url()", "word " * 600]

@@ -19,7 +19,7 @@ from memplane.errors import NotFoundError
 from memplane.index import terms
 from memplane.index.bm25 import policy_constants, relevance
 from memplane.policy import ChannelRule
-from memplane.policy.scoring import Around
+from memplane.policy.records import Around
 from memplane.ports import ONE
 from memplane.recall.suppress import Scope
 from memplane.search.hook_retriever import HookRetriever

@@ -2,7 +2,7 @@
 
 from builders_journal import Journal
 from checks_law import fold, holds_the_law
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from memplane.event import encode
@@ -89,8 +89,26 @@ def test_who_reads_in_between_and_who_never_did_find_the_same(rows):
     assert PROJECTOR.dump(read) == PROJECTOR.dump(fold(PROJECTOR, lines))
 
 
+LONG = st.builds(
+    lambda row, character, length: {**row, "text": character * length},
+    ROW,
+    st.sampled_from(["a", " ", "\x01", "\u00e9", "\ud7ff", "\U0001f600"]),
+    st.integers(0, 4000),
+)
+EVERY_FIELD = {
+    "kind": "custom:" + "k" * 40, "ns": "/task/t", "session": "s", "task": "t", "actor": "a",
+    "role": "assistant", "key": "k", "tags": ("x",), "markers": ("constraint",),
+    "sensitivity": "high", "importance": 0.12345678901234567,
+    "valid_from": "2026-01-01T00:00:00.000000Z", "valid_until": "2027-01-01T00:00:00.000000Z",
+    "data": {"tool": "tool", "call": "call", "status": "error", "path": "a.py"},
+}  # fmt: skip
+
+
 @settings(max_examples=100, deadline=None)
-@given(st.lists(ROW, max_size=12))
+@given(st.lists(st.one_of(ROW, LONG), max_size=12))
+@example([{**EVERY_FIELD, "text": "\x01" * 2001}])
+@example([{**EVERY_FIELD, "text": "\U0001f600" * 4000}])
+@example([{**EVERY_FIELD, "text": "", "role": "user"}])
 def test_an_item_is_never_counted_as_less_than_its_row(rows):
     state = fold(PROJECTOR, Journal(rows).lines)
     PROJECTOR.finish(state)

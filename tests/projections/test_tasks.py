@@ -4,7 +4,7 @@ import json
 
 import pytest
 from builders_histories import NAMES, SESSIONS, TASK_ROW, TEXT, task
-from builders_journal import ROWS, Journal
+from builders_journal import ROWS, Journal, from_elsewhere
 from checks_law import fold, holds_the_law
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -376,3 +376,80 @@ def test_what_one_group_says_of_tasks_takes_no_bytes_from_another():
         told = seen.get(one.id)
         assert [quote.text for quote in told.quotes()] == [quote.text for quote in one.quotes()]
         assert told.plan.more == one.plan.more
+
+
+SAID_OF_A_TASK = st.fixed_dictionaries(
+    {
+        "kind": st.just("task"),
+        "task": st.sampled_from(["t1", "t2"]),
+        "text": st.sampled_from(["", "one", "two", "three"]),
+    },
+    optional={
+        "data": st.fixed_dictionaries(
+            {},
+            optional={
+                "plan": st.lists(st.sampled_from(["read", "write", "test"]), max_size=3),
+                "steps": st.dictionaries(
+                    st.sampled_from(["done", "doing"]), st.just([1, 2]), max_size=1
+                ),
+                "specs": st.lists(st.sampled_from(["x", "y"]), max_size=1),
+            },
+        ),
+        "tags": st.sampled_from([("a",), ("b",)]),
+    },
+)
+HIDDEN_OF_A_TASK = SAID_OF_A_TASK.map(lambda row: {**row, "sensitivity": "high"})
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(
+        st.one_of(
+            SAID_OF_A_TASK,
+            from_elsewhere(SAID_OF_A_TASK),
+            HIDDEN_OF_A_TASK,
+            from_elsewhere(HIDDEN_OF_A_TASK),
+        ),
+        max_size=12,
+    )
+)
+def test_what_a_reader_may_not_see_takes_no_words_from_a_task_whenever_it_was_said(rows):
+    rows = [
+        {"ts": f"2026-01-01T00:00:{number:02}.000000Z", **row, "id": f"n{number}"}
+        for number, row in enumerate(rows)
+    ]
+
+    def words(task):
+        singles = ("goal", "note", "plan", "specs", "tags")
+        quotes = {name: getattr(task, name) for name in singles}
+        marks = {step: (one.id, one.more) for step, one in task.marks.items()}
+        said = {name: one and (one.id, one.text, one.more) for name, one in quotes.items()}
+        for name in ("plan", "specs"):  # an empty list shows as none does
+            if said[name] is not None and not said[name][2]:
+                said[name] = None
+        return {**said, "marks": marks}
+
+    def seen(rows):
+        state = state_of(*rows).seen_by(lambda high, _: not high)
+        return {one.id: words(one) for one in state.newest()}
+
+    visible = seen(row for row in rows if "sensitivity" not in row)
+    assert {id_: one for id_, one in seen(rows).items() if id_ in visible} == visible
+
+
+def test_an_older_word_from_another_plane_stands_for_those_who_may_not_see_the_newer_one():
+    def at(second, row):
+        origin = {"plane": "other", "seq": 7}
+        time = f"2026-01-01T00:00:{second:02}.000000Z"
+        return {**row, "ts": time, "data": {**row.get("data", {}), "origin": origin}}
+
+    hidden = {**task("t", "a hidden note"), "sensitivity": "high"}
+    older = at(10, task("t", "an older note", data={"plan": ["read"]}))
+    state = state_of(at(1, opened("t", "goal")), at(20, hidden), older)
+    assert state.get("t").note.text == "a hidden note"
+    seen = state.seen_by(lambda high, _: not high).get("t")
+    assert (seen.note.text, seen.plan.more) == ("an older note", [["read", "todo"]])
+    closed = at(11, task("t", "given up", data={"status": "cancelled"}))
+    done = {**at(20, task("t", "ready", data={"status": "done"})), "sensitivity": "high"}
+    state = state_of(at(1, opened("t", "goal")), done, closed)
+    assert state.get("t").status == "done", "a status acts for all: the later one is in force"

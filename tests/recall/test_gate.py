@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memplane.index.terms import IRREGULAR, stem, text_words
-from memplane.policy.plane import AnswerRule
+from memplane.policy.records import AnswerRule
 from memplane.recall.gate import (
     GateFigures,
     TextWords,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from memplane.cli.scenario import builders
+from memplane.cli.trials import builders
 from memplane.home import asset
 from memplane.scenario import Runner, ScenarioError, Settings, read_scenario
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import memplane
-from memplane.cli.scenario import builders, read_scenario_file
+from memplane.cli.trials import builders, read_scenario_file
 from memplane.scenario import Runner, Settings
 
 SPEC = Path(__file__).parents[1] / "policy" / "spec"

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from memplane.cli.scenario import builders
+from memplane.cli.trials import builders
 from memplane.scenario import Runner, Settings, as_json, as_words, work_of, write_reports
 from memplane.scenario import run as steps_room
 

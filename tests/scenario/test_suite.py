@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from memplane.cli.scenario import read_scenario_file
+from memplane.cli.trials import read_scenario_file
 from memplane.scenario.assertions import ASSERTIONS
 from memplane.scenario.run import STEPS
 

@@ -104,5 +104,5 @@ def test_the_policy_may_always_or_never_speak(plane, when):
 
 
 def test_an_unknown_reminder_is_refused(plane):
-    with pytest.raises(memplane.errors.InputError, match="remind: expected prompt or start"):
+    with pytest.raises(memplane.errors.InputError, match="remind: expected prompt, start or tool"):
         plane.pack("x", remind="never")

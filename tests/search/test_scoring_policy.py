@@ -9,7 +9,7 @@ import memplane
 from memplane.index.bm25 import BM25
 from memplane.index.fill_order import FillingParameters
 from memplane.index.ranking import Ranking
-from memplane.index.word_vectors import PERMILLE_MIN, RELATED_MAX
+from memplane.index.vectors import PERMILLE_MIN, RELATED_MAX
 from memplane.search.retriever import ranking_weights
 
 FILLER = "and then the boat went on along the quiet shore for a while with nobody aboard"

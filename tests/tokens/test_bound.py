@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memplane.tokens import make
-from memplane.tokens.bound import UNSURE_CHARACTER, lines, stand_ins
-from memplane.tokens.table import CHARACTERS, unpack
+from memplane.tokens.bound import CHARACTERS, UNSURE_CHARACTER, lines, stand_ins, unpack
 
 WORDS = st.lists(st.one_of(st.sampled_from(ATOMS), st.sampled_from(SENTENCES), st.text())).map(
     "".join

@@ -11,7 +11,7 @@ from table_formats import encode_token_index
 
 import memplane.tokens
 from memplane.tokens import make
-from memplane.tokens.table import CHARACTERS, Ranks, unpack
+from memplane.tokens.bound import CHARACTERS, Ranks, unpack
 
 FF = b"\xff"
 

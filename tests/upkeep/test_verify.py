@@ -11,7 +11,7 @@ from fakes_embedder import Anagrams
 
 import memplane
 from memplane.log import repair_log
-from memplane.log.ids import MAGIC
+from memplane.log.reader import MAGIC
 from memplane.policy import files
 from memplane.projections import projector
 from memplane.projections.cache import put_sum

@@ -10,9 +10,9 @@ import pytest
 from builders_damaged_logs import copied, draft, filled, opened, segment
 
 from memplane.event import Draft, encode
-from memplane.log import survey, verify_log
+from memplane.log import verify_log, verifying
 from memplane.log.format import genesis
-from memplane.log.scanning import Scanners, ScanTask, scan
+from memplane.log.verifying import Scanners, ScanTask, scan
 
 SEGMENTS_MIN = 13
 
@@ -114,7 +114,7 @@ def test_the_processes_do_the_work_and_are_gone_afterwards(whole):
     assert all(child.poll() is not None for child in started)
     for task, told in zip(tasks, found, strict=True):
         with Path(task.path).open("rb") as file:
-            file_as_it_is = survey.identity(file.fileno())
+            file_as_it_is = verifying.identity(file.fileno())
             assert told == scan(file.read(), task.seq, task.h, json.loads, file_as_it_is)
 
 

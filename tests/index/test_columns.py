@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memplane.index.mask import Fates
+from memplane.index.columns import Fates
 
 COLUMN = np.arange(1, 21)  # an event a document
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memplane
-from memplane.adapters import memory_files
-from memplane.adapters.memory_files import COMMANDS, MemoryFiles
+from memplane.adapters import memory_tool
+from memplane.adapters.memory_tool import COMMANDS, MemoryFiles
 from memplane.errors import InputError, MissingExtraError
 
 # Of the answers to 200 commands; tests/agents holds them against the SDK's own implementation.
@@ -172,7 +172,7 @@ def test_a_command_in_no_good_form_is_refused_in_words(files, command):
 
 def test_a_file_has_bounds(files, plane, monkeypatch):
     files.create("/memories/a.md", "x" * 30)
-    monkeypatch.setattr(memory_files, "FILE_BYTES_MAX", 40)
+    monkeypatch.setattr(memory_tool, "FILE_BYTES_MAX", 40)
     assert "should take at most 40" in asked(
         files, command="create", path="/memories/b", file_text="é" * 21
     )
@@ -181,7 +181,7 @@ def test_a_file_has_bounds(files, plane, monkeypatch):
     )
     for number in range(4):
         files.create(f"/memories/d/{number}", "x")
-    monkeypatch.setattr(memory_files, "FOLDER_FILES_MAX", 3)
+    monkeypatch.setattr(memory_tool, "FOLDER_FILES_MAX", 3)
     head = plane.head()
     assert asked(files, command="delete", path="/memories/d") == (
         "! The folder /memories/d holds more than 3 files."

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memplane.artifacts.contents import bundle_text, check_bundle, check_report, citations
 from memplane.errors import InputError
-from memplane.intake.research import bundle_text, check_bundle, check_report, citations
 
 TOP = Path(__file__).parents[2] / "schemas"
 REPORT = (TOP / "research_report.schema.json").read_bytes()

@@ -1,0 +1,792 @@
+"""The typed records of the five policy files, and the mistakes that only their own rules find.
+
+budgets.yaml: how many tokens a block and each of its sections may take. channels.yaml and
+privacy.yaml: what is stored and masked, what each channel loads and sees. scoring.yaml: what makes
+one candidate worth more than another. plane.yaml: reports, lock, sessions, index, retention, shared
+namespaces, hooks, cache prices.
+
+The defaults of scoring are in memplane's own scoring.yaml and nowhere else: what a plane's file
+leaves out is filled in from there (`memplane.policy.files`), so that its records are built from
+complete documents.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from memplane.event import SENSITIVITIES
+from memplane.policy import markers
+from memplane.policy.document import (
+    PERMILLE,
+    PPM,
+    Fault,
+    Json,
+    Path,
+    found_value,
+    mapping,
+    meant,
+    parts_per,
+    text_items,
+    texts_of_list,
+    whole_number,
+)
+from memplane.policy.regex_safety import pattern_faults
+from memplane.policy.times import TimeWords, build_times, time_faults
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+__all__ = [
+    "ALL_AGENTS",
+    "NO_EMBEDDER",
+    "AnswerRule",
+    "Around",
+    "Budgets",
+    "CachePrices",
+    "ChannelRule",
+    "Channels",
+    "Hooks",
+    "Limits",
+    "PackingPolicy",
+    "PlanePolicy",
+    "Privacy",
+    "Retrieval",
+    "Scoring",
+    "SectionBudget",
+    "ToolRule",
+    "budget_faults",
+    "build_budgets",
+    "build_channels",
+    "build_plane_policy",
+    "build_privacy",
+    "build_scoring",
+    "channel_faults",
+    "channel_names",
+    "plane_faults",
+    "privacy_faults",
+    "scoring_faults",
+    "unknown_channels",
+]
+
+
+NO_EMBEDDER: Final = "none"
+ALL_AGENTS: Final = "/agent/*"
+
+
+class CachePrices(NamedTuple):
+    """What a provider's prompt cache asks, for the costs in reports; a fresh token costs 1,000.
+
+    `marks`: how many the caller may set; 0 where the provider finds the prefix by itself, in steps
+    of `step_tokens`. Nothing shorter than `minimum_tokens` is kept.
+    """
+
+    write: int = 1_250  # thousandths of a fresh token
+    read: int = 100
+    minimum_tokens: int = 1_024
+    marks: int = 4
+    step_tokens: int = 1
+
+
+class AnswerRule(NamedTuple):
+    """When a prompt is answered: see `recall.gate`.
+
+    `when`: relevant, always or never. Relevant: the prompt shares at least `matched` content words
+    with the best passage, and `new_percent` of its rare words that the memory holds are new to the
+    session; or it holds a question word and both figures reach `asked_matched` and
+    `asked_new_percent`, or it names an identifier that the memory holds. `passages`: the most that
+    are said.
+    """
+
+    when: str = "relevant"
+    matched: int = 4
+    new_percent: int = 40
+    asked_matched: int = 3
+    asked_new_percent: int = 75
+    passages: int = 3
+
+
+class ToolRule(NamedTuple):
+    """Whether a hook speaks where a tool failed or worked on a file: see `recall.gate`.
+
+    `when`: relevant or never. `tokens`: the most of one answer; `answers`: the most in a session.
+    """
+
+    when: str = "never"
+    tokens: int = 80
+    answers: int = 10
+
+
+class Hooks(NamedTuple):
+    """What `memplane hook` gives to a coding agent, and how long it may take.
+
+    `start_tokens`: the most where a session begins or was compacted; `prompt_tokens`: at a prompt,
+    0 for nothing; `answer`: when a prompt is answered; `tool`: whether something is said at a tool.
+    `characters_max`: the most of any; clients cut at 10,000. `wait_ms`: how long it waits for the
+    log before it leaves an event to the spool. `milliseconds_max`: then it ends, whatever it is at.
+    `exclude`: globs of folders of which nothing is recorded or answered.
+    """
+
+    channel: str = "agent"
+    start_tokens: int = 1_000
+    prompt_tokens: int = 300
+    characters_max: int = 9_500
+    wait_ms: int = 300
+    milliseconds_max: int = 4_000
+    exclude: tuple[str, ...] = ()
+    answer: AnswerRule = AnswerRule()  # a tuple, whose fields nobody changes
+    tool: ToolRule = ToolRule()  # likewise
+
+
+class PlanePolicy(NamedTuple):
+    """How many reports are kept, how long a writer waits for the lock, where a session ends.
+
+    `tool_result_tokens`: the first and the last so many of a tool result are indexed. `embedder`
+    is the name of what makes vectors of texts, NO_EMBEDDER for nothing. `shared`: namespaces of
+    agents that all agents read; ALL_AGENTS among them means every one. `keep_days` and `keep_mb`:
+    for how long, and how much of, tool results of old sessions stay; 0 for all of them.
+    """
+
+    reports_keep: int = 500
+    lock_wait_ms_max: int = 5_000
+    session_gap_minutes: int = 30
+    session_summary_tokens_max: int = 200
+    tool_result_tokens: int = 200
+    embedder: str = NO_EMBEDDER
+    shared: tuple[str, ...] = ()
+    cache: CachePrices = CachePrices()  # a tuple, whose fields nobody changes
+    hooks: Hooks = Hooks()  # likewise
+    keep_days: int = 0
+    keep_mb: int = 0
+
+
+_PLANE_DEFAULT: Final = PlanePolicy()
+
+
+def build_plane_policy(document: Json) -> PlanePolicy:
+    """Build the record from a document without mistakes."""
+    reports = mapping(document.get("reports", {}))
+    log = mapping(document.get("log", {}))
+    sessions = mapping(document.get("sessions", {}))
+    index = mapping(document.get("index", {}))
+    namespaces = mapping(document.get("namespaces", {}))
+    keep = mapping(document.get("keep", {}))
+    return PlanePolicy(
+        whole_number(reports.get("keep", _PLANE_DEFAULT.reports_keep)),
+        whole_number(log.get("lock_wait_ms_max", _PLANE_DEFAULT.lock_wait_ms_max)),
+        whole_number(sessions.get("gap_minutes", _PLANE_DEFAULT.session_gap_minutes)),
+        whole_number(sessions.get("summary_tokens_max", _PLANE_DEFAULT.session_summary_tokens_max)),
+        whole_number(index.get("tool_result_tokens", _PLANE_DEFAULT.tool_result_tokens)),
+        str(index.get("embedder", _PLANE_DEFAULT.embedder)),
+        texts_of_list(namespaces.get("shared", [])),
+        _cache(mapping(document.get("prompt_cache", {}))),
+        _hooks(mapping(document.get("hooks", {}))),
+        whole_number(keep.get("tool_result_days", _PLANE_DEFAULT.keep_days)),
+        whole_number(keep.get("tool_result_mb", _PLANE_DEFAULT.keep_mb)),
+    )
+
+
+def _cache(given: Json) -> CachePrices:
+    usual = _PLANE_DEFAULT.cache
+    return CachePrices(
+        parts_per(given.get("write", usual.write / PERMILLE), PERMILLE),
+        parts_per(given.get("read", usual.read / PERMILLE), PERMILLE),
+        whole_number(given.get("minimum_tokens", usual.minimum_tokens)),
+        whole_number(given.get("marks", usual.marks)),
+        whole_number(given.get("step_tokens", usual.step_tokens)),
+    )
+
+
+def _hooks(given: Json) -> Hooks:
+    usual = _PLANE_DEFAULT.hooks
+    return Hooks(
+        str(given.get("channel", usual.channel)),
+        whole_number(given.get("start_tokens", usual.start_tokens)),
+        whole_number(given.get("prompt_tokens", usual.prompt_tokens)),
+        whole_number(given.get("characters_max", usual.characters_max)),
+        whole_number(given.get("wait_ms", usual.wait_ms)),
+        whole_number(given.get("milliseconds_max", usual.milliseconds_max)),
+        texts_of_list(given.get("exclude", [])),
+        _answer(mapping(given.get("answer", {}))),
+        _tool(mapping(given.get("tool", {}))),
+    )
+
+
+def _answer(given: Json) -> AnswerRule:
+    usual = _PLANE_DEFAULT.hooks.answer
+    numbers = {
+        name: whole_number(given.get(name, getattr(usual, name)))
+        for name in usual._fields
+        if name != "when"
+    }
+    return AnswerRule(str(given.get("when", usual.when)), **numbers)
+
+
+def _tool(given: Json) -> ToolRule:
+    usual = _PLANE_DEFAULT.hooks.tool
+    return ToolRule(
+        str(given.get("when", usual.when)),
+        whole_number(given.get("tokens", usual.tokens)),
+        whole_number(given.get("answers", usual.answers)),
+    )
+
+
+def plane_faults(_: Json) -> Iterator[Fault]:
+    """Name nothing: the schema sees all there is to see."""
+    return iter(())
+
+
+_SHARED: Final = ("views/identity.md", "views/rules.project.md")
+
+
+class Channels(NamedTuple):
+    """The channels and their views, both in the order of the file."""
+
+    views: dict[str, tuple[str, ...]] = {  # noqa: RUF012 - read only
+        "private": (*_SHARED, "views/preferences.md"),
+        "public": _SHARED,
+        "team": _SHARED,
+        "agent": _SHARED,
+    }
+
+    def known(self, channel: str) -> bool:
+        """Say whether the policy has this channel."""
+        return channel in self.views
+
+    def default_views(self, channel: str) -> tuple[str, ...]:
+        """Return the views that the channel loads; none for an unknown one."""
+        return self.views.get(channel, ())
+
+
+def build_channels(document: Json) -> Channels:
+    """Build the record from a document without mistakes."""
+    rows = document.get("channels")
+    if rows is None:
+        return Channels()
+    if not isinstance(rows, list):
+        raise TypeError(f"expected a list, found {type(rows).__name__}")
+    views: dict[str, tuple[str, ...]] = {}
+    for row in rows:
+        name = mapping(row)["name"]
+        if not isinstance(name, str):
+            raise TypeError(f"expected the name of a channel, found {name!r}")
+        views[name] = texts_of_list(row.get("default_load_views", []))
+    return Channels(views)
+
+
+def channel_faults(document: Json) -> Iterator[Fault]:
+    """Name the channels that stand there twice."""
+    rows = document.get("channels")
+    first: dict[str, int] = {}
+    for position, row in enumerate(rows if isinstance(rows, list) else ()):
+        name = row.get("name") if isinstance(row, dict) else None
+        if isinstance(name, str) and first.setdefault(name, position) != position:
+            what = f"expected a name of its own, found {found_value(name)}"
+            message = f"{what}, which `channels[{first[name]}]` has"
+            yield Fault(("channels", position, "name"), message)
+
+
+def channel_names(document: object) -> tuple[str, ...] | None:
+    """Return the names of a document that may have mistakes, None where one cannot be read."""
+    if not isinstance(document, dict):
+        return None
+    rows = document.get("channels", [{"name": name} for name in Channels().views])
+    found = [
+        row.get("name") if isinstance(row, dict) else None
+        for row in (rows if isinstance(rows, list) else [None])
+    ]
+    texts_only = tuple(name for name in found if isinstance(name, str))
+    return texts_only if len(texts_only) == len(found) else None
+
+
+class ChannelRule(NamedTuple):
+    """What a channel does not see, whatever the request says."""
+
+    suppress_sensitivity: tuple[str, ...] = ()
+    suppress_views: tuple[str, ...] = ()
+    suppress_kinds: tuple[str, ...] = ()
+
+
+# Applies to a channel without a rule where `agent` has none either.
+_CAREFUL: Final = ChannelRule(("high", "secret"))
+_RULES: Final = {
+    "public": ChannelRule(("high", "secret"), ("views/preferences.md",)),
+    "private": ChannelRule(("secret",)),
+    "team": _CAREFUL,
+    "agent": _CAREFUL,
+}
+
+
+class Privacy(NamedTuple):
+    """What may be stored and shown. `rules` holds them as written, `rule` says what applies."""
+
+    never_store_kinds: tuple[str, ...] = ("secret",)
+    redact_patterns: tuple[str, ...] = (
+        r"""(?i)\bapi_key\s*[:=]\s*["']?(?=[\w./+-]*\d)[\w./+-]{8,}""",
+        r"""(?i)password\s*[:=]\s*["']?(?!\*{3})(?!0x[0-9a-f]{1,16}\b)(?=[^\s"'`,;(){}\[\]<>$]*\d)[^\s"'`,;(){}\[\]<>$]{6,}""",
+    )
+    rules: dict[str, ChannelRule] = _RULES
+
+    def rule(self, channel: str) -> ChannelRule:
+        """Return the channel's rule, else `agent`'s; `secret` is suppressed whatever it says."""
+        return _applied(self.rules.get(channel, self.rules.get("agent", _CAREFUL)))
+
+
+@lru_cache(maxsize=64)
+def _applied(rule: ChannelRule) -> ChannelRule:
+    hidden = {*rule.suppress_sensitivity, "secret"}
+    return rule._replace(suppress_sensitivity=tuple(s for s in SENSITIVITIES if s in hidden))
+
+
+_PRIVACY_DEFAULT: Final = Privacy()
+
+
+def build_privacy(document: Json) -> Privacy:
+    """Build the record from a document without mistakes."""
+    store = mapping(document.get("store", {}))
+    load = mapping(document.get("load", {}))
+    never = store.get("never_store_kinds")
+    patterns = store.get("redact_patterns")
+    rules = load.get("channel_rules")
+    return Privacy(
+        _PRIVACY_DEFAULT.never_store_kinds if never is None else texts_of_list(never),
+        _PRIVACY_DEFAULT.redact_patterns if patterns is None else texts_of_list(patterns),
+        dict(_RULES)
+        if rules is None
+        else {n: _rule(mapping(r)) for n, r in mapping(rules).items()},
+    )
+
+
+def _rule(row: Json) -> ChannelRule:
+    return ChannelRule(**{name: texts_of_list(hidden) for name, hidden in row.items()})
+
+
+def privacy_faults(document: Json) -> Iterator[Fault]:
+    """Name what the schema cannot see: patterns that do not compile, or that can blow up."""
+    store = document.get("store")
+    if isinstance(store, dict):
+        yield from pattern_faults(("store", "redact_patterns"), store.get("redact_patterns"))
+
+
+def unknown_channels(document: Json, channels: tuple[str, ...]) -> Iterator[Fault]:
+    """Name the rules of channels that channels.yaml does not have.
+
+    Standard channels may have rules before, or after, the policy has them.
+    """
+    load = document.get("load")
+    rules = load.get("channel_rules") if isinstance(load, dict) else None
+    for name in rules if isinstance(rules, dict) else ():
+        if name not in channels and name not in _RULES:
+            listed = ", ".join(f"`{channel}`" for channel in channels)
+            hint = meant(name, channels)
+            message = (
+                f"expected a channel of channels.yaml ({listed}), found {found_value(name)}{hint}"
+            )
+            yield Fault(("load", "channel_rules", name), message)
+
+
+_LONE_PART: Final = 10
+# Shares in a block for who has to find his way, in millionths, where the policy names none.
+_ORIENT: Final = {
+    "identity": 40_000,
+    "rules": 80_000,
+    "system_map": 90_000,
+    "task_state": 170_000,
+    "relevant_decisions": 210_000,
+    "knowledge_cards": 110_000,
+    "recent_window": 220_000,
+    "tool_state": 40_000,
+    "retrieved_evidence": 40_000,
+    "expansions": 0,
+}
+
+
+class SectionBudget(NamedTuple):
+    """One section of a block; `weight` is its share in millionths, relative to the others."""
+
+    name: str
+    max_tokens: int
+    priority: int
+    weight: int
+    views: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    without_session: int | None = None  # the weight where the policy names another one for that
+    orient: int | None = None  # likewise
+
+    def weight_of(self, *, lone: bool, orient: bool = False) -> int:
+        """The weight; `lone` in a block for a query without a session, `orient` to find one's way.
+
+        Of the two, orient decides.
+        """
+        if orient:
+            return _ORIENT.get(self.name, self.weight) if self.orient is None else self.orient
+        if not lone:
+            return self.weight
+        if self.without_session is not None:
+            return self.without_session
+        if self.name == "system_map":  # no answer to a question
+            return 0
+        # Without a session the window shows the newest events of whoever wrote last.
+        return self.weight // _LONE_PART if self.name == "recent_window" else self.weight
+
+
+class Limits(NamedTuple):
+    """What one pack may look at and take, beside tokens."""
+
+    hotset_max_events: int = 200
+    candidate_pool_max: int = 2_000
+    retrieved_chunks_max: int = 200
+    chunk_max_tokens: int = 400
+    decisions_max: int = 100
+    cards_max: int = 6
+    file_reads_max: int = 20
+    bytes_read_max: int = 8_000_000
+    index_behind_max: int = 5_000
+
+
+# Everything that memplane itself can put into a block; any other section is the owner's own.
+STANDARD: Final = (
+    SectionBudget("identity", 1_200, 10, 40_000),
+    SectionBudget("rules", 6_000, 9, 100_000),
+    SectionBudget("task_state", 3_000, 9, 60_000),
+    SectionBudget("relevant_decisions", 8_000, 8, 90_000),
+    SectionBudget("knowledge_cards", 2_000, 8, 50_000),
+    SectionBudget("retrieved_evidence", 28_000, 7, 320_000),
+    SectionBudget("recent_window", 12_000, 6, 280_000),
+    SectionBudget("tool_state", 2_000, 6, 40_000),
+    SectionBudget("system_map", 800, 5, 20_000),
+    SectionBudget("expansions", 8_000, 4, 0),
+)
+_SHARES: Final = frozenset(("share", "share_without_session", "share_orient"))
+_STANDARD_NAMES: Final = frozenset(section.name for section in STANDARD)
+
+
+class Budgets(NamedTuple):
+    """The budget of a block.
+
+    Sections keep the order of the file; standard ones that it leaves out follow with their
+    defaults. `by_priority`: the sections of a file that names no share: the priorities divide
+    what the others, with their shares, leave.
+    """
+
+    acb_total_max_tokens: int = 65_000
+    reserve_tokens: int = 5_000
+    default_pack_tokens: int = 4_000
+    counter: str = "bound/1"
+    scale_ppm: int = PPM
+    sections: tuple[SectionBudget, ...] = STANDARD
+    limits: Limits = Limits()
+    by_priority: tuple[str, ...] = ()
+
+    def section(self, name: str) -> SectionBudget | None:
+        """Return the section of that name, None where the policy has none."""
+        for section in self.sections:
+            if section.name == name:
+                return section
+        return None
+
+
+_BUDGETS_DEFAULT: Final = Budgets()
+
+
+def build_budgets(document: Json) -> Budgets:
+    """Build the record from a document without mistakes."""
+    counter = document.get("counter", _BUDGETS_DEFAULT.counter)
+    if not isinstance(counter, str):
+        raise TypeError(f"expected the name of a counter, found {counter!r}")
+    limits = mapping(document.get("limits", {}))
+    sections = mapping(document.get("sections", {}))
+    return Budgets(
+        whole_number(document.get("acb_total_max_tokens", _BUDGETS_DEFAULT.acb_total_max_tokens)),
+        whole_number(document.get("reserve_tokens", _BUDGETS_DEFAULT.reserve_tokens)),
+        whole_number(document.get("default_pack_tokens", _BUDGETS_DEFAULT.default_pack_tokens)),
+        counter,
+        parts_per(document.get("scale", 1), PPM),
+        _sections(sections),
+        Limits(**{name: whole_number(most) for name, most in limits.items()}),
+        () if any(_SHARES & mapping(row).keys() for row in sections.values()) else tuple(sections),
+    )
+
+
+def _sections(sections: Json) -> tuple[SectionBudget, ...]:
+    caps = {name: whole_number(mapping(row)["max_tokens"]) for name, row in sections.items()}
+    total = max(1, sum(caps.values()))
+    named = tuple(
+        SectionBudget(
+            name,
+            caps[name],
+            whole_number(row["priority"]),
+            parts_per(row["share"], PPM) if "share" in row else caps[name] * PPM // total,
+            texts_of_list(row.get("views", [])),
+            texts_of_list(row.get("kinds", [])),
+            *(
+                parts_per(row[share], PPM) if share in row else None
+                for share in ("share_without_session", "share_orient")
+            ),
+        )
+        for name, row in sections.items()
+    )
+    return named + tuple(section for section in STANDARD if section.name not in sections)
+
+
+def budget_faults(document: Json) -> Iterator[Fault]:
+    """Name what no single key can be blamed for (the schema names the rest)."""
+    total = document.get("acb_total_max_tokens", _BUDGETS_DEFAULT.acb_total_max_tokens)
+    reserve = document.get("reserve_tokens", _BUDGETS_DEFAULT.reserve_tokens)
+    if _is_whole(total) and _is_whole(reserve) and 0 < total <= reserve:
+        # Whichever of the two the file holds is the one to blame; the reserve, where it holds both.
+        key = "reserve_tokens" if "reserve_tokens" in document else "acb_total_max_tokens"
+        wanted = f"expected `reserve_tokens` to be less than `acb_total_max_tokens` ({total})"
+        yield Fault((key,), f"{wanted}, found {found_value(reserve)}: no room is left")
+    sections = document.get("sections")
+    if isinstance(sections, dict):
+        yield from _own_section_faults(sections)
+        yield from _taken_twice(sections, "views")
+        yield from _taken_twice(sections, "kinds")
+
+
+def _own_section_faults(sections: dict[str, Any]) -> Iterator[Fault]:
+    for name, row in sections.items():
+        if not isinstance(row, dict):
+            continue
+        if name in _STANDARD_NAMES:
+            if "kinds" in row:
+                why = "expected only in a section of your own"
+                yield Fault(("sections", name, "kinds"), f"{why}; `{name}` has its content already")
+        elif "views" not in row and "kinds" not in row:
+            why = "expected `views` or `kinds` in a section of your own, found neither"
+            yield Fault(
+                ("sections", name), f"{why}{meant(name, _STANDARD_NAMES - sections.keys())}"
+            )
+
+
+def _taken_twice(sections: dict[str, Any], key: str) -> Iterator[Fault]:
+    """Name views and kinds of two sections: nothing says which gets them."""
+    owner: dict[str, str] = {}
+    for name, row in sections.items():
+        named = row.get(key) if isinstance(row, dict) else None
+        for position, item in text_items(named):
+            first = owner.setdefault(item, name)
+            if first != name:
+                path: Path = ("sections", name, key, position)
+                yield Fault(
+                    path, f"expected in one section, found {found_value(item)} in `{first}` too"
+                )
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+# Numbers that count something; all others are weights and parts, in thousandths.
+_COUNTS: Final = frozenset(
+    {
+        "fade",
+        "reach",
+        "related_most",
+        "sources_max",
+        "wide_sources_max",
+        "passage_tokens",
+        "whole_tokens",
+        "passage_mean",
+        "base_tokens",
+        "recency_half_life_hours",
+    }
+)
+
+
+_OWN_NUMBERS: Final = (
+    "evidence_floor",
+    "tag_weight",
+    "key_weight",
+    "neighbour",
+    "recency_weight",
+    "recency_half_life_hours",
+    "coherence_weight",
+)
+
+
+class Around(NamedTuple):
+    """What the events around a match get of its score.
+
+    `weight` in thousandths of it at no distance, 1/e of that `fade` tokens away, nothing beyond
+    `reach` texts.
+    """
+
+    weight: int
+    fade: int
+    reach: int
+
+
+class Retrieval(NamedTuple):
+    """How a search of the whole log ranks events. In thousandths, but what counts something.
+
+    `bigrams`, `prefixes`, `related` and `speaker_name` weigh terms, where a word is 1000;
+    `speaker` and `first_person` are factors on what an event's words earn, those `heard` and
+    `preference` on what its neighbours lend it too. At most
+    `related_most` words with a cosine of `related_least` or more stand beside each word; those of
+    `related_alone` or more stand in for the words where no event holds any of these.
+    """
+
+    k1: int
+    b: int
+    bigrams: int
+    prefixes: int
+    related: int
+    related_least: int
+    related_most: int
+    related_alone: int
+    dense: int
+    dense_least: int
+    dense_cosine: int
+    speaker_name: int
+    coverage: int
+    speaker: int
+    speaker_heard: int
+    first_person: int
+    first_person_heard: int
+    preference: int
+    tool_call: int
+    tool_result: int
+    near: Around
+    wide: Around
+    sources_max: int
+    wide_sources_max: int
+
+
+class PackingPolicy(NamedTuple):
+    """How a block is filled with what a search found.
+
+    Thousandths are `passage_worth`, the part of a text's worth that a passage as long as it has,
+    and, of the evidence, `instruction_reserve` and `marked_reserve`. `powers` are (budget,
+    sixteenths), rising: up to that budget the score is divided by the length to that power, above
+    the last one by `power`.
+    """
+
+    passage_tokens: int
+    whole_tokens: int
+    passage_mean: int
+    passage_worth: int
+    base_tokens: int
+    powers: tuple[tuple[int, int], ...]
+    power: int
+    instruction_reserve: int
+    marked_reserve: int
+
+
+class Scoring(NamedTuple):
+    """Weights in thousandths, on relevance scaled to 0..1000.
+
+    A marker `custom:<name>` without a boost of its own has that of `custom`. `evidence_floor`
+    is the part of the best score that a candidate must reach. `neighbour` is for recent events;
+    `retrieval` has its own. Recency and coherence: see `recall.score.circumstances`. `intents` are
+    tried in the order of the file; the first pattern found in the query decides, and
+    `default_intent` where there is none. `times` has the words of time of each language, in the
+    order in which they are tried. `half_lives` has hours by kind, 0 for what never
+    fades; what fades is stale after so many days, 0 for never.
+    """
+
+    marker_boosts: dict[str, int]
+    evidence_floor: int
+    tag_weight: int
+    key_weight: int
+    neighbour: int
+    recency_weight: int
+    recency_half_life_hours: int
+    coherence_weight: int
+    retrieval: Retrieval
+    packing: PackingPolicy
+    default_intent: str
+    intents: tuple[tuple[str, tuple[str, ...]], ...]
+    times: tuple[TimeWords, ...]
+    half_lives: dict[str, int]
+    stale_after_days: int
+    markers: markers.Markers
+
+
+def build_scoring(document: Json) -> Scoring:
+    """Build the record from a whole document without mistakes."""
+    retrieval = mapping(document["retrieval"])
+    packing = mapping(document["packing"])
+    boosts = mapping(document["marker_boosts"])
+    powers, power = _powers(packing["powers"])
+    intent = document["default_intent"]
+    if not isinstance(intent, str):
+        raise TypeError(f"expected an intent, found {intent!r}")
+    return Scoring(
+        _numbers(boosts, boosts),
+        **_numbers(document, _OWN_NUMBERS),
+        retrieval=Retrieval(
+            near=_around(retrieval["near"]),
+            wide=_around(retrieval["wide"]),
+            **_numbers(retrieval, [f for f in Retrieval._fields if f not in ("near", "wide")]),
+        ),
+        packing=PackingPolicy(
+            powers=powers,
+            power=power,
+            **_numbers(packing, [f for f in PackingPolicy._fields if f not in ("powers", "power")]),
+        ),
+        default_intent=intent,
+        intents=tuple(
+            (name, texts_of_list(patterns))
+            for name, patterns in mapping(document["intents"]).items()
+        ),
+        times=build_times(mapping(document["times"])),
+        half_lives={k: whole_number(hours) for k, hours in mapping(document["half_lives"]).items()},
+        stale_after_days=whole_number(document["stale_after_days"]),
+        markers=markers.build_markers(mapping(document["markers"])),
+    )
+
+
+def _numbers(document: Json, names: Iterable[str]) -> dict[str, int]:
+    return {
+        name: whole_number(document[name])
+        if name in _COUNTS
+        else parts_per(document[name], PERMILLE)
+        for name in names
+    }
+
+
+def _around(value: object) -> Around:
+    return Around(**_numbers(mapping(value), Around._fields))
+
+
+def _powers(value: Any) -> tuple[tuple[tuple[int, int], ...], int]:
+    *rows, last = (mapping(row) for row in value)
+    powers = tuple((whole_number(row["up_to"]), whole_number(row["power"])) for row in rows)
+    return powers, whole_number(last["power"])
+
+
+def scoring_faults(document: Json) -> Iterator[Fault]:
+    """Name what the schema cannot see: bad patterns, powers that are in no order."""
+    packing = document.get("packing")
+    if isinstance(packing, dict) and isinstance(packing.get("powers"), list):
+        yield from _power_faults(packing["powers"])
+    yield from markers.marker_faults(document.get("markers"))
+    yield from time_faults(document.get("times"))
+    intents = document.get("intents")
+    if isinstance(intents, dict):
+        for intent, patterns in intents.items():
+            yield from pattern_faults(("intents", intent), patterns)
+
+
+def _power_faults(rows: list[Any]) -> Iterator[Fault]:
+    """Budgets must rise, and the last entry takes those that are larger than all of them."""
+    before: int | float = 0
+    for position, row in enumerate(rows):
+        if not isinstance(row, dict):
+            continue
+        path: Path = ("packing", "powers", position, "up_to")
+        most = row.get("up_to")
+        if position == len(rows) - 1:
+            if most is not None:
+                why = "expected in all entries but the last, which is for all larger budgets"
+                yield Fault(path, f"{why}; found {found_value(most)}")
+        elif most is None:
+            yield Fault(path, "missing; expected a number of tokens in all entries but the last")
+        elif isinstance(most, int | float) and not isinstance(most, bool):
+            if 0 < most <= before:
+                yield Fault(
+                    path, f"expected more than the {before} before it, found {found_value(most)}"
+                )
+            before = most
