@@ -14,7 +14,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from memplane import index
-from memplane.index.document import Document
+from memplane.index.terms import Document
 from memplane.index.vectors import StaticTable
 
 __all__ = ["documents", "questions", "table", "texts"]

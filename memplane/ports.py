@@ -308,8 +308,9 @@ class Retriever(Protocol[ScopeT_contra, ItemT_co]):
         The statistics of terms are those of all documents up to `upto`. What is hidden or in
         `never` (the query itself) is no answer and no neighbour, nor is an event that bears none
         of the labels of a group in `only` (`kind:fact`, `ns:/global`, `session:s1`, `task:t`,
-        `tag:x` and `key:x` in small letters, `marker:goal`). A query without words finds nothing.
-        Of its terms the rarest take part, as far as their postings come to `bytes_max`.
+        `tag:x` and `key:x` in small letters, `marker:goal`, `file:src/a.py`: a path or its end). A
+        query without words finds nothing. Of its terms the rarest take part, as far as their
+        postings come to `bytes_max`.
         """
         ...
 
@@ -361,10 +362,13 @@ SessionT_co = TypeVar("SessionT_co", covariant=True)
 CandidateT = TypeVar("CandidateT")
 AnswerT_co = TypeVar("AnswerT_co", covariant=True)
 PassageT_co = TypeVar("PassageT_co", covariant=True)
+TimeT_contra = TypeVar("TimeT_contra", contravariant=True)
 
 
 class PackSource(
-    Protocol[SearchT_co, SessionT_co, CandidateT, ScopeT_contra, AnswerT_co, PassageT_co]
+    Protocol[
+        SearchT_co, SessionT_co, CandidateT, ScopeT_contra, AnswerT_co, PassageT_co, TimeT_contra
+    ]
 ):
     """What a pack reads of a plane while it is laid out, for one request and one prefix of the log.
 
@@ -380,6 +384,10 @@ class PackSource(
 
     def last_sessions(self) -> Sequence[SessionT_co]:
         """The newest sessions but the request's own, newest first, with what the reader may see."""
+        ...
+
+    def sessions_then(self, asked: TimeT_contra, scope: ScopeT_contra) -> Sequence[SessionT_co]:
+        """The sessions of a time that was asked for, newest first, with what was said in them."""
         ...
 
     def answer(self, prompt: str, scope: ScopeT_contra) -> AnswerT_co:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from memplane.context import watched_files
     from memplane.index import vectors
     from memplane.plane import Plane, packer
-    from memplane.projects import opening
+    from memplane.projects import entering
     from memplane.upkeep import restore as upkeep_restore
     from memplane.upkeep.restore import RestoreReport
 else:
@@ -37,7 +37,7 @@ else:
     vectors = late("memplane.index.vectors")
     plane_room = late("memplane.plane")
     packer = late("memplane.plane.packer")
-    opening = late("memplane.projects.opening")
+    entering = late("memplane.projects.entering")
     upkeep_restore = late("memplane.upkeep.restore")
 
 __all__ = [
@@ -108,12 +108,12 @@ CALLER: Final[ContextVar[Caller]] = ContextVar("CALLER", default=Caller())  # no
 def in_project(found: Home) -> Home:
     """The user's own plane for the project of the caller; any other as it is.
 
-    Raises what `projects.opening.for_name` does.
+    Raises what `projects.entering.for_name` does.
     """
     caller = CALLER.get()
     if caller.project is not None:
-        return opening.for_name(found, caller.project)
-    return opening.for_folder(found, caller.folder)[0]
+        return entering.for_name(found, caller.project)
+    return entering.for_folder(found, caller.folder)[0]
 
 
 def _upward() -> Home:
@@ -218,7 +218,7 @@ def open_plane(
     `MEMPLANE_BUDGETS__SCALE=1.2`; give {} for none.
     """
     found = find_plane(path)
-    found = in_project(found) if project is None else opening.for_name(found, project)
+    found = in_project(found) if project is None else entering.for_name(found, project)
     if read_only:
         found = found._replace(read_only=True)
     return _warned(_opened(found, durability, clock, detector, environment, embedder))

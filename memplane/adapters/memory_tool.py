@@ -42,27 +42,6 @@ if TYPE_CHECKING:
     from memplane.projections.in_force import KeyValueRow
     from memplane.projections.memories import Memories
 
-__all__ = [
-    "COMMANDS",
-    "FILE_BYTES_MAX",
-    "FOLDER_FILES_MAX",
-    "ROOT",
-    "Done",
-    "MemoryFiles",
-    "Tree",
-    "Write",
-    "async_memory_tool",
-    "clear_files",
-    "create_file",
-    "delete",
-    "insert_lines",
-    "memory_tool",
-    "rename_file",
-    "str_replace",
-    "view",
-]
-
-
 COMMANDS: Final = ("view", "create", "str_replace", "insert", "delete", "rename")
 _TRIES: Final = 50  # while others write to the plane
 _AGENTS: Final = "/agent/"

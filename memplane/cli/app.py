@@ -52,27 +52,6 @@ from memplane.errors import (
 )
 from memplane.wiring import CALLER
 
-__all__ = [
-    "BROKEN",
-    "COMMANDS",
-    "FINE",
-    "GROUPS",
-    "NO",
-    "STOPPED",
-    "WRONG",
-    "app",
-    "artifact_app",
-    "command",
-    "exit_of",
-    "load_command",
-    "policy_app",
-    "projects_app",
-    "scenario_app",
-    "session_app",
-    "task_app",
-]
-
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 # The modules of `memplane.cli` that define each command, in the order in which help lists them.
@@ -93,7 +72,7 @@ COMMANDS: Final = {
     "files": "retrieval",
     "task": "work",
     "decisions": "show",
-    "artifact": "artifact",
+    "artifact": "work",
     "session": "work",
     "update": "memories",
     "forget": "memories",

@@ -32,7 +32,7 @@ from memplane.log.segments import erased_by
 from memplane.plane import Plane
 from memplane.policy import variables
 from memplane.projections.sessions import is_extract
-from memplane.projects.opening import cache_id
+from memplane.projects.entering import cache_id
 from memplane.trust import TrustStore
 from memplane.upkeep.doctor import Check, examine_plane
 from memplane.upkeep.reports import saved
@@ -53,8 +53,6 @@ if TYPE_CHECKING:
 else:
     evaluate_sessions = late("memplane.evaluate.sessions")
     hook_context = late("memplane.hook.context")
-
-__all__ = ["audit_plane", "doctor", "rebuild_plane", "repair_plane", "stats", "verify_plane"]
 
 
 @command("verify", example="verify")

@@ -45,19 +45,6 @@ from memplane.upkeep.purge_effects import Already, LostBytes
 from memplane.wiring import open_plane
 from memplane.work.forget import Forgotten
 
-__all__ = [
-    "evict_memories",
-    "forget_memory",
-    "pin",
-    "purge_events",
-    "touch",
-    "undo_last",
-    "unforget",
-    "unpin",
-    "update_memory",
-]
-
-
 _Key = Annotated[str | None, typer.Argument(metavar="KEY", help="The value under this key.")]
 _Id = Annotated[str | None, typer.Option("--id", metavar="ID|SEQ", help="This one event.")]
 _Session = Annotated[str | None, typer.Option(metavar="ID", help="A whole session.")]

@@ -11,47 +11,6 @@ import typer
 from memplane.errors import InputError
 from memplane.intake.redact import quoted_value
 
-__all__ = [
-    "Actor",
-    "Agent",
-    "AtLeast",
-    "Budget",
-    "Channel",
-    "Data",
-    "Decisions",
-    "EventNs",
-    "EventSession",
-    "Home",
-    "Id",
-    "Importance",
-    "Json",
-    "Key",
-    "Kind",
-    "Markers",
-    "Now",
-    "Ns",
-    "OfKind",
-    "OlderThan",
-    "OneNs",
-    "Project",
-    "Reason",
-    "Refs",
-    "Role",
-    "Sensitivity",
-    "Session",
-    "Tags",
-    "Task",
-    "Time",
-    "WithTag",
-    "WithoutTag",
-    "Yes",
-    "kept_words",
-    "number",
-    "object_of",
-    "ref",
-]
-
-
 Agent: TypeAlias = Annotated[
     str | None,
     typer.Option(

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import sys
 import time
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from memplane.errors import PolicyError
@@ -22,26 +21,6 @@ if TYPE_CHECKING:
 else:
     in_force = late("memplane.projections.in_force")
     service = late("memplane.search.service")
-
-__all__ = [
-    "DAMAGED",
-    "Bar",
-    "clipped_line",
-    "counted",
-    "data",
-    "degraded_words",
-    "error_json",
-    "event_json",
-    "event_rows",
-    "in_words",
-    "print_answer",
-    "print_text",
-    "recalled",
-    "say",
-    "say_aside",
-    "say_damage",
-]
-
 
 # What every answer says that is made from a log with gaps.
 DAMAGED = "parts of the log do not verify and were left out; run `memplane verify`"
@@ -217,11 +196,6 @@ class Bar:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._drawn:
             print(f"\r{'':{self._drawn}}\r", end="", file=sys.stderr, flush=True)

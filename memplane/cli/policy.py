@@ -32,20 +32,6 @@ else:
     history = late("memplane.explain.history")
     replay = late("memplane.explain.replay")
 
-__all__ = [
-    "change_words",
-    "check_policies",
-    "commit_json",
-    "commit_words",
-    "diff",
-    "print_policies",
-    "print_policy_log",
-    "print_schema",
-    "replay_policies",
-    "trial_words",
-]
-
-
 _VALUE_SHOWN = 40  # characters of a default
 _STEMS = [name.removesuffix(".yaml") for name in NAMES]
 

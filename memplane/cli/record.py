@@ -21,9 +21,6 @@ from memplane.intake.redact import quoted_value
 from memplane.plane import Plane
 from memplane.wiring import open_plane
 
-__all__ = ["BYTES_MAX", "at_line", "decode_input", "objects", "read_input", "record"]
-
-
 _THERE_ALREADY = "it was there already; nothing was added"
 _Stdin = Annotated[
     bool,

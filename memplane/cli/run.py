@@ -32,8 +32,6 @@ else:
     trust = late("memplane.cli.trust")
     redact = late("memplane.intake.redact")
 
-__all__ = ["run_command_line"]
-
 # Typer brings its own copy of click since 0.26 and used the package before: this is either.
 _UsageError: Final[Any] = typer.BadParameter.__base__
 

@@ -44,19 +44,6 @@ from memplane.trust import printable
 from memplane.upkeep.doctor import filesystem
 from memplane.wiring import init, open_plane
 
-__all__ = [
-    "decisions",
-    "initialise",
-    "keys",
-    "named_event",
-    "print_event",
-    "print_history",
-    "print_log",
-    "print_status",
-    "print_value",
-]
-
-
 _Key = Annotated[str, typer.Argument(metavar="KEY", help="As it was recorded.")]
 
 

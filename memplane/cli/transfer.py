@@ -26,9 +26,6 @@ from memplane.upkeep.restore import RestoreReport
 from memplane.wiring import open_plane
 from memplane.wiring import restore as restore_plane
 
-__all__ = ["choose", "export_to_file", "import_files", "restore_from_file"]
-
-
 _STREAM: Final = "-"
 
 

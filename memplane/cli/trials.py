@@ -49,16 +49,6 @@ else:
     run = late("memplane.cli.run")
     scenario_room = late("memplane.scenario")
 
-__all__ = [
-    "builders",
-    "evaluate",
-    "policies_in",
-    "read_scenario_file",
-    "run_process",
-    "run_scenarios",
-]
-
-
 _File: TypeAlias = Path | None
 
 

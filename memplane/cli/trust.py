@@ -47,8 +47,6 @@ else:
     trusting = late("memplane.explain.trusting")
     wiring = late("memplane.wiring")
 
-__all__ = ["accept", "ask_once", "say_if_untrusted", "trust"]
-
 _LINES_SHOWN: Final = 200  # of a view
 _COLUMNS: Final = 2_000  # of a line
 _Yes = Annotated[bool, typer.Option("--yes", help="Take it without asking.")]

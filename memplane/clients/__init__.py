@@ -1,6 +1,6 @@
 """Install memplane into coding agents, and uninstall it without a trace.
 
 `entries`: what each agent runs, where its settings lie, the hooks and the MCP server in them.
-`settings_text`: edits of files of other people as text. `files`: reading and replacing them,
-backups, and the record of what an install did. `install`: all of it for one agent.
+`settings_files`: edits of files of other people as text, reading and replacing them, backups, and
+the record of what an install did. `install`: all of it for one agent.
 """

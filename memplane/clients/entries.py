@@ -12,29 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
-from memplane.clients import settings_text
-from memplane.clients.files import Traces
+from memplane.clients import settings_files
+from memplane.clients.settings_files import Traces
 from memplane.errors import InputError
-
-__all__ = [
-    "AGENTS",
-    "SERVER",
-    "Agent",
-    "Hook",
-    "Program",
-    "Scope",
-    "WantedHook",
-    "add_hooks",
-    "add_server",
-    "add_server_table",
-    "in_turn",
-    "places",
-    "remove_hooks",
-    "remove_server",
-    "remove_server_table",
-    "words_of",
-]
-
 
 Scope = Literal["user", "project"]
 SERVER: Final = "memplane"  # the MCP server's name
@@ -203,26 +183,26 @@ def add_hooks(text: str, agent: Agent, wanted: Sequence[WantedHook]) -> tuple[st
     another copy of memplane gets the new command. What is missing comes last in its event, so that
     the others keep their places. Raises InputError where the file has other things in these places.
     """
-    if settings_text.is_blank(text):
+    if settings_files.is_blank(text):
         groups = {event: [_group(those)] for event, those in _by_event(wanted)}
         paths = ((_HOOKS,), *((_HOOKS, event) for event in groups))
-        return settings_text.new({_HOOKS: groups}, text), Traces(made=paths, blank=text)
-    _check(settings_text.parse_json(text), wanted)
-    made: list[settings_text.Path] = []
-    inner: dict[settings_text.Path, str] = {}
+        return settings_files.new({_HOOKS: groups}, text), Traces(made=paths, blank=text)
+    _check(settings_files.parse_json(text), wanted)
+    made: list[settings_files.JsonPath] = []
+    inner: dict[settings_files.JsonPath, str] = {}
     for event, those in _by_event(wanted):
         missing = []
         for one in those:
-            place = _same(settings_text.parse_json(text), agent, one)
+            place = _same(settings_files.parse_json(text), agent, one)
             if place is None:
                 missing.append(one)
             else:
                 text = _renewed(text, place, one)
-        there = settings_text.parse_json(text)
+        there = settings_files.parse_json(text)
         if not missing:
             continue
         path, key, value = _where(there, event, _group(missing))
-        text, was = settings_text.insert_value(text, path, value, key)
+        text, was = settings_files.insert_value(text, path, value, key)
         made += [each for each in ((_HOOKS,), (_HOOKS, event)) if len(each) > len(path)]
         if was is not None:
             inner[path] = was
@@ -234,25 +214,25 @@ def remove_hooks(text: str, agent: Agent, traces: Traces) -> str:
 
     A group that has hooks of others too stays with those.
     """
-    if settings_text.is_blank(text):
+    if settings_files.is_blank(text):
         return text
     inner = dict(traces.inner)
     while (
-        place := next(in_turn(there := settings_text.parse_json(text), agent), None)
+        place := next(in_turn(there := settings_files.parse_json(text), agent), None)
     ) is not None:
         _, event, group, _, _ = place
         if len(there[_HOOKS][event][group][_HOOKS]) > 1:
-            text = settings_text.remove_value(text, place)
+            text = settings_files.remove_value(text, place)
             continue
-        text = settings_text.remove_value(
+        text = settings_files.remove_value(
             text, (_HOOKS, event, group), inner.get((_HOOKS, event), "")
         )
         left = len(there[_HOOKS][event]) - 1
         if not left and (_HOOKS, event) in traces.made:
-            text = settings_text.remove_value(text, (_HOOKS, event), inner.get((_HOOKS,), ""))
+            text = settings_files.remove_value(text, (_HOOKS, event), inner.get((_HOOKS,), ""))
             if len(there[_HOOKS]) == 1 and (_HOOKS,) in traces.made:
-                text = settings_text.remove_value(text, (_HOOKS,), inner.get((), ""))
-    if traces.blank is not None and settings_text.parse_json(text) == {}:
+                text = settings_files.remove_value(text, (_HOOKS,), inner.get((), ""))
+    if traces.blank is not None and settings_files.parse_json(text) == {}:
         return traces.blank
     return text
 
@@ -280,7 +260,9 @@ def _group(those: Sequence[WantedHook]) -> dict[str, Any]:
     return {_HOOKS: handlers} if matcher is None else {"matcher": matcher, _HOOKS: handlers}
 
 
-def _where(settings: Any, event: str, group: Any) -> tuple[settings_text.Path, str | None, Any]:
+def _where(
+    settings: Any, event: str, group: Any
+) -> tuple[settings_files.JsonPath, str | None, Any]:
     """The container that a group goes into, its key there, and it with what it still needs."""
     if _HOOKS not in settings:
         return (), _HOOKS, {event: [group]}
@@ -289,7 +271,7 @@ def _where(settings: Any, event: str, group: Any) -> tuple[settings_text.Path, s
     return (_HOOKS, event), None, group
 
 
-def _same(settings: Any, agent: Agent, one: WantedHook) -> settings_text.Path | None:
+def _same(settings: Any, agent: Agent, one: WantedHook) -> settings_files.JsonPath | None:
     """Where a wanted hook stands already, whichever copy of memplane it runs."""
     for place in in_turn(settings, agent):
         _, event, group, _, at = place
@@ -299,14 +281,14 @@ def _same(settings: Any, agent: Agent, one: WantedHook) -> settings_text.Path | 
     return None
 
 
-def _renewed(text: str, place: settings_text.Path, one: WantedHook) -> str:
+def _renewed(text: str, place: settings_files.JsonPath, one: WantedHook) -> str:
     """The text with the hook at a place running what is wanted; the rest of the hook stays."""
-    value = settings_text.value_at(settings_text.parse_json(text), place)
+    value = settings_files.value_at(settings_files.parse_json(text), place)
     if words_of(value) == words_of(one.handler):
         return text
     run = {key: one.handler[key] for key in ("command", "args") if key in one.handler}
     kept = {key: each for key, each in value.items() if key != "args"}
-    return settings_text.replace_value(text, place, kept | run)
+    return settings_files.replace_value(text, place, kept | run)
 
 
 def _check(settings: Any, wanted: Sequence[WantedHook]) -> None:
@@ -330,10 +312,10 @@ def add_server(text: str, agent: Agent, entry: dict[str, Any]) -> tuple[str, Tra
 
     Raises InputError where a server of this name is not ours.
     """
-    if settings_text.is_blank(text):
-        whole = settings_text.new({_SERVERS: {SERVER: entry}}, text)
+    if settings_files.is_blank(text):
+        whole = settings_files.new({_SERVERS: {SERVER: entry}}, text)
         return whole, Traces(made=((_SERVERS,),), blank=text)
-    there = settings_text.parse_json(text)
+    there = settings_files.parse_json(text)
     if not isinstance(there, dict):
         raise InputError("expected a JSON object, found another value")
     servers = there.get(_SERVERS, {})
@@ -345,27 +327,27 @@ def add_server(text: str, agent: Agent, entry: dict[str, Any]) -> tuple[str, Tra
         if words_of(was) == words_of(entry):
             return text, Traces()
         run = {"command": entry["command"], "args": entry["args"]}
-        return settings_text.replace_value(text, (_SERVERS, SERVER), was | run), Traces()
+        return settings_files.replace_value(text, (_SERVERS, SERVER), was | run), Traces()
     if _SERVERS in there:
-        text, inner = settings_text.insert_value(text, (_SERVERS,), entry, SERVER)
+        text, inner = settings_files.insert_value(text, (_SERVERS,), entry, SERVER)
         return text, Traces(inner=() if inner is None else (((_SERVERS,), inner),))
-    text, inner = settings_text.insert_value(text, (), {SERVER: entry}, _SERVERS)
+    text, inner = settings_files.insert_value(text, (), {SERVER: entry}, _SERVERS)
     return text, Traces(made=((_SERVERS,),), inner=() if inner is None else (((), inner),))
 
 
 def remove_server(text: str, agent: Agent, traces: Traces) -> str:
     """Take the server out of JSON if it is ours, and what was made for it."""
-    if settings_text.is_blank(text):
+    if settings_files.is_blank(text):
         return text
-    there = settings_text.parse_json(text)
+    there = settings_files.parse_json(text)
     servers = there.get(_SERVERS) if isinstance(there, dict) else None
     if not isinstance(servers, dict) or not agent.is_server(servers.get(SERVER)):
         return text
     inner = dict(traces.inner)
-    text = settings_text.remove_value(text, (_SERVERS, SERVER), inner.get((_SERVERS,), ""))
+    text = settings_files.remove_value(text, (_SERVERS, SERVER), inner.get((_SERVERS,), ""))
     if len(servers) == 1 and (_SERVERS,) in traces.made:
-        text = settings_text.remove_value(text, (_SERVERS,), inner.get((), ""))
-        if traces.blank is not None and settings_text.parse_json(text) == {}:
+        text = settings_files.remove_value(text, (_SERVERS,), inner.get((), ""))
+        if traces.blank is not None and settings_files.parse_json(text) == {}:
             return traces.blank
     return text
 
@@ -375,24 +357,24 @@ def add_server_table(text: str, agent: Agent, entry: dict[str, Any]) -> tuple[st
 
     Raises InputError where a server of this name is not ours, or stands where no text can be put.
     """
-    servers = settings_text.parse_toml(text).get(_TABLE[0], {})
+    servers = settings_files.parse_toml(text).get(_TABLE[0], {})
     if not isinstance(servers, dict):
         raise InputError("expected a table of servers", where=_TABLE[0])
     if SERVER not in servers:
-        text, joint = settings_text.add_table(text, _TABLE, entry)
+        text, joint = settings_files.add_table(text, _TABLE, entry)
         return text, Traces(joint=joint)
     _refuse_foreign(agent, servers[SERVER], ".".join(_TABLE))
     if words_of(servers[SERVER]) != words_of(entry):
-        text = settings_text.set_values(text, _TABLE, entry)
+        text = settings_files.set_values(text, _TABLE, entry)
     return text, Traces()
 
 
 def remove_server_table(text: str, agent: Agent, traces: Traces) -> str:
     """Take the server out of TOML if it is ours, with the tables below it; comments stay."""
-    servers = settings_text.parse_toml(text).get(_TABLE[0])
+    servers = settings_files.parse_toml(text).get(_TABLE[0])
     if not isinstance(servers, dict) or not agent.is_server(servers.get(SERVER)):
         return text
-    return settings_text.remove_table(text, _TABLE, traces.joint)
+    return settings_files.remove_table(text, _TABLE, traces.joint)
 
 
 def _refuse_foreign(agent: Agent, entry: Any, where: str) -> None:

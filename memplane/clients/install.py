@@ -11,13 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from memplane.clients import entries, files, settings_text
+from memplane.clients import entries, settings_files
 from memplane.clients.entries import Agent, Program, Scope, places
-from memplane.clients.files import SettingsRecord, SettingsStore, Traces
+from memplane.clients.settings_files import SettingsRecord, SettingsStore, Traces
 from memplane.errors import InputError, MemplaneError, WriteError
 from memplane.intake.redact import masked
-
-__all__ = ["FileChange", "Part", "Where", "install", "switched_off", "uninstall"]
 
 Part = Literal["hooks", "mcp"]
 _TRIES = 5
@@ -111,10 +109,10 @@ def _forget(path: Path, part: Part, store: SettingsStore) -> None:
     record = store.get(path, part)
     for copy, digest in () if record is None else record.backups:
         with contextlib.suppress(OSError, MemplaneError):
-            if _digest_or_none(files.read_settings(Path(copy))) == digest:
+            if _digest_or_none(settings_files.read_settings(Path(copy))) == digest:
                 Path(copy).unlink()
     if record is not None and not path.exists():
-        files.take_folders(record.folders)
+        settings_files.take_folders(record.folders)
     store.drop(path, part)
 
 
@@ -122,14 +120,14 @@ def switched_off(where: Where) -> str:
     """The setting of this scope that keeps every hook from running, "" where none does."""
     path = where.file("mcp" if where.agent.by_shell else "hooks")
     try:
-        text = files.decode_settings(files.read_settings(path) or b"")
+        text = settings_files.decode_settings(settings_files.read_settings(path) or b"")
         if where.agent.by_shell:
-            features = settings_text.parse_toml(text).get("features")
+            features = settings_files.parse_toml(text).get("features")
             flags = features if isinstance(features, dict) else {}
             names = ("hooks", "codex_hooks")  # the second is its older name
             found = [f"features.{name} = false" for name in names if flags.get(name) is False]
         else:
-            there = {} if settings_text.is_blank(text) else settings_text.parse_json(text)
+            there = {} if settings_files.is_blank(text) else settings_files.parse_json(text)
             off = isinstance(there, dict) and there.get("disableAllHooks") is True
             found = ["disableAllHooks"] if off else []
     except MemplaneError:
@@ -139,10 +137,10 @@ def switched_off(where: Where) -> str:
 
 def _to_install(where: Where, part: Part, program: Program, store: SettingsStore) -> _Plan:
     path, agent = where.file(part), where.agent
-    was = files.read_settings(path)
+    was = settings_files.read_settings(path)
     record = store.get(path, part)
     with _named(path):
-        text = files.decode_settings(was or b"")
+        text = settings_files.decode_settings(was or b"")
         ours_before = _has_ours(text, agent, path, part)
         if part == "hooks":
             new, traces = entries.add_hooks(text, agent, agent.wanted(program))
@@ -160,12 +158,12 @@ def _to_install(where: Where, part: Part, program: Program, store: SettingsStore
 
 def _to_uninstall(where: Where, part: Part, store: SettingsStore) -> _Plan:
     path = where.file(part)
-    was, record = files.read_settings(path), store.get(path, part)
+    was, record = settings_files.read_settings(path), store.get(path, part)
     if was is None:
         return _Plan(part, path, None, None, record)
     traces = Traces() if record is None else record.traces
     with _named(path):
-        text = files.decode_settings(was)
+        text = settings_files.decode_settings(was)
         left = _taken_out(text, where.agent, path, part, traces)
     new: bytes | None = was if left == text else left.encode()
     if left != text and record is not None and record.before is None and _is_empty(left, path):
@@ -188,8 +186,8 @@ def _has_ours(text: str, agent: Agent, path: Path, part: Part) -> bool:
 
 
 def _is_empty(text: str, path: Path) -> bool:
-    return settings_text.is_blank(text) or (
-        path.suffix != ".toml" and settings_text.parse_json(text) == {}
+    return settings_files.is_blank(text) or (
+        path.suffix != ".toml" and settings_files.parse_json(text) == {}
     )
 
 
@@ -199,7 +197,7 @@ def _backed_up(where: Where, plan: _Plan, store: SettingsStore) -> Path | None:
         return None
     project = where.scope == "project"
     folder = store.copies(plan.path, plan.part) if project else plan.path.parent
-    return files.back_up(plan.path, plan.was, folder)
+    return settings_files.back_up(plan.path, plan.was, folder)
 
 
 class _Install:
@@ -222,7 +220,7 @@ class _Install:
             # Before the file: a record without an install is forgotten, one that lacks is missed.
             self._store.put(record)
             mode = 0o600 if self._where.scope == "user" else 0o666
-            made = files.put_settings(plan.path, plan.new, plan.was, mode)
+            made = settings_files.put_settings(plan.path, plan.new, plan.was, mode)
         except BaseException:
             if copy is not None:
                 copy.unlink(missing_ok=True)
@@ -245,9 +243,9 @@ class _Install:
         assert plan.new is not None
         record = self._store.get(plan.path, plan.part)
         if plan.was is None:
-            files.take_away(plan.path, plan.new, () if record is None else record.folders)
+            settings_files.take_away(plan.path, plan.new, () if record is None else record.folders)
         else:
-            files.put_settings(plan.path, plan.was, plan.new, 0o600)
+            settings_files.put_settings(plan.path, plan.was, plan.new, 0o600)
         if change.backup is not None:
             Path(change.backup).unlink(missing_ok=True)
 
@@ -263,11 +261,11 @@ class _Uninstall:
         record, copy = plan.record, None
         same = record is not None and _digest_or_none(plan.new) == record.before
         if plan.new is None:
-            files.take_away(plan.path, plan.was, ())
+            settings_files.take_away(plan.path, plan.was, ())
         else:
             copy = None if same else _backed_up(self._where, plan, self._store)
             try:
-                files.put_settings(plan.path, plan.new, plan.was, 0o600)
+                settings_files.put_settings(plan.path, plan.new, plan.was, 0o600)
             except BaseException:
                 if copy is not None:
                     copy.unlink(missing_ok=True)
@@ -280,7 +278,7 @@ class _Uninstall:
     def undo(self, plan: _Plan, change: FileChange) -> None:
         """Give a file back that was written."""
         assert plan.was is not None
-        files.put_settings(plan.path, plan.was, plan.new, 0o600)
+        settings_files.put_settings(plan.path, plan.was, plan.new, 0o600)
         if change.backup is not None:
             Path(change.backup).unlink(missing_ok=True)
 
@@ -296,7 +294,7 @@ def _carried_out(
     plans = [plan(part) for part in parts]
     for one in plans:
         if one.changes:
-            files.refuse_unwritable(one.path)
+            settings_files.refuse_unwritable(one.path)
     done: list[tuple[_Plan, FileChange]] = []
     try:
         for one in plans:
@@ -304,7 +302,9 @@ def _carried_out(
     except BaseException:
         for one, change in reversed(done):
             if one.changes and not dry_run:
-                with contextlib.suppress(MemplaneError, OSError, files.ChangedMeanwhileError):
+                with contextlib.suppress(
+                    MemplaneError, OSError, settings_files.ChangedMeanwhileError
+                ):
                     carry_out.undo(one, change)
         raise
     return [change for _, change in done]
@@ -327,7 +327,7 @@ def _done(
             return one, FileChange(one.part, str(one.path), did, None, diff)
         try:
             return one, carry_out(one)._replace(diff=diff)
-        except files.ChangedMeanwhileError:
+        except settings_files.ChangedMeanwhileError:
             one = plan(one.part)
     raise WriteError(f"{one.path}: another program keeps writing it; close it and try again")
 

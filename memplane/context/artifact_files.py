@@ -35,25 +35,6 @@ if TYPE_CHECKING:
     from memplane.ports import Line
     from memplane.projections.memories import Memories
 
-__all__ = [
-    "COPY_BYTES_MAX",
-    "REFERENCE_BYTES_MAX",
-    "SEARCHED_BYTES_MAX",
-    "ArtifactApprovals",
-    "Progress",
-    "Taken",
-    "artifact_bytes",
-    "copy_changed",
-    "decode_text",
-    "examine_artifact",
-    "lies_at",
-    "mime_of",
-    "put_file",
-    "read_added_file",
-    "refuse_special",
-]
-
-
 Progress = Callable[[int, int], None]
 
 COPY_BYTES_MAX: Final = 64 * 1024 * 1024

@@ -17,8 +17,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar, cast
 
 from memplane import nofollow
-from memplane.context.arguments import check_channel, check_texts
 from memplane.context.artifact_files import ArtifactApprovals
+from memplane.context.calls import check_channel, check_texts
 from memplane.context.folds import (
     PREFIXES_KEPT,
     Folds,
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from memplane.context import event_access, receipts
+    from memplane.context import calls, event_access
     from memplane.context.event_access import EventAccess
     from memplane.log import log as log_log
     from memplane.pack.request import Request
@@ -66,19 +66,8 @@ if TYPE_CHECKING:
     from memplane.projections.sessions import SessionsState
 else:
     event_access = late("memplane.context.event_access")
-    receipts = late("memplane.context.receipts")
+    calls = late("memplane.context.calls")
     log_log = late("memplane.log.log")
-
-__all__ = [
-    "Drafting",
-    "MakeCounter",
-    "MakeEmbedder",
-    "PlaneContext",
-    "PlanePart",
-    "Recent",
-    "Requester",
-]
-
 
 _VALUES_KEPT: Final = 2_048
 
@@ -300,9 +289,9 @@ class PlaneContext:
         return self.home.read_only or self.as_of is not None
 
     @cached_property
-    def recorder(self) -> receipts.Recorder:
+    def recorder(self) -> calls.Recorder:
         """What makes drafts of rows."""
-        return receipts.Recorder(self.append, self._id_of)
+        return calls.Recorder(self.append, self._id_of)
 
     def check_open(self) -> None:
         """Raise HomeError where the plane was closed: the log would quietly open itself again."""
@@ -356,10 +345,10 @@ class PlaneContext:
 
         return draft
 
-    def write(self, row: dict[str, Any]) -> receipts.Receipt:
+    def write(self, row: dict[str, Any]) -> calls.Receipt:
         """Record an event of memplane's own: forget, pin."""
         appended = self.append([self.drafting(internal=True)(row, "")])[0]
-        return receipts.Receipt(appended, self.durability, self.log.line)
+        return calls.Receipt(appended, self.durability, self.log.line)
 
     def _same(self, event: Event, draft: Draft) -> bool:
         redactor = self.intake(self.watched.policies_or_last()).redactor

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from memplane.projections.in_force import KeyValueRow
     from memplane.projections.memories import Memories
 
-__all__ = ["EventAccess", "KeyVersion", "Standing"]
-
-
 _AGENTS: Final = "/agent/"
 
 

@@ -43,27 +43,6 @@ if TYPE_CHECKING:
     from memplane.projections.projector import Replayable
     from memplane.projections.task_table import TaskRecord, TaskTable
 
-__all__ = [
-    "PREFIXES_KEPT",
-    "Folds",
-    "GroupedProjections",
-    "OfTask",
-    "Prefix",
-    "Prefixes",
-    "RememberedLog",
-    "SnapshotLog",
-    "VisibleProjections",
-    "files_fold",
-    "group_fold",
-    "items_of_event",
-    "of_task",
-    "seen_by",
-    "seq_by",
-    "session_fold",
-    "task_fold",
-    "text_of",
-]
-
 
 class RememberedLog:
     """A log as memory reads it: without what is the clients' (see `memplane.harness`)."""

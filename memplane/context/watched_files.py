@@ -27,20 +27,15 @@ if TYPE_CHECKING:
     from memplane.intake import redact
     from memplane.pack import request
     from memplane.pack.request import View
-    from memplane.policy import check, regex_safety
     from memplane.policy import files as policy_files
-    from memplane.policy.check import PolicyCheck
-    from memplane.policy.files import PolicyValue
+    from memplane.policy import regex_safety
+    from memplane.policy.files import PolicyCheck, PolicyValue
     from memplane.policy.records import Hooks
 else:
     redact = late("memplane.intake.redact")
     request = late("memplane.pack.request")
-    check = late("memplane.policy.check")
     policy_files = late("memplane.policy.files")
     regex_safety = late("memplane.policy.regex_safety")
-
-__all__ = ["Frozen", "HeldPolicies", "Watched", "put_schemas", "watched"]
-
 
 # A file that changed this recently may change again within one tick of its time stamp.
 _SETTLED_NS: Final = 2_000_000_000
@@ -222,7 +217,7 @@ class Watched:
         above = len(f"{self._home}/")
         views = sorted(path[above:] for path in nofollow.walk_files(folder))
         files = self._bytes_of_all()
-        found = check.check_files(
+        found = policy_files.check_files(
             files,
             defaults=Assets("policies", NAMES),
             schemas=Assets("schemas", _SCHEMAS),

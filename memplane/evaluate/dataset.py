@@ -25,19 +25,6 @@ from memplane.intake import timestamp
 if TYPE_CHECKING:
     import os
 
-__all__ = [
-    "LISTED",
-    "Conversation",
-    "DataRow",
-    "Dataset",
-    "LabelledQuestion",
-    "Mistakes",
-    "checked_file",
-    "read_dataset",
-    "read_label",
-    "read_rows",
-]
-
 _SHOWN: Final = 60
 
 

@@ -33,7 +33,7 @@ from memplane.evaluate.dataset import LISTED, Conversation, Dataset, LabelledQue
 from memplane.event import UPKEEP_KINDS, Event
 from memplane.importers import import_paths
 from memplane.index import store, terms
-from memplane.index.document import Document
+from memplane.index.terms import Document
 from memplane.intake.redact import Redactor
 from memplane.pack.evidence import FOUND
 from memplane.pack.layout import FRAMED_FROM, Sheet, budget_of, entry_group, entry_of
@@ -48,43 +48,6 @@ if TYPE_CHECKING:
     from memplane.ports import Hit
 
     Order = Callable[[str], Iterable[int]]
-
-__all__ = [
-    "BASELINES",
-    "BUDGETS",
-    "DEPTH",
-    "PRODUCT",
-    "RANKS",
-    "RESAMPLES",
-    "SEED",
-    "Choice",
-    "Column",
-    "CrossValidated",
-    "EvaluationMode",
-    "Measured",
-    "PlainIndex",
-    "QuestionOutcome",
-    "RankedQuestion",
-    "Recorded",
-    "Shelf",
-    "SystemFactory",
-    "check_baselines",
-    "cross_validate",
-    "deal",
-    "evaluation_report",
-    "found_in",
-    "mean",
-    "mean_of",
-    "measure",
-    "order_of",
-    "percentile",
-    "plane_ranking",
-    "recorded",
-    "se_groups",
-    "se_values",
-    "table",
-]
-
 
 _WORD: Final = re.compile(r"\w+")
 BASELINES: Final = ("recency", "rank_bm25", "lexical")

@@ -27,28 +27,6 @@ from memplane.policy import NAMES
 from memplane.policy.document import without_places
 from memplane.policy.files import Documents, PolicyValue, as_yaml, documents, values_of_policy
 
-__all__ = [
-    "HEAD",
-    "NOW",
-    "GitError",
-    "PolicyChange",
-    "PolicyCommit",
-    "PolicyRepository",
-    "PolicyVersion",
-    "changes",
-    "environment",
-    "git_command",
-    "git_output",
-    "in_folder",
-    "in_home",
-    "policy_history",
-    "policy_version",
-    "reading",
-    "reason",
-    "say_the_same",
-]
-
-
 _SCHEMAS: Final = tuple(name.replace(".yaml", ".schema.json") for name in NAMES)
 _NAMED_MAX: Final = 8  # keys named in one sentence
 _VALUE_MAX: Final = 300  # characters

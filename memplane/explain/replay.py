@@ -32,29 +32,6 @@ if TYPE_CHECKING:
     from memplane.plane import Plane
     from memplane.policy.records import CachePrices
 
-__all__ = [
-    "Blocks",
-    "Difference",
-    "MissingInput",
-    "Moved",
-    "Replay",
-    "Shared",
-    "Side",
-    "Trial",
-    "TrialPack",
-    "Tried",
-    "asked_of",
-    "first_difference",
-    "in_order",
-    "last",
-    "plane_of",
-    "replay_pack",
-    "seq_of",
-    "shared_by",
-    "trial",
-    "trial_blocks",
-]
-
 
 class MissingInput(NamedTuple):
     """Something that a report names and that is not there: `what` (policy, view, log), `name`."""

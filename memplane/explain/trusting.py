@@ -32,8 +32,6 @@ from memplane.policy import NAMES
 from memplane.ports import Clock
 from memplane.trust import TrustRecord, TrustStore, is_own_plane, location_of, record_of, salt
 
-__all__ = ["TrustSurvey", "survey_plane", "trust_plane"]
-
 _CACHES: Final = ("projections", "index")
 _FACTS_BYTES_MAX: Final = 64 * 1024
 

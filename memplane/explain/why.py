@@ -33,39 +33,6 @@ if TYPE_CHECKING:
     from memplane.projections.memories import Memories
     from memplane.upkeep.reports import Saved
 
-__all__ = [
-    "HIDDEN",
-    "ITSELF",
-    "NAMING",
-    "UNTOLD",
-    "WINDOW",
-    "Allocated",
-    "Archive",
-    "CandidateSource",
-    "EntryPlacement",
-    "EventScore",
-    "EventTrace",
-    "Gone",
-    "HoldingProjections",
-    "LeftOut",
-    "Logged",
-    "Memory",
-    "Retold",
-    "Sourced",
-    "Why",
-    "candidate_sources",
-    "ledgers_of",
-    "left_out",
-    "never_of",
-    "no_source",
-    "retold",
-    "rings_of",
-    "suppressed",
-    "tasks_of",
-    "why",
-]
-
-
 # The story of one event in one pack, as records: from the line of the log to its place or reason.
 #
 # JSON and words are made of the same fields. A story holds no text of the event.
@@ -376,7 +343,7 @@ _WORDS: Final = {
     "gap": "the log has lost it",
     "not_relevant": "what else answers the query does so much better, or it does not at all",
     "duplicate": "the same words as",
-    "in_files": "the project's own files say it, and the session has them",
+    "told": "the session has the same words, from a file of the project or an answer before",
     "section": "no section that shows it was asked for",
     "past_end": "the handle begins behind its end",
     "cut": "shown in part",
@@ -597,10 +564,10 @@ def _asked(laid: Laid, event: Event) -> Iterator[CandidateSource]:
             )
         if inside:
             yield CandidateSource("expansion", tail=True)
-    if laid.context.intent == "orient" and any(
-        item.seq == seq
-        for session in context.materials.source.last_sessions()
-        for item in session.items
+    asked = context.asked is not None
+    shown = context.then if asked else context.materials.source.last_sessions()
+    if context.intent == "orient" and any(
+        item.seq == seq for session in shown for item in (*session.items, *session.said)
     ):
         yield CandidateSource("last sessions", tail=True)
 

@@ -14,8 +14,7 @@ from memplane.lazy import lazily
 
 if TYPE_CHECKING:
     from memplane.importers.detection import FoundSource, detect, find_sources
-    from memplane.importers.reading import FileReport, ImportReport, Refused
-    from memplane.importers.run import SOURCES, import_paths
+    from memplane.importers.run import SOURCES, FileReport, ImportReport, Refused, import_paths
 
 __all__ = [
     "SOURCES",

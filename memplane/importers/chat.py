@@ -27,8 +27,6 @@ from memplane.intake.check import NAME_MAX, timestamp
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["SOURCE", "Chat", "is_chat", "is_message"]
-
 SOURCE: Final = "chat"
 
 _ROLES: Final = {

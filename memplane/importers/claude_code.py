@@ -75,8 +75,6 @@ from memplane.intake.prepare import is_own_tool
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-__all__ = ["SOURCE", "ClaudeCode", "claude_end_id", "claude_sessions_in"]
-
 SOURCE: Final = "claude-code"
 
 _WITHOUT_MEMORY: Final = frozenset(

@@ -58,21 +58,6 @@ from memplane.intake.prepare import is_own_tool
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-__all__ = [
-    "ITEMS",
-    "SOURCE",
-    "Calls",
-    "Codex",
-    "codex_end_id",
-    "codex_sessions_in",
-    "is_record",
-    "item_row",
-    "others_in",
-    "reasoning_of",
-    "text_parts",
-]
-
-
 SOURCE: Final = "codex"
 
 _WITHOUT_MEMORY: Final = frozenset(

@@ -31,22 +31,6 @@ from memplane.importers.records import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = [
-    "FILES_MAX",
-    "FIRST_LINES",
-    "Discovered",
-    "Discovery",
-    "FirstLines",
-    "FoundSource",
-    "detect",
-    "discover",
-    "find_sources",
-    "look",
-    "refuse_repository",
-    "takeable",
-]
-
-
 FIRST_LINES: Final = 20
 _FILES: Final = 20
 _NO_MESSAGES: Final = b"[]"  # of a chat that has not begun

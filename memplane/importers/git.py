@@ -33,16 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
 
-__all__ = [
-    "SOURCE",
-    "GitCommit",
-    "GitRepository",
-    "git_version",
-    "is_repository",
-    "row_of",
-]
-
-
 SOURCE: Final = "git"
 PATHS_MAX: Final = 20
 PATH_BYTES_MAX: Final = 1000

@@ -28,8 +28,6 @@ from memplane.intake.check import NAME_MAX, OWN_KINDS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["SOURCE", "Jsonl"]
-
 SOURCE: Final = "jsonl"
 
 _ROLES: Final = {

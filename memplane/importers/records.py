@@ -23,22 +23,6 @@ from memplane.importers.chat import is_chat, is_message
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-__all__ = [
-    "LINE_BYTES_MAX",
-    "Parsed",
-    "SourceLine",
-    "files_below",
-    "is_gzip",
-    "is_zstd",
-    "may_be_document",
-    "parse_array",
-    "parse_document",
-    "parse_records",
-    "read_all",
-    "read_lines",
-    "written_at",
-]
-
 LINE_BYTES_MAX: Final = 64 * 1024 * 1024
 _CHUNK: Final = 1024 * 1024
 _TIME_MAX: Final = 253_402_300_799  # the last second of the year 9999

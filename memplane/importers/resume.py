@@ -42,9 +42,6 @@ if TYPE_CHECKING:
     from memplane.importers.rows import Row
     from memplane.plane import Plane
 
-__all__ = ["Consumed", "Hooked"]
-
-
 _FORMAT: Final = 1
 _HEAD_BYTES: Final = 64 * 1024
 _TAIL_BYTES: Final = 4 * 1024

@@ -22,33 +22,6 @@ if TYPE_CHECKING:
 else:
     redact = late("memplane.intake.redact")
 
-__all__ = [
-    "FILE_ARGUMENTS",
-    "HOOK_TAG",
-    "OWN_ANSWER",
-    "OWN_CALL",
-    "REASON_TAG",
-    "Call",
-    "ReadOutcome",
-    "RecordReader",
-    "Row",
-    "Spoken",
-    "asked_of_codex",
-    "below",
-    "compaction",
-    "json_digest",
-    "name",
-    "own_command",
-    "reason_row",
-    "render_tool_call",
-    "short_text",
-    "spoken",
-    "told",
-    "touched",
-    "type_word",
-]
-
-
 Row = dict[str, Any]
 
 _NAME_MAX: Final = 128

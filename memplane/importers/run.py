@@ -4,46 +4,621 @@ A second run records nothing, because ids come from the source, and reads little
 `importers.resume` remembers how far each file was read, and which heads of a repository. Where git
 cannot go on from those (another selection, history that was rewritten and removed, a shallow clone
 that was deepened) all commits are read, and their ids identify those that are recorded.
+
+`SessionPlaces` decides of which project an imported session is. A session that the log knows stays
+where it is. Of another one its folder decides, as for a hook (`memplane.projects.entering`); a
+folder that is not on this machine is taken by its words: by the known root that it lies in, else by
+the folder in which the client kept the transcript, which names the root. What says so for the first
+time is recorded with the first event that is new: importing what is there already writes nothing.
 """
 
+# Roots are texts.
+# ruff: noqa: PTH119, PTH120
 from __future__ import annotations
 
 import hashlib
 import os
+from collections import defaultdict
+from collections.abc import Callable
 from contextlib import closing
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from memplane.errors import InputError
 from memplane.importers import chat, claude_code, codex, git, jsonl, statements
+from memplane.importers.chat import Chat
+from memplane.importers.claude_code import ClaudeCode
+from memplane.importers.codex import Codex
 from memplane.importers.detection import FIRST_LINES, look, refuse_repository, takeable
 from memplane.importers.git import SOURCE, GitCommit, GitRepository, row_of
-from memplane.importers.reading import (
-    REFUSED_LISTED,
-    FileReport,
-    ImportReport,
-    Progress,
-    Reading,
-    Refused,
-    SessionPlaces,
-    source_bytes,
+from memplane.importers.jsonl import Jsonl
+from memplane.importers.records import (
+    files_below,
+    is_zstd,
+    parse_array,
+    parse_document,
+    parse_records,
+    read_all,
+    read_lines,
+    written_at,
 )
-from memplane.importers.records import files_below
-from memplane.importers.resume import Consumed
+from memplane.importers.resume import Consumed, Hooked
 from memplane.importers.rows import Row
+from memplane.importers.statements import forget_all, gone, lost_with, statement_rows
 from memplane.intake.check import with_permitted_actor
+from memplane.intake.redact import masked
+from memplane.projects.entering import enter_folder, is_clients_folder, roots_of_folder
+from memplane.projects.identity import client_folder, find_root, inner_path, is_excluded
+from memplane.projects.registry import PREFIX, UNKNOWN, KnownProjects
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable
+    from collections.abc import Generator, Iterable
 
+    from memplane.importers.records import SourceLine
+    from memplane.importers.rows import ReadOutcome, RecordReader
     from memplane.plane import Plane
 
-__all__ = [
-    "SOURCES",
-    "Source",
-    "import_paths",
-    "import_repositories",
-]
+
+class SessionPlaces:
+    """The places of one import's sessions. Of a plane that is not parted they are all its own."""
+
+    def __init__(self, plane: Plane) -> None:
+        context = plane.context
+        self._context, self._registry = context, context.registry
+        self._known = KnownProjects()
+        if self._registry is not None:
+            self._known = KnownProjects.of(self._registry.follow().fields())
+        self._exclude = context.watched.policies_or_last().plane.hooks.exclude
+        self._spaces: dict[str, str] = {}  # of sessions
+        self._roots: dict[str, tuple[str, ...]] = {}  # of folders
+        self._news: list[Row] = []
+
+    def is_excluded(self, folder: str) -> bool:
+        """Whether plane.yaml keeps what happened in a folder out."""
+        return is_excluded([folder], self._exclude) if folder else False
+
+    def roots(self, folder: str) -> tuple[str, ...]:
+        """The root of a folder that is there, and its work trees; none of one that is not."""
+        if folder not in self._roots:
+            self._roots[folder] = roots_of_folder(folder) if find_root(folder).there else ()
+        return self._roots[folder]
+
+    def placed(self, row: Row, folder: str, file: Path) -> Row:
+        """The row of a session in its project; `folder`: where that began, `file`: its transcript.
+
+        A file in one of the usual places of work trees has the name that it has in the root.
+        """
+        data = row.get("data")
+        path = data.get("path") if isinstance(data, dict) else None
+        if isinstance(path, str) and (inner := inner_path(path)) != path:
+            row = {**row, "data": {**row["data"], "path": inner}}
+        session = row.get("session")
+        if self._registry is None or "ns" in row or not isinstance(session, str):
+            return row
+        if session not in self._spaces:
+            self._spaces[session] = self._space(session, folder, os.path.dirname(file))
+        return {**row, "ns": self._spaces[session]}
+
+    def of_kept(self, folder: Path) -> str | None:
+        """The project of what the client keeps in its folder for one; None: the plane has none."""
+        if self._registry is None:
+            return None
+        names = {
+            client_folder(path): self._known.now(ns) for ns, path in self._known.roots.values()
+        }
+        return names.get(folder.parent.name, UNKNOWN)
+
+    def of_root(self, folder: Path) -> str | None:
+        """The project of a repository that is there; None: the plane has none."""
+        if self._registry is None:
+            return None
+        return self._entered(os.path.realpath(folder), "") or UNKNOWN
+
+    def settle(self) -> None:
+        """Record which roots were met: something new was recorded of them."""
+        news, self._news = self._news, []
+        if news and self._registry is not None:
+            known = self._registry.follow()
+            make = self._context.drafting(internal=True)
+            fresh = [make(row, "") for row in news if known.is_news(row)]
+            if fresh:
+                self._context.append(fresh)
+
+    def _space(self, session: str, folder: str, kept: str) -> str:
+        known = self._known
+        said = known.of_session(session)
+        if said is not None and said.startswith(PREFIX) and said != UNKNOWN:
+            return said
+        if not folder:
+            return UNKNOWN
+        root = folder
+        if not find_root(folder).there:
+            above = known.above(folder)
+            if above is not None:
+                return above[1]
+            root = _root_by_words(folder, kept)
+        return self._entered(root, kept if is_clients_folder(kept, root) else "") or UNKNOWN
+
+    def _entered(self, root: str, kept: str) -> str:
+        entered = enter_folder(self._known, root, kept=kept)
+        for row in entered.rows:
+            self._known.apply(row)
+            self._news.append(dict(row))
+        return entered.place.ns
+
+
+def _root_by_words(folder: str, kept: str) -> str:
+    """The folder, or the one above it for which the client named its own folder."""
+    at, name = folder.rstrip("/"), os.path.basename(kept)
+    while at and at != "/":
+        if client_folder(at) == name:
+            return at
+        at = os.path.dirname(at)
+    return folder
+
+
+# Of the bytes, of all bytes, and events that were recorded.
+Progress = Callable[[int, int, int], None]
+
+# Raise it when a reader changes what it takes: files are then read again from their start.
+_VERSION: Final = 3
+_ROWS_AT_ONCE: Final = 1024
+_TEXT_AT_ONCE: Final = 8 * 1024 * 1024
+_PROGRESS_BYTES: Final = 1024 * 1024
+
+# Files that state what holds now, and are compared with the plane.
+_STATING: Final = {
+    statements.CLAUDE_MEMORY: statements.statements_of_claude,
+    statements.MCP_MEMORY: statements.statements_of_mcp,
+}
+
+# Transcripts, whose sessions are over when they have been silent for long.
+_WITH_SESSIONS: Final = {
+    claude_code.SOURCE: (claude_code.claude_sessions_in, claude_code.claude_end_id),
+    codex.SOURCE: (codex.codex_sessions_in, codex.codex_end_id),
+}
+
+# A record that stands in several files, with the id of the first.
+_WITH_COPIES: Final = frozenset({*_WITH_SESSIONS, chat.SOURCE})
+
+
+class Reading:
+    """The readers, what was consumed before, and the report that grows."""
+
+    def __init__(
+        self, plane: Plane, *, reasoning: bool, full: bool, progress: Progress | None
+    ) -> None:
+        self.plane = plane
+        self.report = ImportReport()
+        self.total = 0
+        self._consumed = Consumed(plane, fresh=full)
+        self._hooked = Hooked(plane)
+        self._places = places = SessionPlaces(plane)
+        self._sessions: dict[str, ClaudeCode | Codex] = {
+            claude_code.SOURCE: ClaudeCode(reasoning=reasoning, roots=places.roots),
+            codex.SOURCE: Codex(reasoning=reasoning, roots=places.roots),
+        }
+        self._readers: dict[str, RecordReader] = {
+            jsonl.SOURCE: Jsonl(),
+            **self._sessions,
+            chat.SOURCE: Chat(reasoning=reasoning),
+        }
+        self._reasoning = reasoning
+        self._progress = progress
+        self._done = 0  # bytes of the files before this one
+        self._told = 0
+        self._events = 0
+        self._rows: list[Row] = []
+        self._waiting: dict[str, Row] = {}  # the same by id
+        self._text = 0
+        self._read_from: dict[str, dict[str, None]] = defaultdict(dict)  # sessions, with news
+        self._known: dict[str, dict[str, None]] = defaultdict(dict)  # likewise, of other files
+        self._folders: dict[Path, None] = {}  # of memory
+        self._runs = False  # a session that hooks are told of
+        self._unanswered: list[ReadOutcome] = []  # what was said last in it
+
+    def file(self, path: Path, source: str | None) -> None:
+        """Read one file as far as it goes and record what it holds."""
+        file = FileReport(os.fspath(path), source)
+        self.report.per_file.append(file)
+        try:
+            if is_zstd(path):
+                file.skip("file compressed with zstd")
+            else:
+                self._file(file, path)
+        except OSError:
+            file.skip("unreadable file")
+        self._done += source_bytes(path)
+        self._tell(self._done)
+
+    def end(self) -> None:
+        """End the sessions of transcripts that are over, archive what went with its file."""
+        for source, (_, end_id) in _WITH_SESSIONS.items():
+            if self._read_from[source] or self._known[source]:
+                ended = self.plane.sessions.end_imported(
+                    self._read_from[source], self._known[source], end_id, self._hooked.ended
+                )
+                self.report.ended += len(ended)
+        for folder in self._folders:
+            if (folder / statements.NOTES_INDEX).is_file():
+                there = {statements.origin_of(path) for path in files_below(folder, (".md",))}
+                prefix = statements.memory_key_prefix(folder)
+                lost = lost_with(self.plane, statements.CLAUDE_MEMORY, prefix, there.__contains__)
+                self.report.archived += forget_all(self.plane, statements.CLAUDE_MEMORY, lost)
+        self._consumed.save()
+
+    def _file(self, file: FileReport, path: Path) -> None:
+        before = path.stat()
+        seen = None if file.source else look(path)
+        if seen is not None:
+            file.source = seen.source
+        if file.source == statements.CLAUDE_MEMORY:
+            self._folders[statements.folder_of(path)] = None
+        offset = self._consumed.offset(path, self._how(file))
+        if offset < 0:
+            file.unchanged = True
+            self._meet(file, self._known, self._consumed.state(path))
+            return
+        if file.source in _STATING:
+            self._compare(file, path, before)
+            return
+        seen = seen or look(path) if not offset else None
+        if seen is not None and not seen.json_lines and not seen.document:
+            file.skip("not JSON lines")
+        elif file.source is not None:
+            self._read(file, path, before, offset, document=seen is not None and seen.document)
+        elif before.st_size:
+            file.skip("unknown source")
+
+    def _read(
+        self, file: FileReport, path: Path, before: os.stat_result, offset: int, *, document: bool
+    ) -> None:
+        assert file.source is not None
+        reader = self._readers[file.source]
+        reader.begin(self._consumed.state(path) if offset else {}, path.name)
+        end, state = offset, None
+        if document:
+            self._runs = False
+            self._take_document(file, reader, read_all(path))
+        else:
+            end, state = self._take_lines(file, reader, path, offset)
+            if isinstance(reader, ClaudeCode) and not self._runs:
+                self._settle(file, reader.rest())
+        self._flush(file)
+        how, state = self._how(file), state or reader.state()
+        self._meet(file, self._read_from, state)
+        self._consumed.keep(path, how, before=before, offset=end, state=state, whole=document)
+
+    def _take_lines(
+        self, file: FileReport, reader: RecordReader, path: Path, offset: int
+    ) -> tuple[int, dict[str, Any] | None]:
+        """Take the lines; say where the next import goes on, and with what if not as it is now.
+
+        While a session runs that hooks are told of, what its agent said last is left for that
+        import: they may hear of it later than it is written down.
+        """
+        self._runs = file.source in _WITH_SESSIONS and self._hooked.running()
+        end, before = offset, (offset, reader.state())
+        for line in read_lines(path, offset):
+            if self._runs and not self._unanswered:
+                before = end, reader.state()
+            if self._take(file, reader, line):
+                end = line.end
+            done = line.done
+            del line  # no long line is held while its text is recorded
+            self._flush_if_many(file)
+            self._tell(self._done + done)
+        if not self._unanswered:
+            return end, None
+        for _ in self._unanswered:
+            file.skip("not answered yet")
+        self._unanswered.clear()
+        return before
+
+    def _compare(self, file: FileReport, path: Path, before: os.stat_result) -> None:
+        """Bring the plane to what the file states now."""
+        assert file.source is not None
+        content = read_all(path)
+        if content is None:
+            file.skip("damaged or overlong file")
+            return
+        told = _STATING[file.source](path, content)
+        ts = written_at(before).isoformat()
+        for reason in told.skipped:
+            file.skip(reason)
+        ns = None
+        if file.source == statements.CLAUDE_MEMORY:
+            ns = self._places.of_kept(statements.folder_of(path))
+        for made in statement_rows(self.plane, file.source, told, ts, ns):
+            if not isinstance(made, str):
+                file.items += 1
+                self._add(file, made)
+            elif made == "repeated":
+                file.items += 1
+                file.repeated += 1
+            else:
+                file.skip("forgotten here" if made == "forgotten" else "second value of a key")
+        self._flush(file)
+        lost = gone(self.plane, file.source, told)
+        self.report.archived += forget_all(self.plane, file.source, lost)
+        how = self._how(file)
+        self._consumed.keep(path, how, before=before, offset=0, state={}, whole=True)
+
+    def _meet(
+        self, file: FileReport, sessions: dict[str, dict[str, None]], state: dict[str, Any]
+    ) -> None:
+        source = file.source or ""
+        if source in _WITH_SESSIONS:
+            sessions[source] |= dict.fromkeys(_WITH_SESSIONS[source][0](state))
+
+    def _how(self, file: FileReport) -> dict[str, object]:
+        """Name what decides which events a file gives: read otherwise, it is read again."""
+        return {"version": _VERSION, "source": file.source, "reasoning": self._reasoning}
+
+    def _take_document(self, file: FileReport, reader: RecordReader, text: bytes | None) -> None:
+        records, broken = ((), True) if text is None else parse_document(text)
+        for record in records:
+            self._count(file, reader.read(record, b""))
+            self._flush_if_many(file)
+        if broken or not records:
+            file.skip("damaged or overlong file" if text is None else "not JSON lines")
+
+    def _take(self, file: FileReport, reader: RecordReader, line: SourceLine) -> bool:
+        """Take one line; False leaves it for the import that finds it whole."""
+        if line.fault == "damaged":
+            file.skip("damaged file")
+            return False
+        file.lines += 1
+        if line.fault:
+            file.skip("overlong line")
+            return True
+        if not line.body.strip():
+            file.skip("blank line")
+            return True
+        records, broken = parse_records(line.body)
+        if not records and file.source == chat.SOURCE and (records := parse_array(line.body)):
+            broken = False
+        if broken and not line.whole:
+            file.skip("unfinished line")
+            return False
+        for number, record in enumerate(records):
+            # Records without an id of their own are named after their bytes.
+            body = line.body if len(records) == 1 else b"%b#%d" % (line.body, number)
+            self._count(file, reader.read(record, body))
+        if broken:
+            file.skip("malformed line")
+        return True
+
+    def _count(self, file: FileReport, outcome: ReadOutcome) -> None:
+        if self._runs:
+            if any(row.get("role") in ("user", "tool") for row in outcome.rows):
+                waited, self._unanswered = self._unanswered, []
+                for one in waited:
+                    self._settle(file, one)
+            elif self._unanswered or any(
+                self._hooked.may_be_told(file.source or "", row, outcome.turn)
+                for row in outcome.rows
+            ):
+                self._unanswered.append(outcome)
+                return
+        self._settle(file, outcome)
+
+    def _settle(self, file: FileReport, outcome: ReadOutcome) -> None:
+        for reason in outcome.skipped:
+            file.skip(reason)
+        file.items += outcome.repeated + len(outcome.rows)
+        file.repeated += outcome.repeated
+        for row in outcome.rows:
+            if file.source in _WITH_SESSIONS and self._hooked.holds(file.source, row, outcome.turn):
+                file.repeated += 1
+                continue
+            if (placed := self._placed(file, row)) is not None:
+                self._add(file, placed)
+
+    def _placed(self, file: FileReport, row: Row) -> Row | None:
+        """The row in the project of its session; None in a folder that plane.yaml excludes."""
+        reader = self._sessions.get(file.source or "")
+        if reader is None:
+            return row
+        folder = reader.folder_of(str(row.get("session", "")))
+        if self._places.is_excluded(folder):
+            file.skip("excluded folder")
+            return None
+        return self._places.placed(row, folder, Path(file.path))
+
+    def _add(self, file: FileReport, row: Row) -> None:
+        named = row["id"] if isinstance(row["id"], str) else ""
+        waiting = self._waiting.get(named)
+        if waiting == row:
+            file.repeated += 1
+            return
+        if waiting is not None:
+            # The first one of an id is recorded, so that only the second one can be a conflict.
+            self._flush(file)
+        self._waiting[named] = row
+        self._rows.append(with_permitted_actor(row))
+        self._text += len(row["text"]) if isinstance(row.get("text"), str) else 0
+
+    def _flush_if_many(self, file: FileReport) -> None:
+        if len(self._rows) >= _ROWS_AT_ONCE or self._text >= _TEXT_AT_ONCE:
+            self._flush(file)
+
+    def _flush(self, file: FileReport) -> None:
+        rows, self._rows, self._text = self._rows, [], 0
+        self._waiting.clear()
+        if not rows:
+            return
+        receipt = self.plane.record_many(rows, strict=False)
+        recorded = len(rows) - receipt.duplicates - len(receipt.refused)
+        file.events += recorded
+        self._events += recorded
+        if recorded:
+            self._places.settle()
+        file.repeated += receipt.duplicates
+        for refusal in sorted(receipt.refused):
+            row = rows[refusal.index]
+            if refusal.reason == "conflict" and self._is_copy(row, file.source):
+                file.repeated += 1
+                continue
+            if refusal.reason == "purged":
+                file.drop("purged")
+                continue
+            file.refused += 1
+            if len(self.report.refused) < REFUSED_LISTED:
+                shown = masked(str(row.get("id")))[:200]
+                # Its place in this batch says nothing to anybody.
+                message = refusal.message.removeprefix(f"rows[{refusal.index}]").lstrip(".: ")
+                self.report.refused.append(Refused(file.path, shown, refusal.reason, message))
+
+    def _is_copy(self, row: Row, source: str | None) -> bool:
+        """Tell whether it is a record that stands in the file of another session too."""
+        if source not in _WITH_COPIES:
+            return False
+        line = self.plane.context.log.find(str(row["id"]))  # of whichever project it is
+        if line is None:
+            return False
+        event = line.event
+        # In a rollout a user's words are a sub-agent's orders when a sub-agent goes on with them.
+        same = event.kind == row["kind"] and (
+            event.role == row.get("role") or source == codex.SOURCE
+        )
+        return same and event.session != row.get("session")
+
+    def _tell(self, done: int) -> None:
+        if self._progress and (done >= self._told + _PROGRESS_BYTES or done >= self.total):
+            self._told = done
+            self._progress(min(done, self.total), self.total, self._events)
+
+
+def source_bytes(path: Path) -> int:
+    """Bytes on disk; 0 where there are none to be read."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+REFUSED_LISTED: Final = 100  # of an import; all of them are counted
+
+_REASONS_MAX: Final = 60
+
+
+class Refused(NamedTuple):
+    """A row that the plane did not take. `reason` is "conflict" or "invalid"."""
+
+    file: str
+    id: str
+    reason: str
+    message: str
+
+
+@dataclass(slots=True)
+class FileReport:
+    """One file: each of its `items` is one of events, repeated, refused or skipped.
+
+    A line is one item or more (a record has blocks, the first one of a session
+    begins it); a file that cannot be read is one item without a line, and one that is
+    read as a whole has only items.
+    """
+
+    path: str
+    source: str | None
+    lines: int = 0
+    items: int = 0
+    events: int = 0
+    repeated: int = 0
+    refused: int = 0
+    unchanged: bool = False  # nothing new since an earlier import
+    skipped: dict[str, int] = field(default_factory=dict)
+
+    def skip(self, reason: str) -> None:
+        """Count one item that made no event."""
+        self.items += 1
+        self.drop(reason)
+
+    def drop(self, reason: str) -> None:
+        """Count why an item, counted before, made no event."""
+        if reason not in self.skipped and len(self.skipped) >= _REASONS_MAX:
+            # Junk has any number of types; a report stays readable.
+            reason = "other"
+        self.skipped[reason] = self.skipped.get(reason, 0) + 1
+
+
+@dataclass(slots=True)
+class ImportReport:
+    """The whole import. `refused` lists the first 100, `refusals` counts all of them.
+
+    `ended`: sessions that it ended, each by one or two events which no file holds.
+    `archived`: memories that it archived, as their file states them no more.
+    """
+
+    per_file: list[FileReport] = field(default_factory=list)
+    refused: list[Refused] = field(default_factory=list)
+    ended: int = 0
+    archived: int = 0
+
+    def add(self, other: ImportReport) -> None:
+        """Take in the report of another import that ran after this one."""
+        self.per_file += other.per_file
+        self.refused = [*self.refused, *other.refused][:REFUSED_LISTED]
+        self.ended += other.ended
+        self.archived += other.archived
+
+    @property
+    def files(self) -> int:
+        """Files met, those without news and those that could not be read among them."""
+        return len(self.per_file)
+
+    @property
+    def unchanged(self) -> int:
+        """Files without news since an earlier import."""
+        return sum(file.unchanged for file in self.per_file)
+
+    @property
+    def lines(self) -> int:
+        """Lines read."""
+        return sum(file.lines for file in self.per_file)
+
+    @property
+    def items(self) -> int:
+        """Everything that lines came to: events + repeated + refusals + all skipped."""
+        return sum(file.items for file in self.per_file)
+
+    @property
+    def events(self) -> int:
+        """Events recorded."""
+        return sum(file.events for file in self.per_file)
+
+    @property
+    def repeated(self) -> int:
+        """Events that were in the plane already."""
+        return sum(file.repeated for file in self.per_file)
+
+    @property
+    def refusals(self) -> int:
+        """Rows that the plane did not take."""
+        return sum(file.refused for file in self.per_file)
+
+    @property
+    def skipped(self) -> dict[str, int]:
+        """What made no event, by reason, the commonest first."""
+        counts: dict[str, int] = {}
+        for file in self.per_file:
+            for reason, count in file.skipped.items():
+                counts[reason] = counts.get(reason, 0) + count
+        return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the report as plain JSON values."""
+        totals = ("files", "unchanged", "lines", "items", "events", "repeated", "refusals")
+        return {
+            **{total: getattr(self, total) for total in (*totals, "ended", "archived")},
+            "skipped": self.skipped,
+            "refused": [row._asdict() for row in self.refused],
+            "per_file": [asdict(file) for file in self.per_file],
+        }
+
 
 Source = Literal["jsonl", "claude-code", "claude-memory", "codex", "chat", "mcp-memory", "git"]
 _OF_FILES: Final = (
@@ -153,11 +728,9 @@ def _check_named(path: Path, source: Source | None) -> None:
 
 
 # Raise it when a commit makes another event than before.
-_VERSION: Final = 1
+_GIT_VERSION: Final = 1
 
-_ROWS_AT_ONCE: Final = 512
-
-_TEXT_AT_ONCE: Final = 8 * 1024 * 1024
+_COMMITS_AT_ONCE: Final = 512
 
 
 def import_repositories(
@@ -213,7 +786,11 @@ class _Reading:
         if not repository.head:
             file.skip("no commits yet")
             return
-        how = {"version": _VERSION, "max_count": newest, "shallow": _digest(repository.boundary)}
+        how = {
+            "version": _GIT_VERSION,
+            "max_count": newest,
+            "shallow": _digest(repository.boundary),
+        }
         heads = [] if full else consumed.heads(repository.folder, how)
         if repository.head in heads:
             file.unchanged = True
@@ -240,7 +817,7 @@ class _Reading:
                 self._file.items += 1
                 self._rows.append(row if self._ns is None else {**row, "ns": self._ns})
                 self._text += len(row["text"])
-                if len(self._rows) >= _ROWS_AT_ONCE or self._text >= _TEXT_AT_ONCE:
+                if len(self._rows) >= _COMMITS_AT_ONCE or self._text >= _TEXT_AT_ONCE:
                     self._flush()
                 if self._progress:
                     self._progress(self._file.lines, self._total, self._report.events)

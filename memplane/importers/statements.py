@@ -61,31 +61,6 @@ if TYPE_CHECKING:
     from memplane.plane import Plane
     from memplane.projections.in_force import KeyValueRow as Version
 
-__all__ = [
-    "CLAUDE_MEMORY",
-    "MCP_MEMORY",
-    "NOTES_FOLDER",
-    "NOTES_INDEX",
-    "ORIGIN",
-    "FileStatement",
-    "StatedFile",
-    "bounded",
-    "folder_of",
-    "forget_all",
-    "gone",
-    "is_graph",
-    "is_memory",
-    "key_of",
-    "lost_with",
-    "memory_key_prefix",
-    "origin_of",
-    "statement_rows",
-    "statements_of_claude",
-    "statements_of_mcp",
-    "tag",
-]
-
-
 ORIGIN: Final = "from"  # in an event's data: the file that stated it
 
 

@@ -24,22 +24,6 @@ from memplane.ports import ONE
 if TYPE_CHECKING:
     from memplane.policy.records import Retrieval
 
-__all__ = [
-    "BM25",
-    "POSTING_BYTES",
-    "Number",
-    "Weights",
-    "combined",
-    "idf",
-    "length_norm",
-    "ln",
-    "policy_constants",
-    "relevance",
-    "term_gain",
-    "term_worth",
-]
-
-
 POSTING_BYTES: Final = 3  # two for the document, one for the times: see `storage`
 _LOG: Final = Context(prec=20)
 _WORTH: Final = 1_024

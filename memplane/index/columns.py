@@ -21,23 +21,6 @@ import numpy as np
 from memplane.index.segment import Array
 from memplane.ports import ONE
 
-__all__ = [
-    "GAP_MAX",
-    "TURN_TOKENS",
-    "Bits",
-    "ColumnSource",
-    "Columns",
-    "Fates",
-    "Flagged",
-    "Frame",
-    "Kernel",
-    "Mask",
-    "Spans",
-    "spread_scores",
-    "strengths",
-]
-
-
 _FLAGS: Final = 1 << 16
 _KEPT_MAX: Final = 16
 _NEVER: Final = np.iinfo(np.int64).max

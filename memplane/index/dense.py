@@ -25,19 +25,6 @@ from typing import Final, NamedTuple
 from memplane import nofollow
 from memplane.index import storage
 
-__all__ = [
-    "Adder",
-    "Kind",
-    "Stored",
-    "VectorHeader",
-    "adding",
-    "cleared",
-    "erase_vectors",
-    "kept",
-    "load_vectors",
-    "vectors_stamp",
-]
-
 FOLDER: Final = "dense"  # in that of the index
 STATIC: Final = "static"  # beside it: of the static table, for a plane without an embedder
 FORMAT: Final = 1
@@ -198,7 +185,7 @@ def erase_vectors(folder: Path, docs: Collection[int], erased: int) -> None:
 
 def kept(folder: Path) -> VectorHeader | None:
     """What is said of the rows that are kept there; whether they are whole, `load` finds out."""
-    fields = storage.segment_sections(folder / HEADER)
+    fields = storage.signed_fields(folder / HEADER)
     if fields is None or fields.pop("format", None) != FORMAT:
         return None
     try:

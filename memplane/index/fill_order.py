@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 else:
     np = late("numpy")
 
-__all__ = ["STEP_COLUMNS", "FillingParameters", "Steps", "filling_steps", "steps_of"]
-
 STEP_COLUMNS: Final = ("score", "tokens", "importance", "seq")
 _SIXTEENTHS: Final = 16
 _FINE: Final = 1 << 10

@@ -17,15 +17,6 @@ from memplane.index.bm25 import BM25, Weights, combined, idf, length_norm, term_
 from memplane.index.segment import Array, Pieces, Postings
 from memplane.index.terms import Query
 
-__all__ = [
-    "Matches",
-    "PostingBlock",
-    "best",
-    "match",
-    "reached",
-    "whole_scores",
-]
-
 
 class Matches(NamedTuple):
     """Documents that hold a term of the query, rising, and their scores by kind of term.

@@ -22,33 +22,14 @@ import numpy as np
 from memplane.index import bm25, lexical, terms
 from memplane.index.bm25 import relevance
 from memplane.index.columns import Frame, Kernel, spread_scores
-from memplane.index.document import PREFERENCE, READ, ROLES
 from memplane.index.lexical import Matches
 from memplane.index.segment import Array
+from memplane.index.terms import PREFERENCE, READ, ROLES
 from memplane.index.vectors import MILLION, Vectors
 from memplane.ports import ONE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-__all__ = [
-    "Boosted",
-    "ExactMatches",
-    "Nearness",
-    "RankedEvents",
-    "Ranking",
-    "RankingQuery",
-    "Similar",
-    "Speakers",
-    "alike",
-    "boosted",
-    "marked_turns",
-    "merge_columns",
-    "rank",
-    "similar",
-    "weighed",
-]
-
 
 FULL: Final = 4  # the z that earns the weight
 _SAMPLE_MAX: Final = 1_024

@@ -24,8 +24,6 @@ from memplane.index.bm25 import BM25, Weights, combined, idf, length_norm, term_
 from memplane.index.terms import KINDS, Query, exact_term
 from memplane.ports import ONE, Hit
 
-__all__ = ["DocumentMarks", "SavedIndexReader", "Slice", "Term", "best_events"]
-
 FIELDS: Final = (*KINDS[:3], KINDS[0])  # whose lengths each field of a query goes by
 _NEAR: Final = 256
 
@@ -313,7 +311,7 @@ def _place(known: memoryview, term: int) -> int:
 
 
 class DocumentMarks(NamedTuple):
-    """What tells documents apart without reading their event: see `index.document.Document`.
+    """What tells documents apart without reading their event: see `index.terms.Document`.
 
     `role`: its place in `ROLES`; `group`: the term of its session and namespace, 0 for none.
     """

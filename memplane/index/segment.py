@@ -15,30 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memplane.index import storage, terms
-from memplane.index.document import ROLES, Document
-from memplane.index.terms import KINDS
+from memplane.index.terms import KINDS, ROLES, Document
 
 if TYPE_CHECKING:
     from array import array
     from collections.abc import Iterable
-
-__all__ = [
-    "Analysed",
-    "Array",
-    "IndexSegment",
-    "Live",
-    "Pieces",
-    "Postings",
-    "analysed",
-    "build_of",
-    "build_segment",
-    "decode_segment",
-    "encode_segment",
-    "erase_documents",
-    "merge_segments",
-    "ranges",
-]
-
 
 Array = NDArray[Any]
 LENGTHS: Final = KINDS[:3]  # labels have no length

@@ -27,42 +27,6 @@ from memplane.index.terms import ANALYSER
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = [
-    "CAPACITIES",
-    "COLUMNS",
-    "HEADER_BYTES",
-    "LEVELS",
-    "LEVEL_0",
-    "OPEN",
-    "SHARED",
-    "Buffer",
-    "FileSection",
-    "Loaded",
-    "Manifest",
-    "ManifestEntry",
-    "SegmentFileHeader",
-    "Stamps",
-    "alone",
-    "body_sum",
-    "encode_header",
-    "files_of",
-    "fingerprint",
-    "harmed",
-    "holder",
-    "is_outdated",
-    "is_whole",
-    "keep_stamps",
-    "load_segments",
-    "name_of",
-    "parse_header",
-    "remove_index_file",
-    "remove_others",
-    "rename_over",
-    "replace_bytes",
-    "sections",
-]
-
-
 Buffer: TypeAlias = bytes | memoryview | mmap.mmap
 
 FORMAT: Final = 3
@@ -363,11 +327,13 @@ class Loaded(NamedTuple):
 
 
 def signed(fields: Mapping[str, object]) -> bytes:
+    """The bytes of a JSON file whose second line is the SHA-256 of its first, in hex."""
     body = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
     return f"{body}\n{hashlib.sha256(body.encode()).hexdigest()}\n".encode()
 
 
-def segment_sections(path: Path) -> dict[str, object] | None:
+def signed_fields(path: Path) -> dict[str, object] | None:
+    """What `signed` wrote; None where the file cannot be read, or is not what was written."""
     try:
         body, _, rest = nofollow.read_bytes(path, _BYTES_MAX).partition(b"\n")
         if rest.strip() != hashlib.sha256(body).hexdigest().encode():
@@ -380,7 +346,7 @@ def segment_sections(path: Path) -> dict[str, object] | None:
 
 def read_manifest(folder: Path, plane: str, variant: str) -> Manifest | None:
     """Return what counts; None where nothing of this plane and variant does."""
-    fields = segment_sections(folder / _MANIFEST)
+    fields = signed_fields(folder / _MANIFEST)
     if fields is None or fields.pop("format", None) != FORMAT:
         return None
     if fields.pop("analyser", ANALYSER) != ANALYSER:
@@ -404,7 +370,7 @@ def is_outdated(folder: Path, plane: str, versions: Callable[[str], str], varian
 
     `versions` gives the part of a variant that a version decides, and not a policy.
     """
-    fields = segment_sections(folder / _MANIFEST)
+    fields = signed_fields(folder / _MANIFEST)
     if fields is None or fields.get("plane") != plane:
         return False
     made = (fields.get("format"), fields.get("analyser", ANALYSER))
@@ -419,7 +385,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 def read_stamps(folder: Path) -> Stamps:
     """Return the files that were found whole, as they were then."""
-    fields = segment_sections(folder / _STAMPS) or {}
+    fields = signed_fields(folder / _STAMPS) or {}
     return {name: value for name, value in fields.items() if isinstance(value, list)}
 
 

@@ -17,7 +17,6 @@ import numpy as np
 
 from memplane.index import lexical, storage, terms
 from memplane.index.bm25 import BM25, Weights
-from memplane.index.document import Document, blank_document
 from memplane.index.lexical import PostingBlock
 from memplane.index.segment import (
     Array,
@@ -29,14 +28,12 @@ from memplane.index.segment import (
     erase_documents,
     merge_segments,
 )
+from memplane.index.terms import Document, blank_document
 from memplane.ports import Hit
 
 if TYPE_CHECKING:
     from memplane.index.lexical import Matches
     from memplane.index.terms import Query
-
-__all__ = ["IndexView", "SegmentedIndex"]
-
 
 _DOC_BITS = 32
 _MANY = 1_000
@@ -54,22 +51,22 @@ class IndexView:
         self._blocks = [block for block in self._blocks if block.first < self.count]
         self._firsts = np.array([block.first for block in self._blocks], np.int64)
         self._seqs: list[int] | None = None  # of the first document of each block, once asked for
-        self._apart: Array | None = None
+        self.apart: Array | None = None  # a place for each document, true where it is left out
 
     def without(self, apart: Array | None) -> IndexView:
         """Return the same view, with documents as if they were not there; None: no documents."""
         if apart is None:
             return self
         view = copy.copy(self)
-        view._apart = apart  # noqa: SLF001 - its own
+        view.apart = apart
         return view
 
     @property
     def there(self) -> int:
         """How many documents count."""
-        if self._apart is None:
+        if self.apart is None:
             return self.count
-        return self.count - int(np.count_nonzero(self._apart[: self.count]))
+        return self.count - int(np.count_nonzero(self.apart[: self.count]))
 
     def _below(self, upto: int) -> int:
         for block in reversed(self._blocks):
@@ -80,7 +77,7 @@ class IndexView:
 
     def match(self, query: Query, hidden: Array | None = None, bm25: BM25 = BM25()) -> Matches:  # noqa: B008 - immutable
         """Return the documents that hold a term of the query, without the hidden ones."""
-        return lexical.match(self._blocks, query, self.count, hidden, bm25, self._apart)
+        return lexical.match(self._blocks, query, self.count, hidden, bm25, self.apart)
 
     def hits(
         self,
@@ -243,14 +240,14 @@ class IndexView:
         found = np.zeros(len(wanted), np.int64)
         for block in self._blocks:
             limit = self.count - block.first
-            if limit >= block.size and self._apart is None:
+            if limit >= block.size and self.apart is None:
                 found += block.counts(wanted)
                 continue
             for place, docs, _ in block.find(wanted):
                 end = docs.searchsorted(limit)
                 found[place] += end
-                if self._apart is not None:
-                    apart = self._apart[docs[:end].astype(np.int64) + block.first]
+                if self.apart is not None:
+                    apart = self.apart[docs[:end].astype(np.int64) + block.first]
                     found[place] -= np.count_nonzero(apart)
         return [int(count) for count in found]
 

@@ -39,37 +39,6 @@ from memplane.lazy import regex
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = [
-    "LARGEST",
-    "MILLION",
-    "NEAR_MAGIC",
-    "NEAR_MAX",
-    "NO_WORD",
-    "OTHER_ENDING",
-    "PERMILLE_MIN",
-    "RELATED_MAX",
-    "STATIC_MAGIC",
-    "WORD_LETTERS_MAX",
-    "Buffer",
-    "Encoded",
-    "Kin",
-    "NearWord",
-    "Nearest",
-    "Neighbours",
-    "Rows",
-    "StaticTable",
-    "Vectors",
-    "WordPiece",
-    "aligned",
-    "cosines",
-    "encoded",
-    "expand_terms",
-    "plain_words",
-    "related",
-    "signed_bytes",
-]
-
-
 Rows = NDArray[np.int8]
 Buffer = bytes | bytearray | memoryview
 T = TypeVar("T", bound=np.generic)

@@ -44,29 +44,6 @@ from memplane.lazy import regex
 if TYPE_CHECKING:
     from datetime import datetime
 
-__all__ = [
-    "DATA_DEPTH_MAX",
-    "KEY_MAX",
-    "NAME_MAX",
-    "OWN_KINDS",
-    "PART",
-    "TEXT_BYTES_MAX",
-    "Cleaner",
-    "check_fields",
-    "check_whole",
-    "collect",
-    "hides_nothing",
-    "imitated",
-    "is_checksum",
-    "namespace",
-    "normalise",
-    "permitted_actor",
-    "skeleton",
-    "timestamp",
-    "with_permitted_actor",
-]
-
-
 # Escape sequences of terminals: CSI, OSC with its text, the other string controls, two characters.
 _SEQUENCE: Final = regex(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
@@ -134,7 +111,10 @@ def _table() -> dict[int, str]:
 
 
 def skeleton(text: str) -> str:
-    """What the text reads like: in small letters, without blanks and unseen marks in front."""
+    """The skeleton of a text: lower case, without default-ignorable characters or leading blanks.
+
+    Two texts that look alike have the same skeleton (Unicode UTS #39).
+    """
     if not text.isprintable():
         text = _UNSEEN.sub("", _SEQUENCE.sub("", text))
     if not text.isascii():
@@ -146,9 +126,9 @@ def skeleton(text: str) -> str:
 
 
 def hides_nothing(text: str) -> bool:
-    """Whether the skeleton of each line is what stands there, in small letters; no controls in it.
+    """Whether each line of a text is its own skeleton but for case, without control characters.
 
-    True for nearly every text, in whatever script, and quick to know.
+    A quick test that holds for nearly every text in any script; where it fails, compare skeletons.
     """
     return text.isascii() or all(map(_is_inert, set(_BEYOND_ASCII.findall(text))))
 
@@ -161,15 +141,18 @@ def _is_inert(char: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def imitated(name: str) -> str | None:
-    """The role that a name reads like, whatever stands between its letters; None for no role."""
+    """The role (`user`, `assistant`, ...) that a name reads like; None where it reads like none.
+
+    Characters between the letters are ignored.
+    """
     letters = _NO_LETTER.sub("", skeleton(name))
     return letters if letters in _ROLES else None
 
 
 def permitted_actor(name: str, role: str | None) -> str | None:
-    """The name as intake takes it for an actor: for those who cannot ask for another one.
+    """The name in a form that is accepted as an actor, for importers, which cannot ask for another.
 
-    None where it says no more than the role does.
+    None where the name says no more than the role does.
     """
     name = _SEPARATORS.sub(" ", name)
     read = imitated(name)
@@ -179,7 +162,7 @@ def permitted_actor(name: str, role: str | None) -> str | None:
 
 
 def with_permitted_actor(row: dict[str, Any]) -> dict[str, Any]:
-    """The row of an event that comes from elsewhere, with an actor that intake takes."""
+    """The row of an imported event with its actor in a form that is accepted."""
     actor = row.get("actor")
     if not isinstance(actor, str):
         return row
@@ -207,25 +190,21 @@ _SEPARATOR: Final = regex("[\u2028\u2029]")
 _NS_HEADS: Final = (PROJECTS, "/task/", "/spec/", "/agent/")
 
 
-def check_fields(fields: Mapping[str, Any], *, internal: bool = False, where: str = "") -> None:
-    """Raise InputError for the first field that cannot be taken; see `normalise`."""
-    normalise(fields, internal=internal, where=where)
-
-
 def normalise(
     fields: Mapping[str, Any], *, internal: bool = False, where: str = ""
 ) -> dict[str, Any]:
-    """Bring the fields to the log's order and form, defaults left out except `kind`.
+    """The fields in the order and form of the log, without defaults except `kind`.
 
-    None counts as not given. `internal` lets through what only memplane writes: the
-    kinds of OWN_KINDS and `data.body`. `where` goes before the field in errors (`rows[3]`).
+    None counts as not given. `internal` accepts what only memplane writes: kinds of OWN_KINDS and
+    `data.body`. Raises InputError for the first field that is not valid; `where` stands before the
+    field's name in its message (`rows[3]`).
     """
     taken = collect(fields, internal=internal, where=where)
     return {name: taken[name] for name in _CALLERS_FIELDS if name in taken}
 
 
 def collect(fields: Mapping[str, Any], *, internal: bool, where: str) -> dict[str, Any]:
-    """Do the work of `normalise`, in the order given: for a caller that orders later."""
+    """The fields checked and cleaned as by `normalise`, in the order in which they were given."""
     prefix = f"{where}." if where else ""
     cleaner = Cleaner()
     taken: dict[str, Any] = {}
@@ -336,7 +315,7 @@ def _own_data(data: dict[str, Any], where: str, *, internal: bool) -> None:
 
 
 def is_checksum(value: Any) -> bool:
-    """Whether a value names a quoted block as earlier versions did: by its checksum alone."""
+    """Whether a value is a checksum alone, as earlier versions named a quoted block."""
     return isinstance(value, str) and _CHECKSUM.fullmatch(value) is not None
 
 
@@ -384,9 +363,9 @@ def _found(value: Any) -> str:
 
 
 def namespace(value: str | None, *, where: str = "ns") -> None:
-    """Raise InputError for what is no namespace; None, for all of them, is fine.
+    """Raise InputError where a namespace is not well formed; None (all namespaces) is accepted.
 
-    For what reads: a misspelt one would be a place where nothing was ever stored.
+    For reads: a misspelt namespace would look like one in which nothing was ever stored.
     """
     if value is not None and value != GLOBAL:
         _ns(value, where, Cleaner())
@@ -568,11 +547,10 @@ _UNSEEN_MAX: Final = 256
 
 
 def check_whole(fields: Mapping[str, Any], kind: str, where: str = "") -> None:
-    """Raise InputError for an event that says nothing. Its fields were checked one by one before.
+    """Raise InputError for an event whose valid fields together say nothing.
 
-    That is a message without text and data, where blanks and what cannot be seen are no text; a
-    statement without a key whose text is that; an event about others that names none; and one that
-    is valid at no time.
+    These are a message without visible text and without data; a statement without a key and without
+    visible text; an event about others that names none; an event that is valid at no time.
     """
     prefix = f"{where}." if where else ""
     if kind == "message" or kind in TYPED_KINDS:
@@ -622,7 +600,7 @@ _UNSTORABLE: Final = regex("[\0\ud800-\udfff]")
 
 
 class Cleaner:
-    """Cleans the strings of one event and counts the characters that it had to replace."""
+    """Cleans the strings of one event and counts the characters that were replaced."""
 
     __slots__ = ("_bound", "replaced")
 
@@ -631,7 +609,7 @@ class Cleaner:
         self._bound = 0  # bytes that the data seen so far can take at most
 
     def text(self, text: str) -> str:
-        """Put U+FFFD for NUL and lone surrogates, which JSON readers do not agree on."""
+        """The text with U+FFFD for NUL and lone surrogates, on which JSON readers disagree."""
         if "\0" not in text:
             if text.isascii():
                 return text
@@ -650,7 +628,7 @@ class Cleaner:
         return "".join(cleaned)
 
     def data(self, value: Any, where: str) -> dict[str, Any]:
-        """Bring data to JSON types; what JSON cannot hold is refused by its place in it."""
+        """A value converted to JSON types; InputError names the place of any other type."""
         if not isinstance(value, Mapping):
             raise InputError(
                 f"found {type(value).__name__}; expected an object with string keys", where=where
@@ -727,10 +705,10 @@ _EXPECTED: Final = "expected RFC 3339 with a zone, such as 2026-01-05T12:17:31Z"
 
 
 def timestamp(value: str | datetime, *, where: str = "ts") -> str:
-    """Bring a time to UTC with six decimals; finer digits are cut off, never rounded up.
+    """A time in UTC, RFC 3339 with six decimals; finer digits are cut off, never rounded up.
 
-    Refused, with the reason: a time without a zone, a leap second, a day that does
-    not exist, and whatever falls outside the years 0001 to 9999 in UTC.
+    Raises InputError for a time without a zone, a leap second, a date that does not exist, and a
+    year outside 0001 to 9999 in UTC.
     """
     from datetime import UTC, datetime  # noqa: PLC0415 - most events come without a time
 

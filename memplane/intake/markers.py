@@ -22,18 +22,6 @@ if TYPE_CHECKING:
 
     from memplane.policy.markers import Markers
 
-__all__ = [
-    "LOOKED_BACK",
-    "MARK",
-    "PATTERNS",
-    "Marker",
-    "Span",
-    "is_meant",
-    "merge_spans",
-    "widened",
-]
-
-
 # Characters of a text that are looked at: for line starts, and for what a user wants.
 _LINES_MAX: Final = 16_000
 _SAID_MAX: Final = 2_000
@@ -62,7 +50,7 @@ _WORDS: Final = bytes(
 
 
 class Marker:
-    """Finds markers as one policy has them. Threads share one; the same text has the same ones."""
+    """Finds markers by the patterns of one policy. Safe to share between threads; deterministic."""
 
     __slots__ = ("_before", "_compiled", "_detect", "_lines", "_rare", "_rows")
 
@@ -85,7 +73,7 @@ class Marker:
         self._before: re.Pattern[str] | None = None
 
     def find(self, text: str, role: str | None, kind: str = "message") -> tuple[str, ...]:
-        """Return the markers of a text, each once, in the order of their names."""
+        """The markers of a text, each once, sorted by name."""
         if not self._detect or role == "tool" or kind in _TOOL_KINDS:
             return ()
         said = _said(text[:_LINES_MAX])
@@ -361,10 +349,10 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def is_meant(before: str, said: str, after: str) -> bool:
-    """Whether a phrase says what its speaker wants to hold.
+    """Whether the speaker of a phrase wants it to hold, rather than quoting, asking or denying it.
 
-    `before` and `after` are what stands around it in its sentence, lead-ins with a colon included:
-    at most `LOOKED_BACK` characters and one sentence.
+    `before` and `after` are the rest of its sentence, lead-ins with a colon included: at most
+    `LOOKED_BACK` characters and one sentence.
     """
     words = frozenset(_WORD.findall(before.lower()))
     if not words.isdisjoint(_REPORT) and _found(_REPORTED, before):
@@ -405,7 +393,7 @@ MARK: Final = regex(r"\[redacted:[a-z0-9-]{1,40}\]")
 
 
 def widened(text: str, spans: Iterable[Span]) -> Iterator[Span]:
-    """Spans from left to right; one that touches marks takes them in whole, empty ones go."""
+    """Non-empty spans from left to right, widened to the redaction marks that they touch."""
     marks = MARK.finditer(text) if "[redacted:" in text else iter(())
     mark = next(marks, None)
     for first, last in spans:
@@ -423,7 +411,7 @@ def widened(text: str, spans: Iterable[Span]) -> Iterator[Span]:
 
 
 def merge_spans(found: Iterable[Span], others: Iterator[Span]) -> Iterator[Span]:
-    """The spans of two searches from left to right, as each of the searches gives its own."""
+    """The spans of two searches merged from left to right; each input is sorted."""
     other = next(others, None)
     for span in found:
         while other is not None and other < span:

@@ -29,24 +29,6 @@ if TYPE_CHECKING:
 
     from memplane.intake.markers import Marker
 
-__all__ = [
-    "HEAD_BYTES",
-    "LINE_MAX",
-    "RECALLED_MAX",
-    "Intake",
-    "PreparedText",
-    "checksums",
-    "cleaned",
-    "is_own_command",
-    "is_own_tool",
-    "moves_blocks",
-    "parted",
-    "prepare",
-    "same",
-    "without_blocks",
-]
-
-
 RECALLED_MAX: Final = 16  # files of one event; the last one holds all further blocks
 _BEGIN: Final = "memplane:begin\n"
 _MARK: Final = regex(r"(?m)^memplane:(?:begin\n|end ([0-9a-f]{16})(?:\n|\Z))")
@@ -90,13 +72,13 @@ def moves_blocks(line: Mapping[str, Any]) -> bool:
 
 
 def is_own_tool(tool: str) -> bool:
-    """Tell a tool of memplane's MCP server, as clients name it: `mcp__memplane__memory_search`."""
+    """Whether a tool is one of memplane's MCP server: `mcp__memplane__memory_search`."""
     *server, name = tool.split("__")
     return bool(name) and any(_OWN_SERVER.search(part) for part in server)
 
 
 def is_own_command(tool: str, command: object) -> bool:
-    """Tell a call of a shell that ran memplane and nothing else, by its command line."""
+    """Whether a shell tool ran memplane and nothing else, by its command line."""
     return (
         tool in _SHELLS
         and isinstance(command, str)
@@ -106,7 +88,7 @@ def is_own_command(tool: str, command: object) -> bool:
 
 
 def parted(line: Mapping[str, Any]) -> tuple[str, list[str]]:
-    """The text of an event with these fields, and the blocks that are moved out of it, in order."""
+    """The text of an event without its quoted blocks, and the blocks in the order of the text."""
     text = line.get("text", "")
     if _BEGIN not in text or not moves_blocks(line):
         return text, []
@@ -114,9 +96,9 @@ def parted(line: Mapping[str, Any]) -> tuple[str, list[str]]:
 
 
 def without_blocks(text: str) -> tuple[str, list[str]]:
-    """The text without the blocks quoted in it, and these, marks included; in one pass.
+    """A text without the blocks quoted in it, and these blocks with their marks; one pass.
 
-    They are at most RECALLED_MAX texts: the last one is all further blocks, one behind another.
+    At most RECALLED_MAX blocks are returned: the last one holds all further blocks in sequence.
     """
     if _BEGIN not in text:
         return text, []
@@ -141,7 +123,7 @@ def without_blocks(text: str) -> tuple[str, list[str]]:
 
 
 def checksums(blocks: Iterable[str]) -> list[str]:
-    """The checksums that the end marks of blocks state, in order."""
+    """The checksums in the end marks of blocks, in their order."""
     return [mark[1] for block in blocks for mark in _MARK.finditer(block) if mark[1] is not None]
 
 
@@ -164,10 +146,10 @@ _OWN_DATA: Final = ("redactions", "replaced", "body", "recalled")
 
 
 class PreparedText(NamedTuple):
-    """The text of an event as the log would hold it, and the SHA-256 of each block moved out of it.
+    """The text of an event as it would be stored, and the SHA-256 of each block moved out of it.
 
-    `before`: the same as versions did it that kept no block: its text, then their checksums. It is
-    equal to `text` and no checksums where no block is quoted at all.
+    `before` is the form of versions that stored no blocks: the text, then the checksums of the
+    blocks. It equals `text` without checksums where no block is quoted.
     """
 
     text: str
@@ -176,7 +158,7 @@ class PreparedText(NamedTuple):
 
 
 class Intake(NamedTuple):
-    """The part of the privacy policy that acts before the log; built once per policy."""
+    """The part of the privacy policy that acts before an event is stored; built once a policy."""
 
     redactor: Redactor
     never_store_kinds: tuple[str, ...] = ("secret",)
@@ -206,7 +188,7 @@ class Intake(NamedTuple):
         )
 
     def said(self, fields: Mapping[str, Any]) -> PreparedText:
-        """What the log would hold of the text of these fields, which need not be checked before."""
+        """The stored form of the text of these fields, which need not have been checked."""
         redact = self.redactor.redact
         whole = Cleaner().text(str(fields.get("text") or ""))
         text, blocks = parted({**fields, "kind": fields.get("kind", "message"), "text": whole})
@@ -231,12 +213,12 @@ def prepare(
     marker: Marker | None = None,
     recalled: Sequence[str] = (),
 ) -> Draft:
-    """Turn what a caller gave into a draft, or raise InputError and store nothing.
+    """Turn the fields of an event into a draft. Raises InputError, and then nothing is stored.
 
-    `id` serves where fields has none. `count` gives the tokens of the whole text;
-    None leaves them out. `marker` finds markers in the redacted text of what no marker was given
-    for, not even an empty list of them. `recalled` are blocks that were moved out of the text
-    before, elsewhere. The same arguments give the same bytes.
+    `id` is used where the fields have none. `count` gives the tokens of the whole text; None leaves
+    them out. `marker` finds markers in the redacted text where the fields have no `markers`, not
+    even an empty list. `recalled` are blocks that the caller moved out of the text. The same
+    arguments give the same bytes.
     """
     line = collect(fields, internal=internal, where=where)
     kind = line["kind"]
@@ -277,7 +259,7 @@ def prepare(
 
 
 def cleaned(text: str) -> str:
-    """What a user says as the log would hold it but for redaction: storable, no quoted blocks."""
+    """What a user says in its stored form but for redaction: valid text without quoted blocks."""
     return without_blocks(Cleaner().text(text))[0]
 
 
@@ -288,15 +270,14 @@ def same(
     whole_text: Callable[[], str],
     recalled: Callable[[], Sequence[str | None]] = tuple,
 ) -> bool:
-    """Whether a draft repeats an event: equal kind, ns, role, session, key, text and blocks.
+    """Whether a draft repeats a stored event: equal kind, ns, role, session, key, text and blocks.
 
-    Of the namespaces see `same_place`.
-
-    What is stored is redacted as today before the comparison, so that a stricter
-    policy does not make a repeat look like other content. `whole_text` gives the text, which is
-    asked for only if the hash of a body does not answer; `recalled` gives the blocks that were
-    moved out of the event's text, None for one that is lost. What versions stored that kept no
-    block but its checksum is repeated by its text alone, and by that with blocks of the checksums.
+    Namespaces are compared by `same_place`. The stored text is redacted by today's rules first, so
+    that a stricter policy does not make a repeat look like other content. `whole_text` loads the
+    text and is called only if the hash of a body does not decide; `recalled` loads the blocks that
+    were moved out of the stored text, None for a lost one. An event of a version that stored
+    checksums instead of blocks is repeated by its text alone, or by the text with blocks of those
+    checksums.
     """
     if not same_place(event.ns, draft.ns) or (event.kind, event.role, event.session, event.key) != (
         draft.kind,

@@ -39,22 +39,9 @@ if TYPE_CHECKING:
 
     from memplane.ports import Detector
 
-__all__ = [
-    "Counts",
-    "DetectedSecret",
-    "Redactor",
-    "Second",
-    "masked",
-    "masked_data",
-    "masked_name",
-    "quoted_value",
-    "secrets_in",
-    "without_secrets",
-]
-
 
 class Counts(dict[str, int]):
-    """How many secrets of each rule were masked; `taken` has them, where somebody asks."""
+    """How many secrets were masked, by rule; `taken` has the secrets where a caller wants them."""
 
     __slots__ = ("taken",)
 
@@ -63,7 +50,7 @@ class Counts(dict[str, int]):
         self.taken = taken
 
     def add(self, found: Counts) -> None:
-        """Count what another one counted."""
+        """Add the counts of another one."""
         for rule, number in found.items():
             self[rule] = self.get(rule, 0) + number
 
@@ -94,11 +81,11 @@ _FIRST_WORD: Final = regex(
 
 
 class Redactor:
-    """The built-in rules, before them the policy's patterns, behind them a detector, if any.
+    """Masks secrets by the policy's patterns, the built-in rules, and a detector if there is one.
 
-    Threads share one. It remembers identifiers and short strings of data that hold no secret, since
-    sessions, tools and paths come again and again; answers never depend on that. Rule names are
-    `policy-1`, `policy-2` … for patterns in the order given, and `<detector>:<rule>`.
+    Safe to share between threads. It caches identifiers and short strings without secrets, because
+    sessions, tools and paths recur; results do not depend on the cache. Rules are named `policy-1`,
+    `policy-2`, ... for patterns in their order, and `<detector>:<rule>`.
     """
 
     __slots__ = ("_clean", "_detector", "_identifiers", "_names", "_patterns")
@@ -115,9 +102,9 @@ class Redactor:
         self._names: dict[str, bool] = {}  # of clean keys: whether a secret stands under them
 
     def redact(self, text: str, taken: list[str] | None = None) -> tuple[str, Counts]:
-        """Mask every secret that a rule finds; counts by rule. Same text, same answer, anywhere.
+        """The text with every secret masked, and the counts by rule. Deterministic.
 
-        `taken` gets the secrets themselves: for comparing, never for showing.
+        The secrets are appended to `taken`: for comparisons, never for display.
         """
         counts = Counts(taken)
         for _ in range(_PASSES_MAX):
@@ -132,12 +119,15 @@ class Redactor:
         return text, counts
 
     def redact_data(self, value: Any, taken: list[str] | None = None) -> tuple[Any, Counts]:
-        """Mask strings anywhere in JSON data, and what stands under a secret-looking key."""
+        """JSON data with strings and values of secret keys masked, and the counts by rule."""
         counts = Counts(taken)
         return self._walk(value, counts, under_secret=False), counts
 
     def redact_value(self, key: str, text: str) -> tuple[str, Counts]:
-        """Mask a text stored under a key: all of it, if the key names a secret and it is one."""
+        """The text stored under a key, masked, and the counts by rule.
+
+        It is masked as a whole where the key names a secret and the text looks like one.
+        """
         masked, counts = self.redact(text)
         value = text.strip()
         if not counts and secret_key(key) and looks_secret(value) and chosen(value, key):
@@ -145,10 +135,10 @@ class Redactor:
         return masked, counts
 
     def in_name(self, name: str) -> Counts:
-        """What an identifier holds that it must not: tokens, and what patterns and detector find.
+        """Counts by rule of what an identifier must not hold.
 
-        What only looks like a key and its value is none, unless it names a password: identifiers
-        are `a=b` and `a:b`.
+        That is tokens, matches of patterns, and findings of the detector. A key beside a value does
+        not count unless the key names a password: identifiers have forms like `a=b` and `a:b`.
         """
         if name in self._identifiers:
             return Counts()
@@ -162,9 +152,9 @@ class Redactor:
         return counts
 
     def name(self, name: str) -> str:
-        """An identifier that was asked for: as it is, or masked if `in_name` finds something.
+        """An identifier in a request: unchanged, or masked where `in_name` finds something.
 
-        Nothing can be recorded under such a one, so it is no loss that the mark names nothing.
+        Nothing is stored under such an identifier, so its masked form finds nothing either.
         """
         if not self.in_name(name):
             return name
@@ -395,29 +385,29 @@ _IN_LISTS: Final = (("private-key", private_keys), (_SECRET_VALUE, commands))
 
 
 def masked_name(name: str) -> str:
-    """An identifier from outside as it is, or masked where the built-in rules find a secret."""
+    """An identifier from outside: unchanged, or masked where the built-in rules find a secret."""
     return _BUILT_IN.name(name)
 
 
 def masked(text: str) -> str:
-    """A text for people, an error say, without what the built-in rules find in it."""
+    """A text for people, such as an error message, masked by the built-in rules."""
     return _BUILT_IN.redact(text)[0]
 
 
 def masked_data(value: Any) -> Any:
-    """JSON data for a file beside the log, without what the built-in rules find in it."""
+    """JSON data for a file beside the log, masked by the built-in rules."""
     return _BUILT_IN.redact_data(value)[0]
 
 
 def secrets_in(text: str) -> list[str]:
-    """What the built-in rules find in a text, longest first: for taking it out, never to show."""
+    """The secrets that the built-in rules find in a text, longest first: to remove, not to show."""
     taken: list[str] = []
     _BUILT_IN.redact(text, taken)
     return sorted(set(taken), key=lambda secret: (-len(secret), secret))
 
 
 def without_secrets(text: str, secrets: Iterable[str]) -> str:
-    """A text for people without these secrets, nor the beginning of one at which it was cut off."""
+    """A text without these secrets, nor the beginning of one at which the text was cut off."""
     for secret in secrets:
         least = min(len(secret), _BEGINNING)
         # A text that holds a beginning holds each shorter one: the longest is found by halving.
@@ -432,7 +422,7 @@ _BEGINNING: Final = 8  # characters of a secret that may be shown are fewer
 
 
 def quoted_value(value: object, most: int = 60) -> str:
-    """Show a value in an error message: short, and without the tokens that it may hold."""
+    """A value for an error message: its repr, at most `most` characters, tokens masked."""
     text = repr(value).encode("utf-8", "backslashreplace").decode()
     # Masked first: what is cut off a token's end leaves a beginning that no rule knows.
     text = masked(text[:4096])
@@ -556,14 +546,14 @@ _RULE: Final = regex(r"[A-Za-z0-9_.-]{1,60}")
 
 
 class DetectedSecret(NamedTuple):
-    """Where a detector's secret stands, and the name it counts under: `<detector>:<rule>`."""
+    """A span found by a detector and the rule that it counts under, `<detector>:<rule>`."""
 
     span: Span
     rule: str
 
 
 class Second:
-    """A detector whose answers can be relied on."""
+    """A detector with its answers checked."""
 
     __slots__ = ("_detector", "name")
 
@@ -577,7 +567,7 @@ class Second:
         self._detector, self.name = detector, name
 
     def find(self, text: str) -> Iterator[DetectedSecret]:
-        """What it finds, from left to right, without what overlaps or stands in a mark already."""
+        """The detector's findings from left to right, without overlaps and parts of marks."""
         failure = ""
         try:
             spans = sorted((int(s), int(e), str(rule)) for s, e, rule in self._detector.find(text))

@@ -18,26 +18,6 @@ from memplane.lazy import regex
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = [
-    "MARK",
-    "WINDOW",
-    "bearers",
-    "chosen",
-    "commands",
-    "json_keys",
-    "key_values",
-    "looks_secret",
-    "markup",
-    "passphrase",
-    "password_key",
-    "private_keys",
-    "secret_key",
-    "sql",
-    "stems",
-    "urls",
-]
-
-
 # Keys that name a secret, and the values that stand behind them: `password=…`, `--token …`.
 #
 # The finder yields the spans to mask, from left to right. Keys and separators stay, so that the
@@ -162,7 +142,7 @@ _SETS_ITSELF: Final = _words("requirepass masterauth masteruser")
 
 @lru_cache(maxsize=4096)
 def secret_key(key: str) -> bool:
-    """Whether a key names a secret, judged by its whole parts."""
+    """Whether a key names a secret, judged by its parts (split at case and punctuation)."""
     parts = [part.lower() for part in _PARTS.findall(key)]
     if not parts or parts[-1] in _HARMLESS_ENDS or "public" in parts:
         return False
@@ -177,13 +157,13 @@ def secret_key(key: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def password_key(key: str) -> bool:
-    """Whether a secret's key names a password: its value may be digits alone, or words."""
+    """Whether a key that names a secret names a password, whose value may be digits or words."""
     parts = [part.lower() for part in _PARTS.findall(key)]
     return bool(parts) and (parts[-1] in _PASSWORDS or parts[-1].endswith(("password", "passwd")))
 
 
 def looks_secret(value: str) -> bool:
-    """Whether the value of a secret-looking key is one: no word, no placeholder, no path."""
+    """Whether the value of such a key looks like a secret: no word, placeholder or path."""
     return (
         len(value) >= 6
         and _SPACE.search(value) is None
@@ -196,7 +176,7 @@ def looks_secret(value: str) -> bool:
 
 
 def chosen(value: str, key: str) -> bool:
-    """Whether a value was chosen to be secret: no word of prose or name of code."""
+    """Whether a value was chosen as a secret: no word of prose and no name of code."""
     if _DIGIT.search(value) is None:
         return _random(value)
     if _LETTER.search(value) is None:
@@ -238,7 +218,7 @@ _PROSE: Final = regex(
 
 
 def passphrase(value: str) -> bool:
-    """Whether words in the place of a password are one: with a digit, and no sentence."""
+    """Whether words in the place of a password are a passphrase: with a digit, and no sentence."""
     return (
         6 <= len(value) <= 100
         and " " in value.strip()
@@ -251,7 +231,7 @@ def passphrase(value: str) -> bool:
 
 
 def key_values(text: str, stems: Iterable[int]) -> Iterator[Span]:
-    """Values of secret-looking keys: `API_KEY=…`, `"password": "…"`, `--token …`."""
+    """Spans of values of keys that name a secret: `API_KEY=…`, `"password": "…"`, `--token …`."""
     last, value_at = 0, _VALUE.match
     for stem in stems:
         match = value_at(text, stem) if stem >= last else None
@@ -293,9 +273,9 @@ def _key(text: str, stem: int) -> tuple[str, int]:
 
 
 def stems(lowered: str, window: int = WINDOW) -> Iterable[int]:
-    """Where the name of a secret may stand, from left to right; () if it stands nowhere.
+    """Offsets at which the name of a secret may begin, ascending; () where there is none.
 
-    Of a long text in windows, one after the other.
+    A long text is searched in windows of `window` characters.
     """
     if len(lowered) <= window:
         return _stems(lowered, 0, len(lowered))
@@ -453,7 +433,7 @@ _QUERY: Final = regex(
 
 
 def urls(text: str, lowered: str) -> Iterable[Span]:
-    """Passwords in URLs, `postgres://user:…@host/db`, and keys in queries, `?key=…`."""
+    """Spans of passwords in URLs, `postgres://user:…@host/db`, and of keys in queries, `?key=…`."""
     if "://" not in lowered:
         return ()
     found = _credentials(text) if "@" in lowered else ()
@@ -489,7 +469,7 @@ _BEARER: Final = regex(
 
 
 def bearers(text: str, lowered: str) -> Iterable[Span]:
-    """Credentials of an HTTP header: `Bearer …`, `Authorization: Basic …`."""
+    """Spans of credentials in HTTP headers: `Bearer …`, `Authorization: Basic …`."""
     if "bearer" in lowered or "authorization" in lowered:
         return _bearers(text)
     return ()
@@ -534,7 +514,7 @@ _PUTTY: Final = regex(
 
 
 def private_keys(text: str, lowered: str) -> Iterable[Span]:
-    """PEM blocks over any number of lines: cut off, with escaped line ends, in lines of a log."""
+    """Spans of PEM blocks over any number of lines; cut off, escaped, or with line prefixes too."""
     if "private" not in lowered:
         return ()
     blocks = "-----" in lowered and "private key" in lowered
@@ -598,7 +578,7 @@ _JWK: Final = regex(
 
 
 def json_keys(text: str, lowered: str) -> Iterable[Span]:
-    """The private parts of JSON web keys: `{"kty": "EC", "d": "…"}`."""
+    """Spans of the private members of JSON web keys (RFC 7517): `{"kty": "EC", "d": "…"}`."""
     if "kty" in lowered and ('"kty' in text or "'kty" in text or 'kty\\"' in text):
         return (match.span("value") for match in _JWK.finditer(text))
     return ()
@@ -627,7 +607,7 @@ _VALUED: Final = regex(r"""value\\{0,7}["']?[ \t]{0,4}[:=]""")  # what `_NAMED` 
 
 
 def markup(text: str, lowered: str) -> Iterable[Span]:
-    """Values beside the name of a secret: `<password>…</password>`, `name: … value: …`."""
+    """Spans of values in markup beside the name of a secret: `<password>…</password>`."""
     named = "value" in lowered and ("name" in lowered or "key" in lowered)
     if not named and "<" not in lowered:
         return ()
@@ -678,7 +658,7 @@ _STATEMENTS: Final = (
 
 
 def sql(text: str, lowered: str) -> Iterable[Span]:
-    """Passwords in SQL: `IDENTIFIED BY '…'`, `CREATE ROLE x LOGIN PASSWORD …`."""
+    """Spans of passwords in SQL: `IDENTIFIED BY '…'`, `CREATE ROLE x LOGIN PASSWORD …`."""
     identified = "identified" in lowered
     if not identified and "password" not in lowered:
         return ()
@@ -767,7 +747,7 @@ _LINE_BACK: Final = 400  # characters of a line in which a command's name is loo
 
 
 def commands(text: str, lowered: str) -> Iterable[Span]:
-    """Passwords in arguments of well-known commands: `curl -u user:…`, `mysql -p…`."""
+    """Spans of passwords in arguments of well-known commands: `curl -u user:…`, `mysql -p…`."""
     if "-" not in lowered:
         return ()
     places = _dashes(text)

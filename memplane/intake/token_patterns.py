@@ -21,19 +21,6 @@ if TYPE_CHECKING:
 
     from memplane.intake.markers import Span
 
-__all__ = [
-    "PROVIDERS",
-    "RUN_MIN",
-    "SHAPES",
-    "WINDOW",
-    "Shape",
-    "TokenPattern",
-    "looked_at",
-    "suspects",
-    "torn",
-]
-
-
 # The providers whose tokens are known by their form: name, literals, pattern.
 #
 # `Shape` uses the rows. Order matters where one row could take the head of
@@ -60,7 +47,7 @@ _JWT: Final = r"(?:[A-Za-z0-9_/-]|\\(?![nrtu\"'\\]))"
 
 
 class TokenPattern(NamedTuple):
-    """One provider's tokens: literals of which one stands in each, pattern, what may be before."""
+    """The tokens of one provider: literals (each token has one), pattern, what may stand before."""
 
     name: str
     literals: tuple[str, ...]
@@ -458,11 +445,11 @@ _SHARED: Final = 8192
 
 
 class Shape(NamedTuple):
-    """One provider's tokens. `pattern` matches the token and nothing beside it.
+    """The tokens of one provider, compiled. `pattern` matches a token and nothing beside it.
 
-    One of the literals begins every such token. One written `*literal` or `~literal` stands inside
-    it; with `~` what stands before that may be of any length. Behind one written `literal{n}` come
-    n letters and digits in a row, or more. `start` says what may stand before a token.
+    Each token begins with one of the literals. A literal written `*literal` or `~literal` stands
+    inside the token; with `~` the part before it may have any length. After `literal{n}` come at
+    least n letters or digits. `start` is the pattern of what may stand before a token.
     """
 
     name: str
@@ -471,7 +458,7 @@ class Shape(NamedTuple):
     start: str
 
     def spans(self, text: str) -> Iterator[tuple[int, int]]:
-        """Where such tokens stand, from left to right."""
+        """Spans of such tokens, from left to right."""
         whole = _compiled(self.start + self.pattern)
         kinds = {literal[0] for literal in self.literals}
         if not kinds.isdisjoint("*~"):
@@ -496,7 +483,7 @@ class Shape(NamedTuple):
             yield from sorted(found for word in words for found in _places(text, word, at))
 
     def over(self, text: str, first: int, gap: int, end: int) -> tuple[int, int] | None:
-        """The token that begins before `gap` and ends behind it, if the text ended at `end`."""
+        """The token that begins before `gap` and ends behind it, as if the text ended at `end`."""
         for match in _compiled(self.pattern).finditer(text, first, end):
             if match.start() >= gap:
                 break
@@ -505,16 +492,16 @@ class Shape(NamedTuple):
         return None
 
     def whole(self, text: str, start: int, end: int) -> bool:
-        """Whether a token stands between the two, if the text ended there."""
+        """Whether text[start:end] is a token, read as if the text ended at `end`."""
         found = _compiled(self.pattern).match(text, start, end)
         return found is not None and found.end() == end
 
     def begins(self, text: str, at: int) -> bool:
-        """Whether a token may begin there, by what stands before it."""
+        """Whether a token may begin at an offset, by the character before it."""
         return _compiled(self.start).match(text, at) is not None
 
     def ends(self, text: str, start: int) -> int:
-        """Where the token ends that begins there, or -1."""
+        """The end of the token that begins at `start`, or -1."""
         found = _compiled(self.start + self.pattern).match(text, start)
         return -1 if found is None else found.end()
 
@@ -624,14 +611,14 @@ _HEADS: Final = frozenset(_OPENED)
 
 
 def suspects(encoded: bytes) -> tuple[Shape, ...]:
-    """Shapes that the text (in ASCII or UTF-8) may hold, in table order; usually none."""
+    """The shapes of which a text (ASCII or UTF-8 bytes) may hold a token, in table order."""
     return _suspects(encoded, _long_runs(encoded, None))
 
 
 def looked_at(text: str, window: int = WINDOW) -> tuple[tuple[Shape, ...], frozenset[Shape]]:
-    """Shapes that the text may hold as it stands, and those it may hold torn: see `torn`.
+    """The shapes that a text may hold, and those that it may hold torn apart (see `torn`).
 
-    A long text is looked at in windows, which share more at their edges than a token's head.
+    A long text is searched in windows of `window` characters, which overlap by the head of a token.
     """
     if len(text) <= window + 2 * _SHARED:
         return _looked_at(text)
@@ -743,9 +730,9 @@ _LINE_MIN: Final = 56  # characters of a line that was broken because it was ful
 
 
 def torn(text: str, shapes: frozenset[Shape]) -> Iterator[tuple[str, Span]]:
-    """Tokens over a break of the line, or with characters without a width inside: name and span.
+    """Tokens broken by a line break or by zero-width characters: name and span of each.
 
-    The text is read as if those were not there, but only where that makes a token.
+    The text is read without those characters, but only where that makes a token.
     """
     view, places, removed = _without_gaps(text)
     found: list[tuple[int, int, str]] = []

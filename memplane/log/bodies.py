@@ -22,18 +22,6 @@ if TYPE_CHECKING:
     from memplane.event import Draft, Event
     from memplane.log.disk import Disk
 
-__all__ = [
-    "bodies_of",
-    "body_hash",
-    "body_path",
-    "body_text",
-    "keep_bodies",
-    "load_body",
-    "recalled_hashes",
-    "store_bodies",
-    "store_body",
-]
-
 
 def body_path(home: str, digest: str) -> str:
     """Where the body with this SHA-256 lies."""

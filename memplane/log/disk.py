@@ -15,9 +15,6 @@ from weakref import WeakSet
 from memplane import nofollow
 from memplane.errors import HomeError, LockError, StrangeFileError, WriteError
 
-__all__ = ["Descriptor", "Disk", "LogLock", "drop"]
-
-
 # Paths are strings here: pathlib costs more than the append it would serve.
 # ruff: noqa: PTH120
 

@@ -41,29 +41,6 @@ if TYPE_CHECKING:
 
     from memplane.ports import Position
 
-__all__ = [
-    "EXPORT_FORMAT",
-    "NAME",
-    "Begun",
-    "Body",
-    "Damage",
-    "Damaged",
-    "End",
-    "Export",
-    "ExportHeader",
-    "ExportedEvent",
-    "ExportedLines",
-    "ExportedSegment",
-    "Item",
-    "LogLines",
-    "LostBody",
-    "Piece",
-    "end_line",
-    "export_pieces",
-    "read_export",
-]
-
-
 _FIRST_BYTES_MAX: Final = 64 * 1024
 _LINE_BYTES_MAX: Final = 512 * 1024 * 1024  # a text of 64 MiB, each byte of it escaped
 _BATCH_BYTES: Final = 1024 * 1024

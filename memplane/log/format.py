@@ -15,28 +15,6 @@ from memplane.errors import InputError
 from memplane.event import Draft, encode
 from memplane.lazy import regex
 
-__all__ = [
-    "FORMAT",
-    "SUFFIX_BYTES",
-    "Opening",
-    "Run",
-    "chain_hash",
-    "chained",
-    "derived_ulid",
-    "erased_id",
-    "genesis",
-    "id_field",
-    "line_id",
-    "opening",
-    "own_draft",
-    "prepared",
-    "runs",
-    "stamp_line",
-    "stated_hash",
-    "tombstone",
-    "until",
-]
-
 FORMAT: Final = 1
 SUFFIX_BYTES: Final = 24  # without the newline
 OPENING: Final = regex(

@@ -61,19 +61,6 @@ if TYPE_CHECKING:
 else:
     log_writer = late("memplane.log.writer")
 
-__all__ = [
-    "SEGMENT_BYTES_MAX",
-    "FileLog",
-    "Kept",
-    "Known",
-    "Sorted",
-    "Tail",
-    "same_content",
-    "take_in",
-    "take_in_all",
-]
-
-
 # A reader further behind than this reads the segment: it is cheaper than keeping more.
 _LINES_MAX = 256
 _BYTES_MAX = 4 * 1024 * 1024

@@ -51,20 +51,6 @@ if TYPE_CHECKING:
 
     Believed = Callable[[int, int, int, bytes, int | None], tuple[bytes, list[Run]]]
 
-__all__ = [
-    "Gap",
-    "IdTable",
-    "LineCache",
-    "LinePlace",
-    "LinePlaces",
-    "LogReader",
-    "SealedIds",
-    "id_hash",
-    "line_of_seq",
-    "may_hold_id",
-]
-
-
 MAGIC = b"mpids1\n\0"
 FRAME_BYTES = len(MAGIC) + 8 + 16 + 8 + 8
 

@@ -24,26 +24,6 @@ if TYPE_CHECKING:
     from memplane.log.disk import Disk
     from memplane.log.segments import Point, Segments
 
-__all__ = [
-    "RESTARTED",
-    "Case",
-    "Judgement",
-    "Restart",
-    "corrupt",
-    "headless",
-    "judge",
-    "keep_aside",
-    "last_rec",
-    "marker",
-    "region_of",
-    "repair_draft",
-    "repeats",
-    "restarts",
-    "stray",
-    "stray_draft",
-    "watermark_of",
-]
-
 Case = Literal["whole", "torn", "scattered", "corrupt"]
 # The case of a repair event that replaced a segment without a valid first line.
 RESTARTED: Final = "restarted"

@@ -38,9 +38,6 @@ if TYPE_CHECKING:
     from memplane.log.writer import Writer
     from memplane.ports import Clock
 
-__all__ = ["RepairReport", "RepairStep", "repair_log"]
-
-
 # What is no segment may have any size: beyond this it is moved as it is.
 _COPIED_MAX: Final = 64 * 1024 * 1024
 
@@ -71,7 +68,6 @@ def repair_log(
     clock: Clock,
     salvage: bool = False,
     dry_run: bool = False,
-    lock_wait_ms_max: int = 5000,
     disk: Disk | None = None,
     witnesses: Sequence[EndEvidence] = (),
 ) -> RepairReport:
@@ -92,7 +88,7 @@ def repair_log(
     if dry_run:
         found = scan_log(root, segments, json.loads)
         return RepairReport((), _steps(found, waiting, lost_end(found, told), salvage=salvage))
-    log = FileLog(home, plane_id, clock=clock, lock_wait_ms_max=lock_wait_ms_max, disk=disk)
+    log = FileLog(home, plane_id, clock=clock, disk=disk)
     with log:
         before = {line.event.id for line in log.read() if line.event.kind == "repair"}
         with log.exclusive() as writer:

@@ -38,22 +38,6 @@ if TYPE_CHECKING:
     from memplane.event import Draft, Event
     from memplane.log.disk import Disk
 
-__all__ = [
-    "HEADERS",
-    "SUFFIX",
-    "Erased",
-    "Point",
-    "Purges",
-    "SegmentHeader",
-    "Segments",
-    "erased_by",
-    "make_segment",
-    "out_of_order",
-    "read_segment_file",
-    "segment_numbers",
-]
-
-
 SUFFIX: Final = ".jsonl"
 
 

@@ -37,8 +37,6 @@ from memplane.log.format import prepared
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-__all__ = ["BYTES_MAX", "FILES_MAX", "AsideNote", "Spool", "Waiting", "spooled"]
-
 FORMAT: Final = 1
 _FORMAT_RECALLED: Final = 2  # of a file with blocks, which earlier versions cannot read
 # An hour of a busy agent while one writer hangs. What is beyond was not noticed by anybody, and
@@ -302,9 +300,9 @@ def is_ours(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
-def spooled(home: str, plane_id: str, disk: Disk | None = None) -> list[Waiting]:
+def spooled(home: str, plane_id: str) -> list[Waiting]:
     """What lies in a plane's spool, the oldest first; read, nothing is changed."""
-    spool = Spool(home, plane_id, disk or Disk())
+    spool = Spool(home, plane_id, Disk())
     found: list[Waiting] = []
     for name in spool.names():
         try:

@@ -47,35 +47,8 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
-    from types import TracebackType
 
     from memplane.event import Draft
-
-__all__ = [
-    "Beyond",
-    "EndEvidence",
-    "LogProblem",
-    "LogScan",
-    "Scan",
-    "ScanTask",
-    "Scanners",
-    "Trouble",
-    "VerifyReport",
-    "beyond_of",
-    "check_never_begun",
-    "ended_draft",
-    "hash_of",
-    "identity",
-    "is_interrupted",
-    "lost_end",
-    "named_segments",
-    "scan",
-    "scan_log",
-    "serve_scans",
-    "tells",
-    "verify_log",
-]
-
 
 _LISTED: Final = ("tags", "markers", "refs")
 
@@ -228,12 +201,7 @@ class Scanners:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 

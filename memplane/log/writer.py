@@ -58,24 +58,6 @@ if TYPE_CHECKING:
 else:
     verifying = late("memplane.log.verifying")
 
-__all__ = [
-    "CACHES",
-    "KEPT",
-    "Active",
-    "PendingPurge",
-    "Writer",
-    "blank_bytes",
-    "clear_cache",
-    "finish",
-    "overwrite",
-    "put_over",
-    "read_note",
-    "remove_note",
-    "successor",
-    "write_note",
-]
-
-
 # Most lines and the hash before them lie within this much of the end.
 _LOOK_BYTES: Final = 4096
 # And what was written since the last sync within this much.

@@ -100,7 +100,8 @@ def place_sessions(sheet: Sheet, context: PackContext, _: SectionBudget) -> None
     make a digest of, its last words.
     """
     part, hides = _BY_NAME["sessions"], context.scope.hides
-    for session in context.materials.source.last_sessions():
+    then = context.then if context.asked is not None else None
+    for session in context.materials.source.last_sessions() if then is None else then:
         told = session.parts is not None and _place_session(sheet, context, session.parts)
         for item in session.items:
             generated = item.key == f"session/{session.id}/summary"

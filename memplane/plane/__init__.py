@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from memplane.lazy import lazily
 
 if TYPE_CHECKING:
+    from memplane.context.calls import BulkReceipt, Receipt, Refusal, Spooled
     from memplane.context.event_access import KeyVersion, Standing
-    from memplane.context.receipts import BulkReceipt, Receipt, Refusal, Spooled
     from memplane.plane.plane import Plane
     from memplane.search.search import SearchHit, SearchHits
     from memplane.work.handles import Expanded
@@ -36,7 +36,7 @@ __getattr__ = lazily(
             "KeyVersion",
         ),
         "memplane.search.search": ("SearchHit", "SearchHits"),
-        "memplane.context.receipts": (
+        "memplane.context.calls": (
             "BulkReceipt",
             "Receipt",
             "Refusal",

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from memplane.context.arguments import checked_request
+from memplane.context.calls import checked_request
 from memplane.context.context import PlaneContext
 from memplane.context.folds import seq_by
 from memplane.context.materials import (
@@ -43,8 +42,6 @@ else:
     upkeep_reports = late("memplane.upkeep.reports")
     handles = late("memplane.work.handles")
 
-__all__ = ["Packer"]
-
 
 class Packer:
     """Packs for an open plane, and says what a prompt hook needs of it; `plain`: for a hook."""
@@ -72,7 +69,7 @@ class Packer:
         statements their day), remind (`prompt`: passages that the session does not hold, where the
         gate of `hooks.answer` opens; `start`: the user's own words of earlier sessions, what is
         left and what was decided; `tool`: one passage for the call that query_event names),
-        in_files (`gate.sentence_marks` of what a start need not say), now. Equal inputs give equal
+        held_marks (`gate.sentence_marks` of what need not be said), now. Equal inputs give equal
         bytes. `progress` is told of a long build of the index, `watch` is shown how the block was
         laid out. Where more events than `index_behind_max` are not indexed yet, a pack that
         searches the log finds of them what the hotset holds, unless it is to `wait`. What a block
@@ -169,12 +166,7 @@ class Packer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 

@@ -9,11 +9,18 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any, Self, TypeAlias
 
-from memplane.context.arguments import check_count, check_named, check_text, check_texts
+from memplane.context.calls import (
+    BulkReceipt,
+    Receipt,
+    Spooled,
+    check_count,
+    check_named,
+    check_text,
+    check_texts,
+)
 from memplane.context.context import PlaneContext
 from memplane.context.event_access import KeyVersion, Standing
 from memplane.context.folds import seq_by
-from memplane.context.receipts import BulkReceipt, Receipt, Spooled
 from memplane.errors import InputError, NotFoundError
 from memplane.event import GLOBAL, KINDS, Event, is_kind
 from memplane.intake import timestamp
@@ -24,7 +31,6 @@ from memplane.recall.suppress import is_pattern, within
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
 
     from memplane.artifacts import service
     from memplane.context import materials
@@ -34,8 +40,7 @@ if TYPE_CHECKING:
     from memplane.pack.pack import Laid
     from memplane.plane import packer
     from memplane.policy import Policies
-    from memplane.policy.check import PolicyCheck
-    from memplane.policy.files import PolicyValue
+    from memplane.policy.files import PolicyCheck, PolicyValue
     from memplane.ports import Position
     from memplane.projections.hotset import HotsetState
     from memplane.search import search
@@ -70,9 +75,6 @@ else:
     projects = late("memplane.work.projects")
     tasks = late("memplane.work.tasks")
 
-__all__ = ["Keys", "Plane"]
-
-
 _OneOrMore: TypeAlias = str | Iterable[str] | None
 _Time: TypeAlias = str | datetime | None
 
@@ -102,12 +104,7 @@ class Plane:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -523,6 +520,7 @@ class Plane:
         ns: _OneOrMore = None,
         kind: _OneOrMore = None,
         session: _OneOrMore = None,
+        file: _OneOrMore = None,
         tag: _OneOrMore = None,
         without_tag: _OneOrMore = None,
         importance_min: float | None = None,
@@ -541,22 +539,24 @@ class Plane:
         """At most `k` events that answer a query, the best first; none where nothing matches.
 
         What is out of force is no hit, nor what a pack with the same `task`, `agent` and times
-        would not see. `ns`, `kind`, `session`, `tag` and `without_tag` take one or several;
-        `importance_min` is 0 to 1000 or 0.0 to 1.0, as recorded. Of events behind `dense_seq` no
-        vectors take part. With `similar` nothing but vectors decides: those of the
-        plane's embedder, as far as `embed` has come, or else of the static table, made and kept
-        here; a score is then the cosine in thousandths. `progress` is told of a long build of the
-        index. Where more events than the policy's `index_behind_max` are not indexed yet, those of
-        them that the hotset holds are found, by their words, unless the search is to `wait`; behind
-        `index_seq` always. What it went without, `degraded` of the answer says. Raises InputError
-        naming the argument, PolicyError, ScopeError for a namespace that the caller may not read; a
-        pattern (`/spec/*`) stands for those that it may read.
+        would not see. `ns`, `kind`, `session`, `file`, `tag` and `without_tag` take one or several;
+        `file` is the path that an event names (`data.path`) or its end, name by name: `pay.py`
+        stands for `src/pay.py`. `importance_min` is 0 to 1000 or 0.0 to 1.0, as recorded. Of events
+        behind `dense_seq` no vectors take part. With `similar` nothing but vectors decides: those
+        of the plane's embedder, as far as `embed` has come, or else of the static table, made and
+        kept here; a score is then the cosine in thousandths. `progress` is told of a long build of
+        the index. Where more events than the policy's `index_behind_max` are not indexed yet, those
+        of them that the hotset holds are found, by their words, unless the search is to `wait`;
+        behind `index_seq` always. What it went without, `degraded` of the answer says. Raises
+        InputError naming the argument, PolicyError, ScopeError for a namespace that the caller may
+        not read; a pattern (`/spec/*`) stands for those that it may read.
         """
         asked: dict[str, Any] = {
             "channel": channel,
             "ns": ns,
             "kind": kind,
             "session": session,
+            "file": file,
             "tag": tag,
             "without_tag": without_tag,
             "importance_min": importance_min,

@@ -1,12 +1,12 @@
 """What the owner of a plane decides: YAML bytes in, typed records out.
 
-`load` reads the five files of `NAMES` and returns `Policies`, or raises
+`load_policies` reads the five files of `NAMES` and returns `Policies`, or raises
 `PolicyError` with every mistake of every file. Nothing here opens a file or
 looks at the environment: bytes, schemas, variables and the cache come in as
 arguments. A file that is missing is its default; a key that is missing is the
 default of its record. yaml and jsonschema are imported only where the parsed
-form is not in the cache. For people: `policy.check.check` adds doubts to the
-mistakes, and `policy.files.rows` says where each value comes from.
+form is not in the cache. For people: `files.check_files` adds doubts to
+the mistakes, and `files.policy_values` says where each value comes from.
 """
 
 from __future__ import annotations

@@ -19,34 +19,6 @@ from memplane.errors import Problem
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-__all__ = [
-    "PERMILLE",
-    "PPM",
-    "Fault",
-    "Json",
-    "Node",
-    "Path",
-    "Place",
-    "against_schema",
-    "closest",
-    "expected",
-    "found_value",
-    "key_text",
-    "mapping",
-    "meant",
-    "one_of",
-    "parts_per",
-    "problems",
-    "read_document",
-    "resolved",
-    "scalar",
-    "text_items",
-    "texts_of_list",
-    "whole_number",
-    "without_places",
-]
-
-
 BYTES_MAX: Final = 256 * 1024
 DEPTH_MAX: Final = 32
 VALUES_MAX: Final = 10_000

@@ -10,9 +10,6 @@ from memplane.policy.regex_safety import CHARACTERS_MAX, PATTERNS_MAX, SENTENCE,
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["LINE_STARTS", "STANDING", "Markers", "build_markers", "marker_faults", "normal"]
-
-
 # The words by which markers are found where no policy says others; scoring.yaml repeats them.
 #
 # A phrase of what holds from now on reads much like talk: "always nice to see you", "I never saw

@@ -37,39 +37,6 @@ from memplane.policy.times import TimeWords, build_times, time_faults
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = [
-    "ALL_AGENTS",
-    "NO_EMBEDDER",
-    "AnswerRule",
-    "Around",
-    "Budgets",
-    "CachePrices",
-    "ChannelRule",
-    "Channels",
-    "Hooks",
-    "Limits",
-    "PackingPolicy",
-    "PlanePolicy",
-    "Privacy",
-    "Retrieval",
-    "Scoring",
-    "SectionBudget",
-    "ToolRule",
-    "budget_faults",
-    "build_budgets",
-    "build_channels",
-    "build_plane_policy",
-    "build_privacy",
-    "build_scoring",
-    "channel_faults",
-    "channel_names",
-    "plane_faults",
-    "privacy_faults",
-    "scoring_faults",
-    "unknown_channels",
-]
-
-
 NO_EMBEDDER: Final = "none"
 ALL_AGENTS: Final = "/agent/*"
 

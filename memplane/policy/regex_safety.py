@@ -27,16 +27,6 @@ from memplane.policy.document import Fault, Path, found_value, text_items
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = [
-    "CHARACTERS_MAX",
-    "LONG_TEXT",
-    "PATTERNS_MAX",
-    "SENTENCE",
-    "STEPS_MAX",
-    "pattern_faults",
-    "pattern_mistake",
-]
-
 PATTERNS_MAX: Final = 100
 CHARACTERS_MAX: Final = 1_000  # as the schemas say
 # Characters of the longest text that a pattern is tried on: a tool's output or a prompt; what the

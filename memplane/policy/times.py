@@ -15,8 +15,6 @@ from memplane.policy.document import (
     whole_number,
 )
 
-__all__ = ["RELATIVE", "UNITS", "TimeWords", "build_times", "time_faults"]
-
 # What a phrase may mean, and the units that are counted.
 RELATIVE: Final = (
     "today",

@@ -201,7 +201,7 @@ class Scope:
         self.since, self.until = since, until
         self.exclude, self.held = exclude, held
         self._approvals = approvals
-        self._judged: dict[int, str | None] = {}
+        self.judged: dict[int, str | None] = {}  # by seq
         self._inside: set[str] = {GLOBAL} if not ns else set()  # namespaces known to be in scope
 
     @classmethod
@@ -225,9 +225,9 @@ class Scope:
 
     def hides(self, event: VisibilityFields) -> str | None:
         """Return why the event may not be shown, None where it may. Judged once for each seq."""
-        reason = self._judged.get(event.seq, "")
+        reason = self.judged.get(event.seq, "")
         if reason == "":
-            reason = self._judged[event.seq] = self._judge(event)
+            reason = self.judged[event.seq] = self._judge(event)
         return reason
 
     def names(self, event: VisibilityFields) -> bool:
@@ -244,19 +244,25 @@ class Scope:
         """The same view of the log without its span of time."""
         other = copy.copy(self)
         other.since = other.until = None
-        other._judged = {}  # noqa: SLF001 - its own
+        other.judged = {}
+        return other
+
+    def within(self, since: str | None, until: str | None) -> Scope:
+        """The same view of the log from one time to another; None: without such an end."""
+        other = self.timeless()
+        other.since, other.until = since, until
         return other
 
     def masks(self, events: Iterable[VisibilityFields]) -> list[bool]:
         """Whether each of the events may not be shown."""
-        judged, hides = self._judged, self.hides
+        judged, hides = self.judged, self.hides
         return [
             judged.get(event.seq, "") is not None and hides(event) is not None for event in events
         ]
 
     def reasons(self, events: Iterable[VisibilityFields]) -> list[str | None]:
         """`hides` of many."""
-        judged, hides = self._judged, self.hides
+        judged, hides = self.judged, self.hides
         return [judged[seq] if (seq := event.seq) in judged else hides(event) for event in events]
 
     def sees(self, high: bool, space: str) -> bool:

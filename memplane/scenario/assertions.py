@@ -15,26 +15,6 @@ from memplane.log import FileLog, verify_log
 from memplane.pack.block import Block, Entry
 from memplane.scenario.scene import Pack, Scene, StepPacks
 
-__all__ = [
-    "ASSERTIONS",
-    "CONTENTS",
-    "LIKENESS",
-    "LIMITS",
-    "STORED",
-    "TIMED",
-    "AssertionResult",
-    "block_of",
-    "limited_blocks",
-    "list_words",
-    "message_text",
-    "missing_events",
-    "p95",
-    "pack_of",
-    "percentile_of",
-    "texts_or_none",
-]
-
-
 # Assertions about what is there: in blocks, hits and outputs, in their order, and what is not.
 
 

@@ -26,23 +26,6 @@ from memplane.policy.document import (
     without_places,
 )
 
-__all__ = [
-    "CLOCK",
-    "MAIN",
-    "VERSION",
-    "Assertion",
-    "Given",
-    "Scenario",
-    "ScenarioError",
-    "ScenarioStep",
-    "is_scenario",
-    "read_scenario",
-    "said_of",
-    "scenario_faults",
-    "step_of",
-]
-
-
 CLOCK: Final = "2026-01-05T12:00:00.000000Z"
 
 _KEY: Final = regex(rb"[A-Za-z_]+:")

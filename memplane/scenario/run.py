@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Self
 
 from memplane.errors import InputError, MemplaneError
@@ -30,22 +30,6 @@ from memplane.scenario.scene import (
     pack_arguments,
     run_command,
 )
-
-__all__ = [
-    "REPORT_VERSION",
-    "STEPS",
-    "CheckedAssertion",
-    "Runner",
-    "ScenarioOutcome",
-    "Settings",
-    "as_json",
-    "as_words",
-    "change_policies",
-    "change_views",
-    "do",
-    "work_of",
-    "write_reports",
-]
 
 _PREFIX: Final = "memplane-scenario-"
 
@@ -218,12 +202,7 @@ class Runner:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:

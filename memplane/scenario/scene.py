@@ -39,28 +39,6 @@ from memplane.plane import Plane, SearchHit
 from memplane.ports import TokenCounter
 from memplane.scenario.document import Scenario, ScenarioStep
 
-__all__ = [
-    "BATCH",
-    "SESSION_EVENTS",
-    "CommandOutput",
-    "OpenPlane",
-    "Outing",
-    "Pack",
-    "ProcessError",
-    "Scene",
-    "SceneFactory",
-    "Searched",
-    "StepPacks",
-    "expand_rows",
-    "generated",
-    "numbered",
-    "outings",
-    "pack_arguments",
-    "run_command",
-    "work",
-]
-
-
 Row = dict[str, Any]
 T = TypeVar("T")
 

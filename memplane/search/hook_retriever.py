@@ -15,8 +15,8 @@ from memplane.event import PROJECTS
 from memplane.harness import remembered
 from memplane.index import terms
 from memplane.index.bm25 import POSTING_BYTES, policy_constants, term_worth
-from memplane.index.document import Sentences, best_run
 from memplane.index.reader import SavedIndexReader
+from memplane.index.terms import Sentences, best_run
 from memplane.log.reader import LineCache
 from memplane.ports import Candidates, ListColumn, Position, SearchResult
 from memplane.recall.documents import PROJECT_BITS, labels_of, variant_of

@@ -31,10 +31,10 @@ from memplane.event import encode
 from memplane.harness import remembered, remembered_text
 from memplane.index import dense, storage
 from memplane.index.columns import Columns, Frame
-from memplane.index.document import blank_document
 from memplane.index.ranking import Speakers
 from memplane.index.segment import ROW, row
 from memplane.index.store import IndexView, SegmentedIndex
+from memplane.index.terms import blank_document
 from memplane.lazy import regex
 from memplane.log.reader import id_hash
 from memplane.log.segments import erased_by
@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
     from memplane.event import Event
-    from memplane.index.document import Document
     from memplane.index.segment import Array
     from memplane.index.store import IndexView
+    from memplane.index.terms import Document
     from memplane.log import FileLog
     from memplane.policy import Policies
     from memplane.ports import Line

@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Final
 
 from memplane.event import KINDS, TYPED_KINDS
 from memplane.index.bm25 import BM25, idf, length_norm, term_gain
-from memplane.index.document import ROLES
-from memplane.index.terms import IRREGULAR, Query, exact_term, term_of
+from memplane.index.terms import IRREGULAR, ROLES, Query, exact_term, term_of
 from memplane.ports import ONE
 from memplane.recall import gate
 from memplane.recall.documents import KIND_BITS
 from memplane.recall.gate import Passage, PromptAnswer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from memplane.event import Event
     from memplane.index.reader import DocumentMarks, SavedIndexReader
@@ -38,15 +37,16 @@ __all__ = ["SavedPassages"]
 _COMMON: Final = Path(__file__).parent.parent / "index" / "data" / "common.txt"
 _EVENTS: Final = 20  # of which passages are ranked
 _EXCLUDED: Final = 200  # events that were shown before, and may be among the best
-_EVENT_CHARACTERS: Final = 16_000  # of one event that are cut into passages
 _SHORT: Final = 20  # content words of a prompt that an identifier may open by itself
 _HOLDERS: Final = 256  # documents looked at for one word
 _GROUPS: Final = 64  # documents that say in which groups a session's events are
 _STATEMENTS: Final = 400  # documents of users that are looked at for a start
-_STATEMENT_CHARACTERS: Final = 240
 _REMARK_CHARACTERS: Final = 200
-_STATEMENT_WORDS: Final = 3  # content words of a statement, at least
-_USER, _ASSISTANT = ROLES.index("user"), ROLES.index("assistant")
+_SUMMARIES: Final = 20  # of compactions, that are read for a start
+_RARE: Final = 100  # a rare identifier is in at most one document of so many
+_NAMED: Final = 3  # rare identifiers of a point: more are no better
+_TURN: Final = 2  # statements for each point
+_USER, _ASSISTANT, _SYSTEM = (ROLES.index(role) for role in ("user", "assistant", "system"))
 _MESSAGE: Final = KINDS.index("message")
 _STATED: Final = frozenset(KINDS.index(kind) for kind in TYPED_KINDS if kind != "observation")
 _COMPACT: Final = "compact"  # tags the summary that a client goes on with
@@ -123,15 +123,25 @@ class SavedPassages:
         new = _unsaid(reader, known, memory, reach, texts)
         named = len(set(words.named).intersection(known)) if len(words.content) <= _SHORT else 0
         size = len(words.content)
-        most = gate.GateFigures(size, size, len(known), len(new), named, words.asks)
+        composed = len(words.composed)
+        most = gate.GateFigures(size, size, len(known), len(new), named, words.asks, composed)
         passages: list[Passage] = []
         if gate.is_open(most, self._rule):  # if the best passage held every word
             more = min(len(request.exclude), _EXCLUDED)
             ranked = _ranked(retriever, words, memory, scope, reach, more)
-            passages = [one for one in ranked if not _repeats(one, prompt)]
+            held_marks = frozenset(request.held_marks)
+            passages = [
+                one
+                for one in ranked
+                if not _repeats(one, prompt) and not gate.all_marked(one.text, held_marks)
+            ]
         finder = gate.TextWords(words.content, IRREGULAR)
         matched = len(finder.count(passages[0].text)) if passages else 0
-        return PromptAnswer(most._replace(matched=matched), tuple(passages), reach)
+        best = [finder.count(one.text) for one in passages[: self._rule.passages]]
+        tied = sum(
+            any(all(part in one for part in parts) for one in best) for parts in words.composed
+        )
+        return PromptAnswer(most._replace(matched=matched, tied=tied), tuple(passages), reach)
 
     def at_tool(self, request: Request, event: Event, scope: Scope) -> PromptAnswer:
         """Return the best passages for a call of a tool that decide or warn and name what it names.
@@ -155,17 +165,24 @@ class SavedPassages:
         more = min(len(request.exclude), _EXCLUDED)
         ranked = _ranked(retriever, words, memory, scope, reach, more, _REMARK_CHARACTERS)
         finder = gate.TextWords(known, IRREGULAR)
-        remarks = (_shortened(one) for one in ranked if gate.is_remark(one.item.role, one.text))
-        passages = tuple(one for one in remarks if finder.count(one.text))
+        remarks = (_shortened(one) for one in ranked if _remarks(one))
+        held_marks = frozenset(request.held_marks)
+        passages = tuple(
+            one
+            for one in remarks
+            if finder.count(one.text) and not gate.all_marked(one.text, held_marks)
+        )
         matched = len(finder.count(passages[0].text)) if passages else 0
         return PromptAnswer(figures._replace(matched=matched), passages, reach)
 
     def statements(self, request: Request, scope: Scope, said: Sequence[Item]) -> list[Passage]:
         """Return what users said that the session does not hold: its own words first.
 
-        Of those of other sessions what decides something first; then the newest. Passages of at
-        most 240 characters with three content words and more. `said`: users' events that the hotset
-        has, of which the index may not have all yet. Looks at the 400 newest documents of users.
+        Of those of other sessions what decides something first; then the newest. Behind every two
+        of them stands one of a compaction's summary that warns or names a cause, and holds a rare
+        identifier. Passages of at most 240 characters with three content words and more. `said`:
+        users' events that the hotset has, of which the index may not have all yet. Looks at the 400
+        newest documents of users, and at 20 summaries.
         """
         retriever, reader = self._retriever, self._retriever.reader
         retriever.keep_apart(scope)
@@ -175,7 +192,7 @@ class SavedPassages:
         found = [
             (_is_own(item, request), one)
             for item in items.values()
-            for one in _statements_of(item, item.text)
+            for one in gate.statements_of(item, item.text)
         ]
         if reader is not None:
             memory = _Memory(reader, request.session, held)
@@ -187,15 +204,58 @@ class SavedPassages:
                 if item is not None:
                     items[marks.seq] = item
                     own, text = _is_own(item, request), retriever.text(marks.seq)
-                    found += [(own, one) for one in _statements_of(item, text)]
+                    found += [(own, one) for one in gate.statements_of(item, text)]
         found = [(own, one) for own, one in found if scope.hides(one.item) is None]
         found.sort(
             key=lambda one: (
                 not one[0], not gate.decides(one[1].text), -one[1].item.seq, one[1].start
             )
         )  # fmt: skip
+        points: list[Passage] = []
+        if reader is not None:
+            points = self._points(memory, scope, reach)
         # Of texts that differ in numbers or marks alone one says enough at a start.
-        return _distinct([one for _, one in found], lambda text: "".join(filter(str.isalpha, text)))
+        mixed = _mixed([one for _, one in found], points)
+        return gate.distinct_passages(mixed, gate.letters_of)
+
+    def _points(self, memory: _Memory, scope: Scope, reach: int) -> list[Passage]:
+        """What summaries of compactions say, those of three rare identifiers first.
+
+        A summary says in one line what took an hour: the fault, its cause, where it lies.
+        """
+        reader = self._retriever.reader
+        assert reader is not None
+        seqs = (
+            marks.seq
+            for marks in islice(reader.documents(_SYSTEM, reach), _STATEMENTS)
+            if memory.remembers(marks)
+        )
+        # A long summary is several documents.
+        items = (_shown(self._retriever, seq, scope) for seq in dict.fromkeys(seqs))
+        summaries = islice((one for one in items if one is not None), _SUMMARIES)
+        rare = max(reader.there(reader.below(reach)) // _RARE, 1)
+        found: list[tuple[int, Passage]] = []
+        for item in summaries:
+            for one in gate.statements_of(item, self._retriever.text(item.seq)):
+                if gate.is_remark(one.text, decided=True):
+                    names = [term_of(word) for word in gate.named_words(one.text)]
+                    size = sum(0 < count <= rare for count in reader.counts(names, reach))
+                    if size:
+                        found.append((min(size, _NAMED), one))
+        found.sort(key=lambda one: (-one[0], -one[1].item.seq, one[1].start))
+        return [one for _, one in found]
+
+
+def _mixed(statements: list[Passage], points: list[Passage]) -> list[Passage]:
+    """One point behind every two statements, as long as there are any."""
+    rest, found = iter(points), list[Passage]()
+    for number, one in enumerate(statements, 1):
+        found += (one, *islice(rest, 0 if number % _TURN else 1))
+    return [*found, *rest]
+
+
+def _remarks(one: Passage) -> bool:
+    return gate.is_remark(one.text, decided=one.item.role != "assistant")
 
 
 def _is_own(item: Item, request: Request) -> bool:
@@ -207,14 +267,6 @@ def _is_missing(item: Item, request: Request, held: int, reach: int) -> bool:
     if item.kind != "message" or item.seq > request.as_of:
         return False
     return item.seq <= held if _is_own(item, request) else item.seq > reach
-
-
-def _statements_of(item: Item, text: str) -> list[Passage]:
-    return [
-        one
-        for one in _passages_of(item, text, _STATEMENT_CHARACTERS)
-        if gate.count_content(one.text) >= _STATEMENT_WORDS
-    ]
 
 
 def _reach(request: Request, reader: SavedIndexReader) -> int:
@@ -246,14 +298,14 @@ def _ranked(
     weights = {word: idf(size, count) for word, count in zip(words.content, counts, strict=True)}
     found: list[tuple[Passage, dict[str, int]]] = []
     for item in items:
-        for one in _passages_of(item, retriever.text(item.seq), characters):
+        for one in gate.passages_of(item, retriever.text(item.seq), characters):
             holds = finder.count(one.text)
             if holds:
                 found.append((one, holds))
     average = sum(len(one.text) for one, _ in found) / max(len(found), 1)
     scored = [one._replace(score=_score(one, holds, average, weights)) for one, holds in found]
     scored.sort(key=lambda one: (-one.score, -one.item.seq, one.start))
-    return _distinct(scored, lambda text: "".join(text.split()))
+    return gate.distinct_passages(scored, lambda text: "".join(text.split()))
 
 
 def _score(one: Passage, holds: dict[str, int], average: float, weights: dict[str, float]) -> int:
@@ -282,27 +334,12 @@ def _shown(retriever: HookRetriever, seq: int, scope: Scope) -> Item | None:
     return item if scope.hides(item) is None else None
 
 
-def _passages_of(item: Item, text: str, most: int) -> Iterator[Passage]:
-    spans = gate.split_passages(text[:_EVENT_CHARACTERS], most)
-    for start, end in spans:
-        said = text[start:end].strip()
-        yield Passage(item, start, said, len(said) == len(text.strip()))
-
-
 def _shortened(one: Passage) -> Passage:
     """A passage of one long sentence, cut between words."""
     if len(one.text) <= _REMARK_CHARACTERS:
         return one
     kept = one.text[:_REMARK_CHARACTERS]
     return one._replace(text=kept[: kept.rfind(" ")].rstrip() or kept, whole=False)
-
-
-def _distinct(passages: Iterable[Passage], gist: Callable[[str], str]) -> list[Passage]:
-    """The first of those of one `gist`, which is given a text in lower case, in their order."""
-    found: dict[str, Passage] = {}
-    for one in passages:
-        found.setdefault(gist(one.text.lower()), one)
-    return list(found.values())
 
 
 def _is_known(

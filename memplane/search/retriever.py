@@ -19,7 +19,6 @@ from memplane.event import MARKERS
 from memplane.index import terms
 from memplane.index.bm25 import POSTING_BYTES, policy_constants, term_worth
 from memplane.index.columns import Frame, Kernel
-from memplane.index.document import INSTRUCTION, PREFERENCE, READ, ROLES, Sentences, ask, best_run
 from memplane.index.lexical import Matches
 from memplane.index.ranking import (
     Boosted,
@@ -35,6 +34,7 @@ from memplane.index.ranking import (
     rank,
     weighed,
 )
+from memplane.index.terms import INSTRUCTION, PREFERENCE, READ, ROLES, Sentences, ask, best_run
 from memplane.index.vectors import Nearest, Neighbours, StaticTable, related
 from memplane.lazy import regex
 from memplane.log.reader import LineCache

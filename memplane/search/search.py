@@ -11,7 +11,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from memplane.context.arguments import checked_request, texts_of_argument
+from memplane.context.calls import checked_request, texts_of_argument
 from memplane.context.folds import seq_by
 from memplane.errors import ChangedError, DegradedError, InputError
 from memplane.event import KINDS, Event, is_kind
@@ -36,15 +36,15 @@ if TYPE_CHECKING:
     from memplane.context.context import PlaneContext
     from memplane.context.event_access import EventAccess
     from memplane.context.folds import Folds
-    from memplane.index import document
     from memplane.index import terms as index_terms
     from memplane.pack.request import Request
     from memplane.policy import Policies
     from memplane.ports import SearchResult
     from memplane.projections.item import Item
+    from memplane.recall import documents
     from memplane.search.retriever import LogRetriever
 else:
-    document = late("memplane.index.document")
+    documents = late("memplane.recall.documents")
     index_terms = late("memplane.index.terms")
 
 __all__ = ["HITS_MAX", "PASSAGE_TOKENS", "SearchHit", "SearchHits", "search_plane"]
@@ -54,7 +54,7 @@ HITS_MAX: Final = 1_000
 PASSAGE_TOKENS: Final = 40
 _PERMILLE: Final = 1_000
 # The filters that are labels of the index, by the argument that names them.
-_LABELLED: Final = ("kind", "session", "tag")
+_LABELLED: Final = ("kind", "session", "tag", "file")
 _PARTS: Final = ("words", "similar", "neighbours", "markers", "tags", "key")
 
 
@@ -240,7 +240,7 @@ class _Passages(NamedTuple):
     def _anew(self, text: str) -> str:
 
         count = self.context.counter(self.policies).count
-        start, end = document.passage(
+        start, end = index_terms.passage(
             text, self.wanted, PASSAGE_TOKENS, count, index_terms.TermVocabulary()
         )
         return text[start:end]
@@ -285,6 +285,6 @@ def _only(named: dict[str, tuple[str, ...]]) -> list[tuple[str, ...]]:
                 where="kind",
             )
     named = {**named, "tag": tuple(tag.lower() for tag in named["tag"])}
-    return [
-        tuple(f"{name}:{value}" for value in values) for name, values in named.items() if values
-    ]
+    files = tuple(map(documents.file_label, named.pop("file")))
+    groups = [tuple(f"{name}:{value}" for value in values) for name, values in named.items()]
+    return [group for group in (*groups, files) if group]

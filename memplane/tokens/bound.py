@@ -55,45 +55,6 @@ from memplane.lazy import regex
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = [
-    "BLANKS",
-    "CHARACTERS",
-    "CL100K",
-    "ENCODINGS",
-    "GROUP",
-    "LETTER",
-    "LOWER",
-    "MAGIC",
-    "MARK",
-    "NUMBER",
-    "O200K",
-    "OTHER",
-    "PART",
-    "PLAIN",
-    "UNSURE",
-    "UNSURE_CHARACTER",
-    "UPPER",
-    "WHITE",
-    "Bound",
-    "BoundTable",
-    "Memo",
-    "Ranks",
-    "TokenCosts",
-    "chunks",
-    "closing",
-    "lines",
-    "merged_count",
-    "open_ranks",
-    "pretoken_count",
-    "single_bytes",
-    "stand_ins",
-    "starting",
-    "text_slices",
-    "unpack",
-    "without_surrogates",
-]
-
-
 CHARACTERS = 0x20000
 WHITE, UPPER, LOWER, LETTER, MARK, NUMBER, OTHER, UNSURE = range(8)
 

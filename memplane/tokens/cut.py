@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from memplane.ports import TokenCounter
 
-__all__ = ["clip", "cut"]
-
 # Behind a word, or behind a newline.
 _ends = re.compile(f"(?<=\\n)|(?<=[^{BLANKS}\\r\\n])(?=[{BLANKS}\\r\\n]|\\Z)").finditer
 

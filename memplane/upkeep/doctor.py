@@ -25,7 +25,7 @@ from memplane.log.segments import Segments
 from memplane.log.spool import Spool
 from memplane.log.verifying import is_interrupted
 from memplane.policy.records import NO_EMBEDDER
-from memplane.projects.opening import cache_id
+from memplane.projects.entering import cache_id
 from memplane.search.service import kept_upto
 from memplane.upkeep.verify import stated_positions
 
@@ -41,24 +41,6 @@ else:
     event_documents = late("memplane.recall.documents")
     index_dense = late("memplane.index.dense")
     index_storage = late("memplane.index.storage")
-
-__all__ = [
-    "Check",
-    "examine_plane",
-    "filesystem",
-    "hard_links",
-    "ignored",
-    "leftovers",
-    "lock",
-    "network_kind",
-    "permissions",
-    "room",
-    "some",
-    "space",
-    "spool",
-    "synced_by",
-]
-
 
 Status = Literal["ok", "warn", "fail"]
 
@@ -127,7 +109,7 @@ _OCTAL: Final = regex(r"\\([0-7]{3})")
 
 
 class Check(NamedTuple):
-    """One answer. `remedy` says what to do, "" where there is nothing to do."""
+    """The result of one check. `remedy` says what to do, "" where nothing is to be done."""
 
     name: str
     status: Status
@@ -136,7 +118,7 @@ class Check(NamedTuple):
 
 
 def permissions(path: Path) -> Check:
-    """The folder protects all below it; below, what memplane writes is for the owner alone."""
+    """Check that only the owner may enter the folder, or write what memplane wrote below it."""
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & 0o077:
         return Check(
@@ -175,7 +157,7 @@ def permissions(path: Path) -> Check:
 
 
 def hard_links(home: Path) -> Check:
-    """Files of memplane's own that have another name too, as in a backup made with `cp -al`."""
+    """Check that no file of the plane has a second name (hard link), as `cp -al` gives it."""
     shared = [
         str(file.relative_to(home))
         for file in map(Path, nofollow.walk_files(home))
@@ -193,7 +175,7 @@ def hard_links(home: Path) -> Check:
 
 
 def lock(home: Path) -> Check:
-    """Tried like a reader for a moment: a writer that comes meanwhile waits that long."""
+    """Check that the log's lock can be taken, for a moment and shared: a writer waits that long."""
     path = home / "log" / ".lock"
     try:
         descriptor = nofollow.open_file(path)
@@ -245,7 +227,7 @@ def _who(pid: int | None) -> str:
 
 
 def spool(home: Path) -> Check:
-    """What was acknowledged to callers that could not wait, and nobody has taken in yet."""
+    """Check for events that were acknowledged while the lock was held and are in no segment yet."""
     waiting = Spool(os.fspath(home), "", Disk()).names()
     if not waiting:
         return Check("spool", "ok", "nothing waits")
@@ -258,13 +240,13 @@ def spool(home: Path) -> Check:
 
 
 def room(home: Path) -> Check:
-    """How much may still be written there."""
+    """Check the free space of the file system."""
     state = os.statvfs(home)
     return space(state.f_bavail * state.f_frsize)
 
 
 def space(free: int) -> Check:
-    """What so many free bytes mean for a plane."""
+    """Judge a number of free bytes."""
     found = f"{free // 1024**2} MB free"
     if free < SPACE_FAIL:
         return Check("space", "fail", found, "make room: the next record may be refused")
@@ -274,7 +256,7 @@ def space(free: int) -> Check:
 
 
 def filesystem(home: Path) -> Check:
-    """Whether locks and syncs can be trusted there, and whether the files are left alone."""
+    """Check that the file system keeps locks and syncs, and that no service copies the files."""
     cloud = synced_by(home.absolute()) or synced_by(home.resolve())
     if cloud is not None:
         return Check(
@@ -302,9 +284,9 @@ def filesystem(home: Path) -> Check:
 
 
 def synced_by(path: Path) -> str | None:
-    """The service that copies a folder to other machines, by what its clients call theirs.
+    """The service that copies a folder to other machines, by names and marks that its clients use.
 
-    The names of the folders above and marks in them are looked at; None where neither says so.
+    The folder and those above it are looked at; None where nothing says so.
     """
     for above in (path, *path.parents):
         for name, service in _SYNCED.items():
@@ -318,7 +300,7 @@ def synced_by(path: Path) -> str | None:
 
 
 def network_kind(mounts: str, path: Path) -> tuple[str, bool]:
-    """The kind of file system that a path lies on, by a table of mounts; whether it is remote."""
+    """The type of the file system of a path, by a mount table, and whether it is remote."""
     kind, longest = "", -1
     for line in mounts.splitlines():
         fields = line.split(" ")
@@ -332,7 +314,7 @@ def network_kind(mounts: str, path: Path) -> tuple[str, bool]:
 
 
 def leftovers(home: Path) -> Check:
-    """Files that a crash or a repair left."""
+    """Check for files that a crash or a repair left."""
     drafts = [
         file for file in map(Path, nofollow.walk_files(home)) if file.suffix in (".tmp", ".new")
     ]
@@ -373,7 +355,7 @@ def leftovers(home: Path) -> Check:
 
 
 def ignored(path: Path) -> Check:
-    """A plane inside a work tree: its log is not for git."""
+    """Check that git ignores the log of a plane inside a work tree."""
     home = path.resolve()
     tree = next((up for up in home.parents if (up / ".git").exists()), None)
     if tree is None:
@@ -406,7 +388,7 @@ def _lines(file: Path) -> set[str]:
 
 
 def some(found: list[str]) -> str:
-    """The first few, and how many more."""
+    """The first few of a list as text, and how many more there are."""
     shown = ", ".join(found[:_LISTED])
     more = len(found) - _LISTED
     return f"{shown} and {more} more" if more > 0 else shown
@@ -443,8 +425,8 @@ def examine_plane(
 ) -> list[Check]:
     """Make every check of the plane in a folder, whatever state it is in.
 
-    `overrides` are the variables that stand before values of the policies; `trusted` is what stands
-    for files of a plane that was found.
+    `overrides` are the environment variables that stand before values of the policies; `trusted`
+    are the files that stand for those of a plane that was found and is trusted.
     """
     place = _Place(path, clock, make_counter, loads, overrides, trusted)
     checks = [_tried("home", _home, place)]

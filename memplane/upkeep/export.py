@@ -9,8 +9,8 @@ from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from memplane import nofollow
-from memplane.context.arguments import check_text
 from memplane.context.artifact_files import refuse_special
+from memplane.context.calls import check_text
 from memplane.errors import HomeError, InputError, NotFoundError, PlaneError, WriteError
 from memplane.event import FIELDS, KINDS, NO_EVENT, UPKEEP_KINDS, Event, decode, is_kind
 from memplane.intake import timestamp
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from memplane.context.event_access import EventAccess
     from memplane.ports import Position
 
-__all__ = ["EventSelector", "ExportFilter", "ExportReport", "export_plane"]
-
-
 _OWNER: Final = "private"
 _FORGOTTEN: Final = ("forgotten", "evicted")
 _LEFT_OUT: Final = ("dur", "h")
@@ -42,7 +39,7 @@ _IDENTIFIERS: Final = ("id", "session", "task", "actor", "key", "ns")
 
 
 class ExportFilter(NamedTuple):
-    """What an export is asked for; where nothing is, it is of everything."""
+    """Which events an export takes; all where nothing is set."""
 
     ns: tuple[str, ...] = ()
     kind: tuple[str, ...] = ()
@@ -64,7 +61,7 @@ class ExportFilter(NamedTuple):
         redact: bool,
         secret: bool,
     ) -> ExportFilter:
-        """Check what a caller gave; raises InputError naming the argument."""
+        """Check the arguments of a caller; raises InputError that names the argument."""
         kinds = _several(kind, "kind")
         for one in kinds:
             if not is_kind(one):
@@ -87,11 +84,11 @@ class ExportFilter(NamedTuple):
 
     @property
     def is_everything(self) -> bool:
-        """Whether nothing narrows it."""
+        """Whether the filter takes every event."""
         return self == ExportFilter()
 
     def as_json(self) -> dict[str, Any]:
-        """What narrows it."""
+        """The fields that are set, as JSON values."""
         return {
             name: list(value) if isinstance(value, tuple) else value
             for name, value in self._asdict().items()
@@ -107,9 +104,9 @@ def _several(given: str | Iterable[str] | None, where: str) -> tuple[str, ...]:
 
 
 class EventSelector:
-    """Picks events as `Plane.events` shows them to the owner, and counts what it withholds.
+    """Selects events as `Plane.events` shows them to the owner, and counts those it withholds.
 
-    What was forgotten stays, and so does what memplane writes about its own log: elsewhere a
+    What was forgotten is withheld, and so are events about the log itself: in another plane a
     forget would hit what has the same key there.
     """
 
@@ -127,9 +124,9 @@ class EventSelector:
         self.lost = 0
 
     def row(self, event: Event) -> dict[str, Any] | None:
-        """The event as it leaves the plane; None where it was not asked for, or stays.
+        """The event as a row for export; None where it was not asked for, or is withheld.
 
-        To be shown all events in the order of the log: the moment of one depends on those before.
+        Must be given all events in log order: the time of one depends on those before it.
         """
         moment = self._moments.see(event)
         reader = self._reader(event)
@@ -339,7 +336,7 @@ class _Beside:
                     drop(os.path.join(folder, other))  # noqa: PTH118 - a string
 
     def write(self, data: bytes) -> None:
-        """Write all of it."""
+        """Write all bytes."""
         with self._refusing():
             rest = memoryview(data)
             while rest:
@@ -479,7 +476,7 @@ class _Bodies:
         self._events: dict[str, Event] = {}
 
     def needed_by(self, raw: bytes) -> Iterator[str]:
-        """The hashes that a line names and that were not written yet."""
+        """The hashes of bodies that a line names and that were not written yet."""
         import json  # noqa: PLC0415 - likewise
 
         try:
@@ -498,7 +495,7 @@ class _Bodies:
                 yield digest
 
     def put(self, digest: str) -> None:
-        """Write one, or that it is lost."""
+        """Write one body, or a record that it is lost."""
         try:
             body = load_body(self._home, self._events.pop(digest), digest)
         except (NotFoundError, OSError):

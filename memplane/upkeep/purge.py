@@ -19,7 +19,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane import nofollow
-from memplane.context.arguments import check_texts
+from memplane.context.calls import check_texts
 from memplane.errors import HomeError, InputError, LockError, NotFoundError, WriteError
 from memplane.event import SENSITIVITIES, Event, encode
 from memplane.index.storage import alone, holder
@@ -51,19 +51,6 @@ if TYPE_CHECKING:
     from memplane.ports import Appended, Line
     from memplane.work.forget import Pick
 
-__all__ = [
-    "ARCHIVED",
-    "Due",
-    "Holes",
-    "PurgePlan",
-    "PurgeReport",
-    "QuotingEvent",
-    "due_of",
-    "plan_of",
-    "purge_plane",
-]
-
-
 Progress = Callable[[int, int], None]
 
 # What a purge erases.
@@ -71,9 +58,10 @@ Hole = tuple[int, int, int]  # a segment, the first byte, the end
 
 
 class Holes:
-    """Shown all lines of the log in order, tells where in its segments none is.
+    """Given all lines of the log in order, finds the byte ranges of segments that hold no line.
 
-    What is written meanwhile may be taken for a hole: who fills one looks again under the lock.
+    A line that is written meanwhile may be taken for a hole, so a caller that overwrites one looks
+    again under the lock.
     """
 
     def __init__(self, home: Path) -> None:
@@ -83,7 +71,7 @@ class Holes:
         self._segment = self._end = 0
 
     def see(self, line: Line) -> None:
-        """Take the next line to knowledge."""
+        """Take the next line into account."""
         if line.segment != self._segment:
             self._close()
             self._segment, self._end = line.segment, 0
@@ -95,7 +83,7 @@ class Holes:
     def with_any(
         self, ids: set[str], marks: Collection[str], quotations: Quotations
     ) -> Iterator[Hole]:
-        """Those that hold a line with one of these ids or marks, or one of the texts."""
+        """The holes that hold a line with one of these ids or marks, or one of the texts."""
         # Behind the last line others may be writing; what is torn there was set aside before.
         for hole in (*self._found, *self._without_lines()):
             text = self._read(hole)
@@ -138,10 +126,10 @@ _HEX: Final = regex(r"[0-9a-f]{64}")
 
 
 class QuotingEvent(NamedTuple):
-    """What still says something of what is erased: an event by seq and id, or a file (seq 0).
+    """An event (seq and id) or a file (seq 0) that still quotes what is erased.
 
-    `how`: `text` if it has a text of the erased ones, `refs` if it names one, `unread` if nobody
-    could look into it.
+    `how`: `text` if it has a text of the erased events, `refs` if it names one, `unread` if it
+    could not be read.
     """
 
     seq: int
@@ -151,15 +139,15 @@ class QuotingEvent(NamedTuple):
 
 @dataclass(slots=True)
 class PurgePlan:
-    """`events` are taken, in log order; `cascaded` counts those that were not named.
+    """What a purge erases. `events` are in log order; `cascaded` counts those that were not named.
 
-    `bodies` are hashes of files that nothing else needs; `files` are paths below the home that go
-    as a whole (reports, what repairs set aside); `holes` are bytes of segments that are no lines
-    and hold a text of an erased event: (segment, first byte, end). `lost` were named and are no
-    lines any more: what is left of them goes too. `already` were purged before. `revived` is what
-    comes back into force without all of them: what they forgot, or took the place of. `summaries`
-    are those that memplane made of sessions, rest on an event that is taken, and are not taken.
-    `kept` counts what a description named and that stays because it lasts.
+    `bodies` are hashes of files that nothing else needs; `files` are paths below the home that are
+    removed whole (reports, quarantine); `holes` are byte ranges of segments that hold no line but a
+    text of an erased event: (segment, first byte, end). `lost` were named and are no lines any
+    more: what is left of them is erased. `already` were purged before. `revived` come into force
+    again without the events: what they forgot or superseded. `summaries` are generated summaries of
+    sessions that rest on the events and are not erased. `kept` counts events that a description
+    named and that stay because they last.
     """
 
     events: list[Event]
@@ -180,11 +168,11 @@ class PurgePlan:
 
     @property
     def ids(self) -> set[str]:
-        """The ids of all that goes."""
+        """The ids of everything that is erased."""
         return {event.id for event in self.events}.union(*(one.ids for one in self.lost))
 
     def look(self, home: Path, marks: Iterable[str] = ()) -> FolderSearch:
-        """What looks for it in files."""
+        """A search of the files of the home for what is erased."""
         return FolderSearch(home, self.quotations, self.ids, marks, self.named)
 
 
@@ -198,12 +186,12 @@ def plan_of(
     summaries: bool,
     progress: Progress | None = None,
 ) -> PurgePlan:
-    """Find all that goes with what is named: ids, a key, session or source, or a description.
+    """Find what a purge of the named ids, key, session, source or description erases.
 
-    A description is why events are archived (`archived`), what they are (`pick`), or both.
-
-    With `summaries` those that memplane made of it go too, with `cascade` all that quotes it.
-    Raises InputError, and NotFoundError where nothing is named so. Hold the plane's lock.
+    A description is why events are archived (`archived`), what they are (`pick`), or both. With
+    `summaries` generated summaries that rest on it are erased too, with `cascade` everything that
+    quotes it. Raises InputError, and NotFoundError where nothing has that name. Hold the plane's
+    lock.
     """
     kept: list[Event] = []
     named_ones = list(_named(context, named, ns, pick, kept))
@@ -446,12 +434,11 @@ def _digests(event: Event) -> Iterator[str]:
 
 
 # What is over by the policy.
-_TOLD_EVERY: Final = 5_000  # events
 _MB: Final = 1_000_000
 
 
 class Due(NamedTuple):
-    """What is over: seqs of tool results in log order, their bytes, and of how many sessions."""
+    """Tool results that retention no longer keeps: seqs in log order, bytes, number of sessions."""
 
     seqs: tuple[int, ...] = ()
     bytes: int = 0
@@ -472,12 +459,12 @@ class _Session:
         self.size = 0
 
 
-def due_of(context: PlaneContext, now: str, progress: Progress | None = None) -> Due:
-    """Return what the policy in force lets go of as of a time. Hold the plane's lock."""
+def due_of(context: PlaneContext, now: str) -> Due:
+    """What the retention policy no longer keeps at a time (RFC 3339). Hold the plane's lock."""
     policy = context.watched.policies_or_last().plane
     if not policy.keep_days and not policy.keep_mb:
         return Due()
-    sessions, named = _read_sessions(context, progress)
+    sessions, named = _read_sessions(context)
     taken: set[str] = set()
     silent = sorted(sessions, key=lambda id_: (sessions[id_].last, id_))
     if policy.keep_days:
@@ -507,17 +494,12 @@ def due_of(context: PlaneContext, now: str, progress: Progress | None = None) ->
     )
 
 
-def _read_sessions(
-    context: PlaneContext, progress: Progress | None
-) -> tuple[dict[str, _Session], set[str]]:
+def _read_sessions(context: PlaneContext) -> tuple[dict[str, _Session], set[str]]:
     """The sessions with what tools gave back in them, and the ids that something else names."""
     sessions: dict[str, _Session] = {}
     named: set[str] = set()
-    head = context.log.head().seq
     for line in context.log.read():
         event = line.event
-        if progress is not None and event.seq % _TOLD_EVERY == 0:
-            progress(event.seq, head)
         if event.kind not in ("tool_call", "tool_result"):
             named.update(event.refs)
         if event.session is None:

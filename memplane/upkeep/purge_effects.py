@@ -28,21 +28,6 @@ if TYPE_CHECKING:
     from memplane.event import Event
     from memplane.ports import Line
 
-__all__ = [
-    "NOTHING",
-    "Already",
-    "FolderSearch",
-    "LostBytes",
-    "Quotations",
-    "Revived",
-    "already_of",
-    "has_id",
-    "lost_of",
-    "revived",
-    "unescaped",
-]
-
-
 _QUOTE_MIN: Final = 8  # characters; less stands in other texts by chance
 _LINE_MIN: Final = 24  # of one line of several
 _WORDS: Final = (8, 4, 2, 1)  # by so many words a quotation is known: the most that it has
@@ -92,7 +77,7 @@ class _Alike:
 
 
 class Quotations:
-    """Finds quotations of these texts: whole, or one of their longer lines."""
+    """Finds quotations of a set of texts: a text whole, or one of its longer lines."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._by_words: dict[int, dict[int, str | _Alike]] = {}  # how many -> hash ->
@@ -110,11 +95,11 @@ class Quotations:
         return bool(self._by_words or self._others)
 
     def in_text(self, text: str) -> bool:
-        """Whether a text has one of them."""
+        """Whether a text quotes one of them."""
         return self._without_words(text) or (bool(self._sizes) and self._with_words(text))
 
     def in_file(self, text: str) -> bool:
-        """Whether a file's text has one of them, or what it is the JSON of."""
+        """Whether the text of a file quotes one of them, as it is or escaped as JSON."""
         if not self:
             return False
         return self.in_text(text) or ("\\" in text and self.in_text(unescaped(text)))
@@ -222,7 +207,7 @@ def _placed(text: str, begin: int, end: int, words: list[str]) -> list[tuple[int
 
 
 def unescaped(text: str) -> str:
-    """The text as it was before it was written as JSON."""
+    """A text with its JSON escapes undone."""
     made = _ESCAPE.sub(_letter, text)
     if _SURROGATE.search(made) is None:
         return made
@@ -246,9 +231,9 @@ _FILE_BYTES_MAX: Final = 64 * 1024 * 1024
 
 
 class Already(NamedTuple):
-    """What was purged before: its seq (0: it never had one that is known), its id, by which event.
+    """An event that was purged before: its seq (0 where unknown), its id, the purge event.
 
-    `ts` is when that event says that it happened.
+    `ts` is the time of that purge event.
     """
 
     seq: int
@@ -258,11 +243,11 @@ class Already(NamedTuple):
 
 
 class LostBytes(NamedTuple):
-    """Bytes of the log in which an event was lost, and the files that hold copies of them.
+    """The byte range of the log in which an event was lost, and the files with copies of it.
 
-    `first` to `last` are the seqs that were lost there, all of which go; 0 where nothing of it
-    stands in a segment. `files` are paths below the home. `texts` and `digests` are what can
-    still be read there.
+    `first` to `last` are the seqs that were lost there, all of which are erased; 0 where no segment
+    holds anything of it. `files` are paths below the home. `texts` and `digests` are what can still
+    be read there.
     """
 
     named: str
@@ -325,7 +310,7 @@ def lost_of(context: PlaneContext, named: int | str) -> LostBytes | None:
 
 
 def already_of(context: PlaneContext, named: int | str) -> Already | None:
-    """What was purged by that seq or id before; None where nothing was."""
+    """The earlier purge of a seq or id; None where there was none."""
     gone = context.log.purged_as(named)
     if gone is not None:
         line = context.log.line(gone.by)
@@ -341,7 +326,7 @@ def already_of(context: PlaneContext, named: int | str) -> Already | None:
 
 
 def has_id(text: str, ids: set[str]) -> bool:
-    """Whether a line of the text, whole or not, says that it has one of the ids."""
+    """Whether a line of the text, whole or cut off, has one of the ids."""
     return bool(ids) and any(unescaped(match[1]) in ids for match in _ID.finditer(text))
 
 
@@ -382,7 +367,7 @@ def _bytes_of(home: Path, segment: int, start: int, end: int) -> str:
 
 
 def file_text(path: Path) -> str:
-    """The text of a file below the plane; "" of one that is too long, or cannot be read."""
+    """The text of a file below the plane; "" where it is too long or cannot be read."""
     try:
         if path.lstat().st_size > _FILE_BYTES_MAX:
             return ""
@@ -399,10 +384,10 @@ _PID: Final = regex(r"\.(\d+)(?:\.\d+)?\.(?:new|tmp)$")
 
 
 class FolderSearch:
-    """A look at the files of a home for these texts and ids.
+    """Searches the files of a home for a set of texts and ids.
 
-    `marks`: what lines say that go with them, whatever their text. `named`: the hashes of files in
-    bodies/ that other events need; what they quote is told with the events.
+    `marks`: strings that mark a line as erased too, whatever its text. `named`: the hashes of
+    bodies that other events need; their quotations are reported with those events.
     """
 
     def __init__(
@@ -417,7 +402,7 @@ class FolderSearch:
         self._quotations, self._marks = quotations, tuple(marks)
 
     def reports(self) -> list[str]:
-        """The reports that name one of the events or have a text."""
+        """The reports that name one of the events or quote a text."""
         return [
             self._name(path)
             for path in _files_in(self._home, "reports")
@@ -426,7 +411,7 @@ class FolderSearch:
         ]
 
     def to_remove(self) -> list[str]:
-        """Files that go as a whole: reports, what repairs set aside, what nothing names."""
+        """Files that are removed whole: reports, quarantine, bodies that no event names."""
         found = self.reports()
         for path in _files_in(self._home, "log/quarantine"):
             text = file_text(path)
@@ -436,7 +421,7 @@ class FolderSearch:
         return found
 
     def to_tell(self) -> Iterator[tuple[str, str]]:
-        """Files of people that have a text, and those into which nobody could look."""
+        """Files of people that quote a text, and files that could not be read."""
         removed = set(self._orphans())
         for path in self._files():
             name = self._name(path)
@@ -493,7 +478,7 @@ def _files_in(home: Path, folder: str) -> list[Path]:
 
 
 def names_event(report: str, ids: set[str]) -> bool:
-    """Whether a report names one of the events, wherever: as entry, omission, prompt, query."""
+    """Whether a report names one of the events as an entry, omission, prompt or query."""
     try:
         said: list[Any] = [json.loads(report)]
     except (ValueError, RecursionError):
@@ -519,9 +504,9 @@ _ACTS: Final = ("forget", "approval")
 
 
 class Revived(NamedTuple):
-    """Seq and id of what comes back, in log order; `approved` are artifacts among them.
+    """Seq and id of events that come into force again, in log order, and artifacts among them.
 
-    Those prompts may show again, since nothing takes their approval back any more.
+    Prompts may show the artifacts in `approved` again, because nothing revokes their approval.
     """
 
     events: tuple[tuple[int, str], ...]
@@ -537,9 +522,10 @@ def revived(
     own: Collection[str],
     progress: Callable[[int, int], None] | None = None,
 ) -> Revived:
-    """What comes back without the events that are taken; `own` are kinds that nothing archives.
+    """The events that come into force again without those that are erased.
 
-    `progress` is told how many seqs were folded, and of how many. Hold the plane's lock.
+    `own` are kinds that nothing archives. `progress` gets the seqs folded, and of how many. Hold
+    the plane's lock.
     """
     if not any(event.key is not None or event.kind in _ACTS for event in taken):
         return NOTHING

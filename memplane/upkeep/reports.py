@@ -25,21 +25,6 @@ if TYPE_CHECKING:
     from memplane.policy import Policies
     from memplane.policy.records import CachePrices
 
-__all__ = [
-    "LAST",
-    "Saved",
-    "costs_of",
-    "find_report",
-    "finished",
-    "mistake_in",
-    "of_the_past",
-    "read_report",
-    "save",
-    "saved",
-    "story",
-]
-
-
 _WORDS: Final = {dict: "a mapping", list: "a list", str: "a text", int: "a whole number"}
 _TOP: Final[dict[str, type]] = {
     "request": dict,
@@ -70,7 +55,7 @@ _ENTRY: Final[dict[str, type]] = {"events": list, "parts": list, "area": str, "s
 
 
 def mistake_in(report: object) -> str | None:
-    """What is wrong with it, None where nothing is: only what readers of reports rely on."""
+    """What is wrong with a report, None where nothing is; checks only what its readers rely on."""
     if not isinstance(report, dict):
         return "other JSON"
     return (
@@ -136,7 +121,7 @@ Report = dict[str, Any]
 
 
 def story(context: PlaneContext, old: Report | None, new: Report) -> LogChanges:
-    """What the log says of the events between two packs. Asked only where a prefix broke."""
+    """What the log says of the events between two packs. Read only where a prefix broke."""
     between = _Between(context, old, new)
     return LogChanges(between.gone, between.corrected, between.ring)
 
@@ -148,7 +133,7 @@ class _Between:
         self._context, self._old, self._new = context, old or {}, new
 
     def gone(self, id_: str) -> str | None:
-        """Why an event is out of force, None where it is not."""
+        """Why an event is no longer in force, None where it is."""
         line = self._context.log.find(id_)
         if line is None:
             return "purged"
@@ -161,7 +146,7 @@ class _Between:
         return "expired" if until is not None and until < asked["now"] else None
 
     def corrected(self, area: str) -> str | None:
-        """The first reason that an event in between gives for a change in an area."""
+        """The first reason for a change in an area that an event between the packs gives."""
         old = self._old
         first, last = old["log"]["seq"], self._new["log"]["seq"]
         shown = {id_ for one in old["entries"] for id_ in (*one["events"], *one["parts"])}
@@ -175,7 +160,7 @@ class _Between:
         return None
 
     def ring(self) -> bool:
-        """Whether events that evidence was taken from have left the ring."""
+        """Whether events that evidence came from have left the ring of recent events."""
         asked, policies = self._new["request"], self._context.watched.policies_or_last()
         scope = Scope.of(
             policies,
@@ -228,7 +213,7 @@ _SUFFIX: Final = ".report.json"
 
 
 class Saved(NamedTuple):
-    """A report on disk: its id is the file's name without the ending."""
+    """A report on disk; its id is the name of the file without its suffix."""
 
     id: str
     path: Path
@@ -236,9 +221,9 @@ class Saved(NamedTuple):
 
 
 def finished(context: PlaneContext, block: Block, policies: Policies) -> Report:
-    """The report as it is saved: with where entries end, and held against the pack before it.
+    """A pack's report as it is saved: with the ends of entries, compared with the pack before it.
 
-    That is the newest saved one of the same session and shape. Hold the plane's lock.
+    The pack before it is the newest saved one of the same session and shape. Hold the plane's lock.
     """
     report = {"memplane": VERSION, **block.report}
     report["prefix"] = {**report["prefix"], "chain": chain_of(block)}
@@ -255,7 +240,7 @@ def finished(context: PlaneContext, block: Block, policies: Policies) -> Report:
 
 
 def costs_of(old: Report | None, new: Report, prices: CachePrices) -> dict[str, Any]:
-    """The modelled cost by what the next pack comes with (`prompt`, `call`), `old` being cached."""
+    """The modelled cost by what the next pack comes with (`prompt`, `call`), with `old` cached."""
     return {
         reuse: cost_of(
             new,
@@ -271,7 +256,7 @@ def costs_of(old: Report | None, new: Report, prices: CachePrices) -> dict[str, 
 def save(
     home: Path, report: Report, now: str, keep: int, bodies: Callable[[str], bytes | None]
 ) -> Path | None:
-    """Write the report, and the policies and views that it names; None on a read-only home."""
+    """Write a report and the policies and views that it names; None on a read-only home."""
     names = [f"policies/{name}" for name in report["policies"]]
     hashes = [*report["policies"].values(), *report["views"].values()]
     try:
@@ -301,7 +286,7 @@ def _keeps(data: bytes) -> bool:
 
 
 def kept_bytes_path(home: Path, sha256: str) -> Path:
-    """Where the bytes of a hash lie."""
+    """The path of the bytes with a hash."""
     return home / "bodies" / "sha256" / sha256[:2] / sha256[2:]
 
 
@@ -317,7 +302,7 @@ def _paths(home: Path) -> list[Path]:
 
 
 def of_the_past(report: Report) -> bool:
-    """Whether the pack was one of an earlier prefix of the log: it stands in no row of packs."""
+    """Whether a pack was made as of an earlier prefix of the log; such a pack is part of no row."""
     seq: int = report["log"]["seq"]
     head: int = report["log"].get("head", seq)
     return seq != head
@@ -336,16 +321,16 @@ def _newest(home: Path, shape: str) -> Saved | None:
 
 
 def saved(home: Path) -> Iterator[Saved]:
-    """Yield the reports of a home, newest first; files that are none are passed over."""
+    """The reports of a home, newest first; files that are no reports are skipped."""
     for path in reversed(_paths(home)):
         with contextlib.suppress(MemplaneError):
             yield read_report(path)
 
 
 def read_report(path: Path, *, given: bool = False) -> Saved:
-    """Read a report's file; raises NotFoundError, InputError for what is no report.
+    """Read a report file. Raises NotFoundError, and InputError for what is no report.
 
-    `given`: a person named the file, which may lie anywhere and be a link or a pipe.
+    `given`: a person named the file; it may be anywhere and may be a link or a pipe.
     """
     try:
         report = json.loads(path.read_bytes() if given else nofollow.read_bytes(path))
@@ -365,10 +350,10 @@ def read_report(path: Path, *, given: bool = False) -> Saved:
 
 
 def find_report(home: Path, given: str, project: str | None = None) -> Saved:
-    """The report that a path, an id, a part of one, or `last` names.
+    """The report that a path, an id, part of an id, or `last` names.
 
-    The last one is of a pack for `project`, where that is not None. Raises NotFoundError where
-    there is none, InputError where a part names several.
+    With `project`, `last` is the last pack for that project. Raises NotFoundError where there is
+    none, InputError where part of an id is ambiguous.
     """
     if "/" in given or Path(given).exists():
         try:

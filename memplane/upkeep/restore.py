@@ -51,20 +51,6 @@ if TYPE_CHECKING:
     from memplane.event import Draft
     from memplane.ports import Appended
 
-__all__ = [
-    "LISTED_MAX",
-    "CheckedExport",
-    "MergeReport",
-    "NotTaken",
-    "RestoreReport",
-    "check_export",
-    "clear_left",
-    "has_no_events",
-    "merge_export",
-    "restore_whole",
-]
-
-
 LISTED_MAX: Final = 100
 _GIVEN_ANEW: Final = ("seq", "dur", "rec", "h", "tokens")
 _ROWS_AT_ONCE: Final = 256
@@ -91,11 +77,12 @@ class NotTaken:
 
 @dataclass(slots=True)
 class MergeReport:
-    """What became of the events of an export.
+    """What became of the events of an export that was merged into a plane.
 
-    `skipped`: those about the log that they came from. `purged` were erased there; of these,
-    `still_here` names the ids, at most 100, that this plane still holds. `refused` lists 100.
-    `kept` counts keys of which older values were recorded, and whose newer one here stays in force.
+    `skipped` are those about the log that they came from. `purged` were erased there; `still_here`
+    are the ids among these, at most 100, that this plane still holds. `refused` lists at most 100.
+    `kept` counts keys of which older values were recorded while the newer value here stays in
+    force.
     """
 
     recorded: int = 0
@@ -114,7 +101,7 @@ class MergeReport:
 def merge_export(
     context: PlaneContext, file: IO[bytes], name: str, progress: Progress | None = None
 ) -> MergeReport:
-    """Record the events of an export that was checked."""
+    """Record the events of an export that `check_export` accepted."""
     merging = _Merging(context, file)
     try:
         for item in read_export(file, name, progress):
@@ -166,7 +153,7 @@ class _Merging:
                     self._add(json.loads(raw))
 
     def flush(self) -> None:
-        """Record what waits, with the files that belong to it."""
+        """Record the events that wait, with their files."""
         rows, self._rows, self._text = self._rows, [], 0
         seqs, self._seqs = self._seqs, []
         copies, self._copies = self._copies, []
@@ -372,14 +359,14 @@ _EMPTY_FOLDERS: Final = ("quarantine", "spool")
 
 
 class CheckedExport(NamedTuple):
-    """What an export says of itself, once every byte of it was checked."""
+    """What an export says of itself, after every byte of it was checked."""
 
     opened: ExportHeader
     end: End
 
 
 class RestoreReport(NamedTuple):
-    """What was restored where. `merged` is None where the plane is now the one exported."""
+    """What was restored where. `merged` is None where the plane is now the exported one."""
 
     home: str
     checked: CheckedExport
@@ -403,7 +390,7 @@ class RestoreReport(NamedTuple):
 
 
 def check_export(file: IO[bytes], name: str, progress: Progress | None = None) -> CheckedExport:
-    """Read an export to its end; raises InputError or FormatError, which name the line."""
+    """Read an export to its end. Raises InputError or FormatError, which name the line."""
     opened, end = None, None
     for item in read_export(file, name, progress):
         if isinstance(item, ExportHeader):
@@ -416,7 +403,7 @@ def check_export(file: IO[bytes], name: str, progress: Progress | None = None) -
 
 
 def has_no_events(home: Path) -> bool:
-    """Whether nothing was ever recorded there, or nothing is there at all."""
+    """Whether a folder is missing, or a plane in which nothing was ever recorded."""
     if home.exists() and not home.is_dir():
         raise HomeError(f"{home}: expected a folder, found a file")
     log = home / "log"
@@ -435,7 +422,7 @@ def has_no_events(home: Path) -> bool:
 
 
 def clear_left(home: Path) -> None:
-    """Remove what a restore left that died behind its last step: the plane has events by now."""
+    """Remove what a restore left that was killed after its last step: the plane has events."""
     left = home / "bodies" / "restoring"
     with suppress(OSError):
         nofollow.remove_tree(left, home)
@@ -452,10 +439,10 @@ def restore_whole(
     progress: Progress | None = None,
     disk: Disk | None = None,
 ) -> None:
-    """Make the plane that was exported in a missing folder or an empty plane.
+    """Make the exported plane in a missing folder or an empty plane.
 
-    Policies that are there stay. Raises WriteError where the disk refuses, HomeError where
-    something was recorded meanwhile: nothing was changed then.
+    Existing policies stay. Raises WriteError where the disk refuses, HomeError where something was
+    recorded meanwhile; nothing was changed then.
     """
     if (home / "plane.json").exists() and homes.open_home(home).read_only:
         raise HomeError(f"{home}: is read-only; nothing was restored")
@@ -482,7 +469,7 @@ class _Restoring:
 
     @contextmanager
     def prepared(self) -> Iterator[None]:
-        """Make the folders and take the lock; let go of both."""
+        """Make the folders and hold the lock."""
         lock = LogLock(f"{self._log}/{_LOCK}", _LOCK_WAIT_MS)
         try:
             for folder in (self._log, f"{self._home}/bodies"):
@@ -505,7 +492,7 @@ class _Restoring:
             lock.close()
 
     def stage(self, items: Iterator[Any], expected: End) -> None:
-        """Write everything beside, synced, in the order of the export."""
+        """Write every file under a temporary name, synced, in the order of the export."""
         self._make(f"{self._beside}/log")
         segment, body = _File(self._home, self._disk), _File(self._home, self._disk)
         with segment, body:
@@ -526,7 +513,7 @@ class _Restoring:
         self._disk.sync_directory(f"{self._beside}/log", self._home)
 
     def install(self, created: str, policies: Mapping[str, bytes]) -> None:
-        """Give everything its name; the log comes last, in one step."""
+        """Rename the files; the log comes last, in one step."""
         disk = self._disk
         self._place_bodies()
         self._settle_home(created, policies)
@@ -657,22 +644,22 @@ class _File:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a file to write to."""
+        """Whether a file is open."""
         return self._fd >= 0
 
     def begin(self, path: str) -> None:
-        """End the file before, and begin one."""
+        """Close the file before, and create one."""
         self.end()
         self._fd = nofollow.create_draft(path, home=self._home)
 
     def write(self, data: bytes) -> None:
-        """Write all of it."""
+        """Write all bytes."""
         rest = memoryview(data)
         while rest:
             rest = rest[self._disk.write(self._fd, bytes(rest)) :]
 
     def end(self) -> None:
-        """Make it durable and let go of it."""
+        """Sync and close the file."""
         if self._fd >= 0:
             self._disk.fdatasync(self._fd)
             self._close()

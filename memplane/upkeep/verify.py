@@ -54,22 +54,6 @@ else:
     storage = late("memplane.index.storage")
     documents = late("memplane.recall.documents")
 
-__all__ = [
-    "FINDINGS_MAX",
-    "AuditReport",
-    "FileFinding",
-    "PlaneReport",
-    "Purge",
-    "SecretFinding",
-    "audit",
-    "differing_caches",
-    "rebuild_caches",
-    "stated_positions",
-    "verify_caches",
-    "witnesses",
-]
-
-
 Progress = Callable[[int, int], None]
 
 # Of a thousand: what the parts take of the time, measured on a log of a million events.
@@ -86,7 +70,7 @@ _OTHER_FORM: Final = LogProblem(
 
 
 class PlaneReport(NamedTuple):
-    """What `verify` found: the log's report, and the findings and notes of all parts.
+    """The result of `verify`: the log's report, and the findings and notes of all parts.
 
     `mistakes` are those of the policies: with any, projections and index were not `compared`.
     """
@@ -103,7 +87,7 @@ class PlaneReport(NamedTuple):
 
     @property
     def compared(self) -> bool:
-        """Whether projections and index were held against the log."""
+        """Whether projections and index were compared with the log."""
         return not self.mistakes
 
 
@@ -114,10 +98,10 @@ def verify_caches(
     *,
     deep: bool = False,
 ) -> PlaneReport:
-    """Hold what the plane keeps against its log, of which `report` tells. Hold the plane's lock.
+    """Compare what the plane keeps with its log, whose report is given. Hold the plane's lock.
 
-    `progress` is told of all parts, the log's being done. `deep`: also the parsed form of the
-    policies against the policies, which is believed by its own sum otherwise.
+    `progress` gets shares of all parts; the log's part is done. With `deep` the parsed form of the
+    policies is compared with the policies; otherwise its checksum is believed.
     """
     problems, notes = [*report.problems], [*report.notes]
     home = context.home.path
@@ -150,7 +134,7 @@ def verify_caches(
 def of_log(
     context: PlaneContext, progress: Progress | None = None, processes: int = 1
 ) -> VerifyReport:
-    """The log's own report, which is the first part."""
+    """The report of the log, the first part of `verify`."""
     home, told = context.home, part_progress(progress, "log")
     return logs.verify_log(
         home.path,
@@ -163,7 +147,7 @@ def of_log(
 
 
 def part_progress(progress: Progress | None, name: str) -> Progress:
-    """What tells of one part as a share of the whole."""
+    """A progress callback that reports one part as its share of the whole."""
     before = 0
     for each, weight in _PARTS.items():
         if each == name:
@@ -269,9 +253,9 @@ _OTHERS = ("imports.json", "policy-", "projects.json", "segments.json")
 
 
 def stated_positions(home: Path, plane: str) -> Iterator[tuple[str, Position | None]]:
-    """Each kept projection, by its name below `projections/`, and the line it stands behind.
+    """Each kept projection by its name below `projections/`, with the line it was folded up to.
 
-    None for one that is torn, not a file, or of another plane.
+    None for one that is torn, no file, or of another plane.
     """
     folder = home / "projections"
     for name in nofollow.folder_names(folder):
@@ -284,15 +268,15 @@ def stated_positions(home: Path, plane: str) -> Iterator[tuple[str, Position | N
 
 
 def witnesses(home: Path, plane: str) -> Iterator[EndEvidence]:
-    """Who knows of lines of the log: projections, the index, reports of packs.
+    """Evidence of how far the log went: projections, the index, reports of packs.
 
-    To be asked before the log is looked at: what they know then, it must hold.
+    Must be collected before the log is read: what they know by then, it must hold.
     """
     for name, at in stated_positions(home, plane):
         if at is not None:
             yield EndEvidence(f"projections/{name}", at.seq, at.segment)
 
-    index = storage.segment_sections(home / "index" / "manifest.json") or {}
+    index = storage.signed_fields(home / "index" / "manifest.json") or {}
     if index.get("plane") == plane and type(seq := index.get("seq")) is int:
         yield EndEvidence("index/manifest.json", seq, 0)
     for one in saved(home):
@@ -309,10 +293,10 @@ _STEPS_MAX: Final = 10_000
 def differing_caches(
     context: PlaneContext, policies: Policies, progress: Callable[[int, int], None] | None = None
 ) -> list[str]:
-    """The files below `projections/` whose state is not that of a fold from the log's start.
+    """The files below `projections/` whose state differs from a fold from the log's start.
 
-    Those that are not believed were made again in memory, and do not differ. Writes nothing; the
-    log is read once. `progress` is called with the seqs. Hold the plane's lock.
+    Files that are not believed were folded again in memory, and do not differ. Writes nothing; the
+    log is read once. `progress` gets the seqs. Hold the plane's lock.
     """
     kept = context.caught_up(policies)
     head = kept.log.head().seq
@@ -377,11 +361,10 @@ _PAUSE_SECONDS: Final = 0.05
 def rebuild_caches(
     context: PlaneContext, progress: Callable[[int, int], None] | None = None
 ) -> int:
-    """Throw projections and index away and make them again; return the events folded.
+    """Remove projections and index and make them again; returns the number of events folded.
 
-    Raises LockError, WriteError where it is not kept. Hold its lock.
-
-    Where another process has one of the folders nothing is thrown away.
+    Where another process holds one of the folders, nothing is removed. Raises LockError, and
+    WriteError where the result cannot be kept. Hold the plane's lock.
     """
     context.check_open()
     if not context.keeps:
@@ -466,7 +449,7 @@ class SecretFinding(NamedTuple):
 
 
 class FileFinding(NamedTuple):
-    """Secrets of one rule in a file that is no part of the log; `path` is below the home."""
+    """Secrets of one rule in a file that is not part of the log; `path` is below the home."""
 
     path: str
     rule: str
@@ -475,7 +458,7 @@ class FileFinding(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Purge:
-    """What would have to go, or be written again, so that nothing found stays on disk.
+    """What would have to be purged or written again, so that no finding stays on disk.
 
     `quotes` are events that no rule finds, but in which a secret of another event stands; `refs`
     are events that rest on one with a secret. `exact` is False where there were too many to tell.
@@ -491,7 +474,7 @@ class Purge:
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """What was looked at and what was found. `findings` are the first ones, `total` counts all."""
+    """The scope and the findings of an audit. `findings` are the first ones, `total` counts all."""
 
     events: int
     files: int
@@ -509,7 +492,7 @@ class AuditReport:
         return not self.total and not self.file_findings
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values, for the command line and for files."""
+        """The report as JSON values."""
         return {
             **asdict(self),
             "findings": [finding._asdict() for finding in self.findings],

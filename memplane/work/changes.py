@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from memplane.context.receipts import Receipt
+from memplane.context.calls import Receipt
 from memplane.errors import ConflictError, InputError, LockError, NotFoundError
 from memplane.event import GLOBAL, IMPORTANCE_DEFAULT, REFS_MAX, TYPED_KINDS, Event, at_least
 from memplane.intake import normalise

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from memplane.context.arguments import check_texts, texts_of_argument
-from memplane.context.receipts import Receipt
+from memplane.context.calls import Receipt, check_texts, texts_of_argument
 from memplane.errors import ConflictError, InputError, NotFoundError
 from memplane.event import KINDS, TYPED_KINDS, UPKEEP_KINDS, Event
 from memplane.intake import namespace, timestamp

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.artifacts.contents import check_start, material, newest, page_of
 from memplane.context import materials
-from memplane.context.arguments import check_channel, check_text
+from memplane.context.calls import check_channel, check_text
 from memplane.context.context import NO_END, Requester
 from memplane.context.folds import items_of_event, of_task, text_of
 from memplane.errors import BudgetError, InputError, NotFoundError, ScopeError

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import HomeError, InputError, NotFoundError
 from memplane.intake.redact import quoted_value
-from memplane.projects.entering import enter_folder, joined
+from memplane.projects.entering import enter_folder, joined, project_named
 from memplane.projects.identity import find_root
-from memplane.projects.opening import project_named
 from memplane.projects.registry import UNKNOWN, KnownProjects, shown_name
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.clock import ulid
+from memplane.context.calls import Receipt
 from memplane.context.context import NO_END
 from memplane.context.folds import items_of_event
-from memplane.context.receipts import Receipt
 from memplane.errors import ConflictError, InputError, NotFoundError
 from memplane.event import GLOBAL, PROJECTS, SENSITIVITIES, Event, at_least
 from memplane.harness import typed_once

@@ -7,7 +7,7 @@ from builders_transcripts import KEY, entry, said
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memplane.adapters.transcripts import packed, unpacked
+from memplane.adapters.claude_sessions import packed, unpacked
 from memplane.errors import InputError
 
 _KEYS = st.text(alphabet=st.characters(codec=None), max_size=5)

@@ -19,7 +19,7 @@ import pytest
 
 import memplane
 from memplane.__main__ import main
-from memplane.adapters.transcripts import TranscriptIndex
+from memplane.adapters.claude_sessions import TranscriptIndex
 from memplane.home import HOME_NAME
 
 pytestmark = pytest.mark.timeout(120)  # what hangs is a fault

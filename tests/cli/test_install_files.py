@@ -7,7 +7,7 @@ import pytest
 from builders_people import THEIRS, fill, paths, tree, without_state
 from checks_refusals import refused
 
-from memplane.clients import files
+from memplane.clients import settings_files
 
 
 def test_a_link_stays_one_and_its_target_is_changed(run, person):
@@ -67,7 +67,7 @@ def test_a_folder_in_the_place_of_a_file_is_named(run, person):
 def test_what_another_program_writes_meanwhile_is_not_lost(run, person, monkeypatch):
     """Claude Code writes its file at any time: between our look and our rename too."""
     _, servers = fill(person, "claude-code", "--user")
-    look, looks = files.read_settings, []
+    look, looks = settings_files.read_settings, []
 
     def busy(path):
         found = look(path)
@@ -77,7 +77,7 @@ def test_what_another_program_writes_meanwhile_is_not_lost(run, person, monkeypa
                 servers.write_text(json.dumps({"startups": len(looks)}))
         return found
 
-    monkeypatch.setattr(files, "read_settings", busy)
+    monkeypatch.setattr(settings_files, "read_settings", busy)
     assert run("install", "claude-code", "--mcp").code == 0
     value = json.loads(servers.read_bytes())
     assert value["startups"] == 4
@@ -86,7 +86,7 @@ def test_what_another_program_writes_meanwhile_is_not_lost(run, person, monkeypa
 
 def test_a_file_that_never_rests_is_given_up_and_the_other_goes_back(run, person, monkeypatch):
     hooks, servers = fill(person, "claude-code", "--user")
-    look, count = files.read_settings, iter(range(1000))
+    look, count = settings_files.read_settings, iter(range(1000))
 
     def busy(path):
         found = look(path)
@@ -94,7 +94,7 @@ def test_a_file_that_never_rests_is_given_up_and_the_other_goes_back(run, person
             servers.write_text(json.dumps({"startups": next(count)}))
         return found
 
-    monkeypatch.setattr(files, "read_settings", busy)
+    monkeypatch.setattr(settings_files, "read_settings", busy)
     refused(run("install", "claude-code"), 3, f"{servers}: another program keeps writing it")
     assert (
         hashlib.sha256(hooks.read_bytes()).digest()

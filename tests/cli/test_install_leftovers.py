@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from builders_people import fill, names, paths, tree, without_state
 
-from memplane.clients import files
+from memplane.clients import settings_files
 
 SCRIPT = str(Path(sys.executable).with_name("memplane"))
 
@@ -76,7 +76,7 @@ def test_copies_of_every_install_go_with_the_uninstall(run, person, there):
 def test_two_installs_at_once_leave_no_copy_that_nobody_knows(run, person, monkeypatch):
     fill(person, "claude-code", "--user")
     before = tree(person)
-    take, taken = files.back_up, []
+    take, taken = settings_files.back_up, []
 
     def slow(path, data, folder):
         copy = take(path, data, folder)
@@ -85,7 +85,7 @@ def test_two_installs_at_once_leave_no_copy_that_nobody_knows(run, person, monke
             assert run("install", "claude-code").code == 0
         return copy
 
-    monkeypatch.setattr(files, "back_up", slow)
+    monkeypatch.setattr(settings_files, "back_up", slow)
     assert run("install", "claude-code").code == 0
     assert len(taken) == 4  # of each file: one of the install that came too late
     assert copies(person) == {*taken[1:3]}
@@ -132,7 +132,7 @@ def test_an_uninstall_that_another_program_disturbs_keeps_one_copy(run, person, 
     _, servers = fill(person, "claude-code", "--user")
     run("install", "claude-code", "--mcp")
     edit(servers)
-    take = files.back_up
+    take = settings_files.back_up
 
     def disturbed(path, data, folder):
         copy = take(path, data, folder)
@@ -140,7 +140,7 @@ def test_an_uninstall_that_another_program_disturbs_keeps_one_copy(run, person, 
             edit(path)
         return copy
 
-    monkeypatch.setattr(files, "back_up", disturbed)
+    monkeypatch.setattr(settings_files, "back_up", disturbed)
     done = run("uninstall", "claude-code", "--mcp", "--user")
     (left,) = copies(person)
     assert f"{servers}: removed; what it was is in {left.name}\n" in done.out

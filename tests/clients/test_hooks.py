@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memplane.clients import entries, settings_text
+from memplane.clients import entries, settings_files
 from memplane.clients.entries import AGENTS
-from memplane.clients.files import Traces
+from memplane.clients.settings_files import Traces
 from memplane.errors import InputError
 
 CLAUDE = AGENTS["claude-code"]
@@ -33,7 +33,7 @@ def merged(value, wanted):
 def test_it_adds_exactly_our_hooks_and_takes_them_out_to_the_byte(agent, text):
     wanted = agent.wanted(settings.PROGRAM)
     added, traces = entries.add_hooks(text, agent, wanted)
-    assert settings_text.parse_json(added) == merged(settings_text.parse_json(text), wanted)
+    assert settings_files.parse_json(added) == merged(settings_files.parse_json(text), wanted)
     assert entries.remove_hooks(added, agent, traces) == text
 
 
@@ -56,7 +56,7 @@ def test_another_copy_of_memplane_takes_the_place_of_the_first(agent, text):
     moved, more = entries.add_hooks(added, agent, agent.wanted(settings.OTHER))
     assert more == Traces()
     fresh, _ = entries.add_hooks(text, agent, agent.wanted(settings.OTHER))
-    assert settings_text.parse_json(moved) == settings_text.parse_json(fresh)
+    assert settings_files.parse_json(moved) == settings_files.parse_json(fresh)
     assert entries.remove_hooks(moved, agent, traces) == text
 
 
@@ -64,7 +64,7 @@ def test_another_copy_of_memplane_takes_the_place_of_the_first(agent, text):
 def test_from_a_file_that_was_edited_since_only_ours_go(agent, text, theirs, chance):
     """Edited: other keys, hooks of others between and among ours, our time limits, any order."""
     added, traces = entries.add_hooks(text, agent, agent.wanted(settings.PROGRAM))
-    edited = {**settings_text.parse_json(added), "theirs": theirs}
+    edited = {**settings_files.parse_json(added), "theirs": theirs}
     for groups in edited["hooks"].values():
         for group in groups:
             if isinstance(group, dict) and chance.random() < 0.5:
@@ -77,9 +77,11 @@ def test_from_a_file_that_was_edited_since_only_ours_go(agent, text, theirs, cha
     chance.shuffle(keys)
     text = json.dumps(dict(keys), indent=chance.choice([None, 1, 4]))
     left = entries.remove_hooks(text, agent, traces)
-    assert settings_text.parse_json(left) == without(settings_text.parse_json(text), agent, traces)
-    assert list(settings_text.parse_json(left)) == [
-        key for key in dict(keys) if key in settings_text.parse_json(left)
+    assert settings_files.parse_json(left) == without(
+        settings_files.parse_json(text), agent, traces
+    )
+    assert list(settings_files.parse_json(left)) == [
+        key for key in dict(keys) if key in settings_files.parse_json(left)
     ]
 
 
@@ -132,7 +134,7 @@ def test_what_a_person_changed_in_our_hook_stays_when_it_is_installed_again():
     assert mine != text
     assert entries.add_hooks(mine, CLAUDE, WANTED)[0] == mine
     moved, _ = entries.add_hooks(mine, CLAUDE, CLAUDE.wanted(settings.OTHER))
-    last = settings_text.parse_json(moved)["hooks"]["SessionEnd"][0]["hooks"][0]
+    last = settings_files.parse_json(moved)["hooks"]["SessionEnd"][0]["hooks"][0]
     assert (last["timeout"], last["note"], last["command"]) == (7, "mine", "/usr/bin/python3")
 
 
@@ -148,7 +150,7 @@ def test_what_a_person_changed_in_our_hook_stays_when_it_is_installed_again():
 def test_ours_are_known_by_what_they_run_however_it_is_written(command):
     assert CLAUDE.behind({"type": "command", "command": command}) is not None
     text = json.dumps({"hooks": {"Stop": [{"hooks": [{"command": command}, {"command": "x"}]}]}})
-    assert settings_text.parse_json(entries.remove_hooks(text, CLAUDE, Traces())) == {
+    assert settings_files.parse_json(entries.remove_hooks(text, CLAUDE, Traces())) == {
         "hooks": {"Stop": [{"hooks": [{"command": "x"}]}]}
     }
 

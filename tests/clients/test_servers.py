@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memplane.clients import entries, settings_text
+from memplane.clients import entries, settings_files
 from memplane.clients.entries import AGENTS
-from memplane.clients.files import Traces
+from memplane.clients.settings_files import Traces
 from memplane.errors import InputError
 
 CLAUDE, CODEX = AGENTS["claude-code"], AGENTS["codex"]
@@ -21,9 +21,9 @@ TABLE = CODEX.server(settings.PROGRAM)
 @given(settings.texts())
 def test_in_json_it_comes_in_and_goes_out_to_the_byte(text):
     added, traces = entries.add_server(text, CLAUDE, ENTRY)
-    value = settings_text.parse_json(text)
+    value = settings_files.parse_json(text)
     value.setdefault("mcpServers", {})["memplane"] = ENTRY
-    assert settings_text.parse_json(added) == value
+    assert settings_files.parse_json(added) == value
     assert entries.add_server(added, CLAUDE, ENTRY) == (added, Traces())
     assert entries.remove_server(added, CLAUDE, traces) == text
 
@@ -31,7 +31,7 @@ def test_in_json_it_comes_in_and_goes_out_to_the_byte(text):
 @given(settings.texts(), settings.objects(), st.randoms(use_true_random=False))
 def test_from_json_that_was_edited_since_only_ours_goes(text, theirs, chance):
     added, traces = entries.add_server(text, CLAUDE, ENTRY)
-    edited = {**settings_text.parse_json(added), "theirs": theirs}
+    edited = {**settings_files.parse_json(added), "theirs": theirs}
     edited["mcpServers"]["more"] = {"command": "x"}
     edited["mcpServers"] = dict(
         chance.sample(list(edited["mcpServers"].items()), len(edited["mcpServers"]))

@@ -3,7 +3,7 @@
 import pytest
 
 import memplane
-from memplane.context.arguments import checked_request
+from memplane.context.calls import checked_request
 from memplane.context.folds import SnapshotLog
 from memplane.ports import Position
 from memplane.search.search import _scope

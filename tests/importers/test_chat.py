@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from memplane.importers import import_paths
 from memplane.importers.chat import Chat, is_chat, is_message
 from memplane.importers.records import parse_array, parse_document
-from memplane.intake import check_fields
+from memplane.intake import normalise
 
 OPENAI = [
     {"role": "system", "content": "You are brief."},
@@ -262,7 +262,7 @@ def test_any_record_comes_to_something_and_every_row_passes_the_check_of_events(
         outcome = reader.read(record, b"")
         assert outcome.rows or outcome.skipped
         for row in outcome.rows:
-            check_fields(row)
+            normalise(row)
     json.dumps(reader.state())
 
 

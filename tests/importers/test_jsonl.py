@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from memplane.importers.jsonl import Jsonl
 from memplane.importers.rows import name
-from memplane.intake import check_fields
+from memplane.intake import normalise
 
 
 def rows(record, body=b"line"):
@@ -239,4 +239,4 @@ def test_any_turn_comes_to_a_row_that_passes_the_check_of_events_or_to_a_reason(
     outcome = Jsonl().read(record, b"line")
     assert len(outcome.rows) + len(outcome.skipped) == 1
     for row in outcome.rows:
-        check_fields({**row, "ts": None})
+        normalise({**row, "ts": None})

@@ -5,7 +5,7 @@ from itertools import accumulate
 
 from hypothesis import strategies as st
 
-from memplane.index.document import Document
+from memplane.index.terms import Document
 
 WORDS = (
     "ledger PostgreSQL migration migrated tests passed failed painting paintings went bought "

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from memplane.index import terms
 from memplane.index.columns import Columns, Kernel
-from memplane.index.document import PREFERENCE, Document
 from memplane.index.fill_order import FillingParameters, filling_steps
 from memplane.index.ranking import RankedEvents, Ranking, RankingQuery, Similar, rank
 from memplane.index.store import SegmentedIndex
+from memplane.index.terms import PREFERENCE, Document
 from memplane.ports import ONE
 
 ALONE = Ranking(near=Kernel(0, 180, 12), wide=Kernel(0, 700, 60))

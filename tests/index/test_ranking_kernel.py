@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memplane.index.columns import GAP_MAX, Columns, Kernel, spread_scores, strengths
-from memplane.index.document import Document
 from memplane.index.store import SegmentedIndex
+from memplane.index.terms import Document
 from memplane.ports import ONE
 
 

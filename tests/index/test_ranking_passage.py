@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memplane.index import terms
-from memplane.index.document import passage, sentences
+from memplane.index.terms import passage, sentences
 
 LONG = (
     "We talked for hours. The weather was fine. Then Ana bought the red kayak in Lisbon. "

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memplane.index.document import QuestionTraits, ask
+from memplane.index.terms import QuestionTraits, ask
 
 
 def test_a_speaker_is_named_by_the_whole_name_in_any_case():

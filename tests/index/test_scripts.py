@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from memplane.index.document import Document
 from memplane.index.store import SegmentedIndex
-from memplane.index.terms import TermVocabulary, analyse, query
+from memplane.index.terms import Document, TermVocabulary, analyse, query
 
 NOTES = [
     json.loads(line)

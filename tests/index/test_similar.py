@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from memplane.index import terms
 from memplane.index.columns import Columns, Kernel
-from memplane.index.document import Document
 from memplane.index.ranking import FULL, Nearness, Ranking, RankingQuery, Similar, rank, similar
 from memplane.index.store import SegmentedIndex
+from memplane.index.terms import Document
 from memplane.index.vectors import Vectors, cosines
 from memplane.ports import ONE
 

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memplane.index import storage, terms
-from memplane.index.document import blank_document
 from memplane.index.segment import build_segment, decode_segment, encode_segment, merge_segments
 from memplane.index.store import SegmentedIndex
+from memplane.index.terms import blank_document
 
 MANY = made_up(4500)  # two segments of level 1, one of level 0, and an open one
 QUERY = terms.query("guitar ledger migration pool.py Tokyo3 데이터베이스")

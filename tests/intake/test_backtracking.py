@@ -21,14 +21,14 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "policy"))
 from regex_proof import TooLargeError, ambiguous, shared
 
 MODULES = (
-    "check", "markers", "recalled", "redact", "research", "secret_syntax", "skeleton",
-    "token_patterns",
+    "intake.check", "intake.markers", "intake.prepare", "intake.redact", "intake.secret_syntax",
+    "intake.token_patterns", "artifacts.contents",
 )  # fmt: skip
 BUILT_IN = Redactor()
 # The check counts what a possessive repeat protects (`++`, `}+`), and takes no notice of what a
 # look behind or a negative look ahead excludes. Of each of these that was read and run below.
 PROTECTED = {
-    "research._CODE", "secret_syntax._NAMED", "secret_syntax._PEM_LINES", "secret_syntax._PUTTY",
+    "contents._CODE", "secret_syntax._NAMED", "secret_syntax._PEM_LINES", "secret_syntax._PUTTY",
     "secret_syntax._VALUE",
 }  # fmt: skip
 
@@ -37,10 +37,10 @@ def patterns():
     """The source of each compiled pattern, by module and name; also those inside of tables."""
     found = {}
     for module in MODULES:
-        import_module(f"memplane.intake.{module}")
-        for name, value in vars(sys.modules[f"memplane.intake.{module}"]).items():
+        import_module(f"memplane.{module}")
+        for name, value in vars(sys.modules[f"memplane.{module}"]).items():
             for number, one in enumerate(each(value)):
-                found[f"{module}.{name}{number or ''}"] = one
+                found[f"{module.rpartition('.')[2]}.{name}{number or ''}"] = one
     for shape in SHAPES:
         found[f"shape {shape.name}"] = shape.start + shape.pattern
     return found

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from memplane.errors import InputError
 from memplane.event import encode
-from memplane.intake import Intake, Redactor, check_fields, secret_syntax
+from memplane.intake import Intake, Redactor, normalise, secret_syntax
 from memplane.intake import token_patterns as shapes_room
 from memplane.intake.check import Cleaner
 from memplane.intake.markers import MARK, merge_spans, widened
@@ -44,7 +44,7 @@ def test_the_bytes_of_a_text_are_those_of_the_whole(patch, text, size):
     with patch.context() as narrower:
         narrower.setattr(checking, "TEXT_BYTES_MAX", 60)
         try:
-            check_fields({"text": text})
+            normalise({"text": text})
             taken = True
         except InputError:
             taken = False
@@ -53,7 +53,7 @@ def test_the_bytes_of_a_text_are_those_of_the_whole(patch, text, size):
 
 @given(st.text("a\u00e9\u8a9e\U0001f600\ud800\n", max_size=40), SIZES)
 def test_the_checksum_of_a_block_is_that_of_the_whole(patch, body, size):
-    patch.setattr("memplane.intake.prepare._PIECE", size)
+    patch.setattr(sys.modules["memplane.intake.prepare"], "_PIECE", size)
     body = f"{body}\n"
     digest = hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     block = f"memplane:begin\n{body}memplane:end {digest}\n"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from memplane.errors import InputError
 from memplane.event import FIELDS, KINDS
-from memplane.intake import Redactor, check_fields, prepare
+from memplane.intake import Redactor, normalise, prepare
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "schemas" / "event.schema.json").read_text())
 Validator = jsonschema.Draft202012Validator
@@ -22,7 +22,7 @@ REDACTOR = Redactor((r"(?i)password\s*[:=]\s*\S+",))
 
 def taken(fields):
     try:
-        check_fields(fields)
+        normalise(fields)
     except InputError:
         return False
     return True

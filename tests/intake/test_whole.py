@@ -3,7 +3,7 @@
 import pytest
 
 from memplane.errors import InputError
-from memplane.intake import check_fields, check_whole, namespace
+from memplane.intake import check_whole, namespace, normalise
 
 EARLY, LATE = "2026-01-05T12:00:00Z", "2026-01-05T13:30:00+01:00"
 
@@ -28,7 +28,7 @@ EARLY, LATE = "2026-01-05T12:00:00Z", "2026-01-05T13:30:00+01:00"
     ],
 )  # fmt: skip
 def test_what_says_nothing_is_refused_and_told_what_is_missing(fields, said):
-    check_fields(fields)
+    normalise(fields)
     with pytest.raises(InputError) as refused:
         check_whole(fields, fields.get("kind", "message"))
     assert said in str(refused.value)
@@ -55,7 +55,7 @@ def test_what_says_something_is_taken(fields):
 
 def test_a_misspelt_kind_is_offered_only_kinds_that_can_be_recorded():
     with pytest.raises(InputError) as refused:
-        check_fields({"kind": "decisoin"})
+        normalise({"kind": "decisoin"})
     said = str(refused.value)
     assert said.endswith("did you mean `decision`?")
     for kind in ("forget", "pin", "touch", "purge", "repair", "segment", "secret"):

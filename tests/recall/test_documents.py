@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from memplane.event import KINDS, SENSITIVITIES, UPKEEP_KINDS, Event
 from memplane.index import terms
-from memplane.index.document import INSTRUCTION, PREFERENCE, READ
+from memplane.index.terms import INSTRUCTION, PREFERENCE, READ
 from memplane.recall.documents import (
     KIND_BITS,
     LIMITED,

@@ -11,7 +11,6 @@ from memplane.tokens.bound import chunks, text_slices
 from memplane.wiring import make_counter
 
 PART = 16
-MODULES = ("table", "bound")
 ALPHABET = "ab Z9.'é語😀\t\n\r/-\u3000\u0301\ud800\u017f#"
 TEXTS = st.text(ALPHABET, max_size=200) | st.lists(
     st.sampled_from(
@@ -32,8 +31,7 @@ def in_parts():
 
     def in_parts(counter, text):
         with pytest.MonkeyPatch.context() as patch:
-            for module in MODULES:
-                patch.setattr(f"memplane.tokens.{module}.PART", PART)
+            patch.setattr("memplane.tokens.bound.PART", PART)
             for costs in (getattr(counter, "_costs", None),):
                 for memo in () if costs is None else (
                     costs.chunks, *(v.pretokens for v in costs._vocabularies)
