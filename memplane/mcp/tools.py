@@ -28,7 +28,7 @@ from memplane.plane import Expanded, Plane, SearchHit
 from memplane.ports import TokenCounter
 from memplane.projections.task_table import CLOSED
 from memplane.projections.window import entry_lines, one_line, quoted_text, safe_name
-from memplane.projects.opening import project_named
+from memplane.projects.entering import project_named
 from memplane.search.search import SearchHits
 from memplane.tokens import cut
 from memplane.work.changes import forget_as, record_as

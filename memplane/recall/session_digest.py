@@ -251,7 +251,7 @@ class _Seen:
             # What it leaves open stands in the line of that.
             text = one.text
             for line in one.more if self.turn == REPORTED else ():
-                text = text.replace(line.partition(" (")[0], "")
+                text = _without(text, line.partition(" (")[0].removesuffix(_MARK))
             yield _Quote(text, one)
 
     def _left(self) -> Iterator[_Quote]:
@@ -282,6 +282,15 @@ class _Seen:
             yield _Quote(one.text, one)
         if len(done) > _DONE:
             yield _Quote(f"{len(done) - _DONE} more", done[_DONE])
+
+
+def _without(text: str, sentence: str) -> str:
+    """The text without a sentence that begins so."""
+    at = text.find(sentence)
+    if at < 0 or not sentence:
+        return text
+    end = text.find(". ", at + len(sentence) - 1)
+    return f"{text[:at]}{text[end + 2 :] if end >= 0 else ''}"
 
 
 def _decided(quote: EventQuote) -> str:
