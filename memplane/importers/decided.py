@@ -90,7 +90,8 @@ _SECOND_KEY: Final = regex(
     r"[,;&.]|and\b|or\b))"
 )
 _CHOOSES: Final = regex(
-    r"(?i)\b(?:fine|good|best|prefer|think|like|option|go with|sounds|makes sense|let'?s|choose|yes)\b"
+    r"(?i)\b(?:fine|good|best|prefer|think|like|option|go with|sounds|makes sense|let'?s|"
+    r"choose|yes)\b"
 )
 _NUMBERED: Final = regex(
     r"(?m)^[ \t]*(?:[-*][ \t]+)?(?:\*\*)?\(?(\d{1,2})[.):](?:\*\*)?[ \t]+(\S.*)$"
