@@ -15,6 +15,7 @@ from memplane.lazy import late
 from memplane.pack.expansion_depths import belongs, says
 from memplane.ports import Line, Position, TokenCounter
 from memplane.projections.artifacts import Artifacts, ArtifactTable
+from memplane.projections.digests import Digests, DigestsState
 from memplane.projections.files import AllFiles, AllFilesState
 from memplane.projections.hotset import Hotsets, HotsetsState, HotsetState, without_gaps
 from memplane.projections.item import Item
@@ -189,7 +190,7 @@ _BUNDLED: Final = (
 class Folds:
     """All projections over one log; `folder` None: in memory only.
 
-    Sessions and files open on demand, all others at once.
+    Sessions, files and digests open on demand, all others at once.
     """
 
     def __init__(
@@ -227,6 +228,7 @@ class Folds:
         self.artifacts: Folded[ArtifactTable] = opened(Artifacts())
         self._sessions: Folded[SessionsState] | None = None  # until somebody asks for them
         self._files: Folded[AllFilesState] | None = None  # likewise
+        self._digests: Folded[DigestsState] | None = None
         self._episodes: dict[str, Folded[EpisodesState]] = {}  # likewise, by their rules
         self.of_tasks: dict[str, OfTask] = {}  # for who expands a task
         self._place = (folder, plane_id, counter)
@@ -304,8 +306,28 @@ class Folds:
         return found.state, cast("EpisodesProjector", found.projector)
 
     @property
+    def digests(self) -> DigestsState:
+        """What digests of sessions are made of, caught up: opened at the first use."""
+        self.open_digests().catch_up()
+        return self.open_digests().state
+
+    @property
+    def digests_opened(self) -> bool:
+        """Whether the digests are open: asking for them reads nothing but what was appended."""
+        return self._digests is not None
+
+    def open_digests(self) -> Folded[DigestsState]:
+        """Open the digests. Not caught up."""
+        if self._digests is None:
+            folder, plane, _ = self._place
+            self._digests = Folded(
+                Digests(), self.log, folder, plane=plane, variant=variant_with("")
+            )
+        return self._digests
+
+    @property
     def _opened(self) -> list[Folded[Any]]:
-        lazy = (self._sessions, self._files, *self._episodes.values())
+        lazy = (self._sessions, self._files, self._digests, *self._episodes.values())
         return [one for one in lazy if one is not None]
 
     @property
@@ -329,7 +351,8 @@ class Folds:
             return 0
         self._caught = None  # for as long as an interruption would leave them apart
         if self.hotset.position is None and self._place[0] is not None:
-            self.open_files()  # one pass over the log is to do for both
+            self.open_files()  # one pass over the log is to do for all
+            self.open_digests()
         read = catch_up(self.log, self.followers)
         at = {one.position for one in self.followers}
         self._caught = at.pop() if len(at) == 1 else None
@@ -358,8 +381,8 @@ class Folds:
 
     def save(self) -> bool:
         """Write all checkpoints; False where one of them could not be written."""
-        # Who saves has read much: the next pack that needs files finds them near the head.
-        _ = self.files
+        # Who saves has read much: the next pack that needs them finds these near the head.
+        _ = self.files, self.digests
         # Others may have saved more meanwhile: that is not written over.
         with self.log.moving() if isinstance(self.log, SnapshotLog) else nullcontext():
             saved = self._save()

@@ -532,6 +532,7 @@ class Plane:
         ns: _OneOrMore = None,
         kind: _OneOrMore = None,
         session: _OneOrMore = None,
+        file: _OneOrMore = None,
         tag: _OneOrMore = None,
         without_tag: _OneOrMore = None,
         importance_min: float | None = None,
@@ -550,22 +551,23 @@ class Plane:
         """At most `k` events that answer a query, the best first; none where nothing matches.
 
         What is out of force is no hit, nor what a pack with the same `task`, `agent` and times
-        would not see. `ns`, `kind`, `session`, `tag` and `without_tag` take one or several;
-        `importance_min` is 0 to 1000 or 0.0 to 1.0, as recorded. Of events behind `dense_seq` no
-        vectors take part. With `similar` nothing but vectors decides: those of the
-        plane's embedder, as far as `embed` has come, or else of the static table, made and kept
-        here; a score is then the cosine in thousandths. `progress` is told of a long build of the
-        index. Where more events than the policy's `index_behind_max` are not indexed yet, those of
-        them that the hotset holds are found, by their words, unless the search is to `wait`; behind
-        `index_seq` always. What it went without, `degraded` of the answer says. Raises InputError
-        naming the argument, PolicyError, ScopeError for a namespace that the caller may not read; a
-        pattern (`/spec/*`) stands for those that it may read.
+        would not see. `ns`, `kind`, `session`, `file`, `tag` and `without_tag` take one or several;
+        `file` is the path that an event names (`data.path`) or its end, name by name: `pay.py`
+        stands for `src/pay.py`. `importance_min` is 0 to 1000 or 0.0 to 1.0, as recorded. Of events
+        behind `dense_seq` no vectors take part. With `similar` vectors alone decide: those of the
+        plane's embedder, as far as `embed` has come, else of the static table, made and kept here;
+        a score is then the cosine in thousandths. `progress` is told of a long build of the index.
+        Where more events than `index_behind_max` are not indexed yet, those that the hotset holds
+        are found by their words, unless the search is to `wait`; behind `index_seq` always. What it
+        went without is `degraded`. Raises InputError naming the argument, PolicyError, ScopeError
+        for a namespace that the caller may not read; `/spec/*` stands for those that it may read.
         """
         asked: dict[str, Any] = {
             "channel": channel,
             "ns": ns,
             "kind": kind,
             "session": session,
+            "file": file,
             "tag": tag,
             "without_tag": without_tag,
             "importance_min": importance_min,
@@ -656,6 +658,14 @@ class Plane:
         """
         return work_changes.update_statement(self.context, id, changes)
 
+    def name_decision(self, id: str | int, key: str) -> Receipt:  # noqa: A002
+        """Give a decision in force a key, by recording it anew: a later one of the key replaces it.
+
+        Also one that a user said with `Decision: ...`. Without a key it is filed under its seq.
+        Raises NotFoundError, and InputError for what is no decision or out of force.
+        """
+        return work_changes.name_decision(self.context, id, key)
+
     def undo(self, *, dry_run: bool = False) -> Undone:
         """Take back the last statement that was recorded, or the last forget or unforget.
 
@@ -687,8 +697,11 @@ class Plane:
     def forget_many(
         self,
         *,
+        query: str | None = None,
         tag: str | Iterable[str] | None = None,
+        since: _Time = None,
         older_than: str | timedelta | None = None,
+        project: str | None = None,
         kind: str | Iterable[str] | None = None,
         ns: str | None = None,
         decisions: bool = False,
@@ -697,15 +710,21 @@ class Plane:
         now: str | datetime | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Forgotten:
-        """Archive what bears a tag, what is older than an age (`90d`, a timedelta), or both.
+        """Archive what matches all that is given: a tag, words, a span of time, a project.
 
-        Of one or several kinds and one namespace, if named; only what is in force. Decisions,
-        rules, constraints and what is pinned stay, unless `decisions` or their kind is given. A
-        `dry_run` says what it would take and writes nothing. `unforget(id=)` takes one back.
+        `query`: its whole text has every one of these words. `since` is a time or an age (`2d`),
+        `older_than` an age (`90d`, a timedelta), `project` a namespace. Of one or several kinds and
+        one namespace, if named; only what is in force, and nothing of another project than the
+        plane is opened for. Decisions, rules, constraints and what is pinned stay, unless
+        `decisions` or their kind is given. A `dry_run` says what it would take and writes nothing.
+        `undo` takes it back whole, `unforget(id=)` one. Raises InputError naming the argument.
         """
         given = {
+            "query": query,
             "tag": tag,
+            "since": since,
             "older_than": older_than,
+            "project": project,
             "kind": kind,
             "ns": ns,
             "decisions": decisions,
