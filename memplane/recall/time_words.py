@@ -13,7 +13,7 @@ from datetime import date, timedelta
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from memplane.policy.times import TimeWords
+from memplane.policy.records import TimeWords
 
 __all__ = ["AskedTime", "read_time"]
 
