@@ -350,12 +350,12 @@ def _sync_all(path: Path, above: Path) -> None:
     # What is recorded from now on must not lose the folder that it lies in.
     for folder in (path / "policies", path, *path.absolute().parents):
         with contextlib.suppress(PermissionError):  # one above that may not be read
-            _sync_names(folder)
+            sync_names(folder)
         if folder == above:
             return
 
 
-def _sync_names(folder: Path) -> None:
+def sync_names(folder: Path) -> None:
     """Return when the names in a folder would survive a power cut."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

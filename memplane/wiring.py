@@ -119,10 +119,10 @@ def in_project(found: Home) -> Home:
 def _upward() -> Home:
     """The nearest plane at or above this folder, if it is trusted; else the user's own."""
     here = os.getcwd()  # noqa: PTH109 - a text is asked for
-    found = trust.upward(os.environ, here, _user())
+    found = trust.upward(os.environ, here, user_folder())
     if found.passed is not None:
         raise trust.refusal(found, os.environ)
-    own = os.path.join(_user(), HOME_NAME)  # noqa: PTH118 - a text
+    own = os.path.join(user_folder(), HOME_NAME)  # noqa: PTH118 - a text
     if found.home is None and os.path.isabs(own) and os.path.isfile(f"{own}/plane.json"):  # noqa: PTH113, PTH117
         tell = CALLER.get().tell
         if tell is not None:
@@ -136,7 +136,8 @@ def _upward() -> Home:
     return found.home
 
 
-def _user() -> str:
+def user_folder() -> str:
+    """The home folder of the user; `~` where there is no user."""
     return os.path.expanduser("~")  # noqa: PTH111 - pathlib raises where there is no user
 
 
@@ -182,7 +183,7 @@ def _is_empty(folder: Path) -> bool:
 def _trust(made: Home, folder: Path, now: str) -> None:
     """Trust a plane that was made just now; a TrustWarning where that cannot be kept."""
     location = trust.location_of(os.fspath(folder))
-    if trust.is_own_plane(location, _user()):
+    if trust.is_own_plane(location, user_folder()):
         return
 
     files = watched_files.Watched(made.folder, bool).trustable()

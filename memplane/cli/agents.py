@@ -40,6 +40,7 @@ from memplane.wiring import (
     open_found,
     open_light,
     open_plane,
+    user_folder,
 )
 
 if TYPE_CHECKING:
@@ -377,7 +378,7 @@ def mcp(
 
 def _opened(home: str | None, *, read_only: bool, make: bool) -> Plane:
     """The plane that the hooks of the same agent use: clients start both anywhere."""
-    given, user = home or os.environ.get("MEMPLANE_HOME"), _user()
+    given, user = home or os.environ.get("MEMPLANE_HOME"), user_folder()
     if make and not read_only and given:
         return init(named_plane(given))
     found = located(os.environ, _here(), user, given=home)
@@ -400,7 +401,7 @@ def _opened(home: str | None, *, read_only: bool, make: bool) -> Plane:
 def _say_what_is_passed_over(home: str | None) -> None:
     """Tell the person, on stderr, of a plane that is here and not trusted."""
     try:
-        found = located(os.environ, _here(), _user(), given=home)
+        found = located(os.environ, _here(), user_folder(), given=home)
     except MemplaneError:
         return  # the first call of a tool says it
     if found.passed is not None:
@@ -411,10 +412,6 @@ def _say_what_is_passed_over(home: str | None) -> None:
 
 def _instead(found: Located) -> str:
     return "no memory is served" if found.home is None else f"{found.home.folder} is served"
-
-
-def _user() -> str:
-    return os.path.expanduser("~")  # noqa: PTH111 - pathlib raises where there is no user
 
 
 def _here() -> str:

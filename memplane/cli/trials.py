@@ -288,20 +288,17 @@ def _numbers(given: str) -> tuple[int, ...]:
 
 def _policies_of(folder: Path | None, home: str | None) -> dict[str, bytes]:
     """The policies to ask under: the folder's, else the plane's, else memplane's defaults."""
-    if folder is None:
-        try:
-            folder = find_home(home) / "policies"
-        except HomeError:
-            return {}
-        if not (folder.parent / "plane.json").is_file():
-            raise HomeError(f"{folder.parent}: no plane here; its policies were to be asked under")
-        say(f"under the policies of {folder.parent}")
-    elif not folder.is_dir():
-        raise InputError(f"{folder}: no such folder", where="--policies")
-    elif not any((folder / name).is_file() for name in NAMES):
-        raise InputError(
-            f"{folder}: expected some of {', '.join(NAMES)}, found none", where="--policies"
-        )
+    if folder is not None:
+        if not folder.is_dir():
+            raise InputError(f"{folder}: no such folder", where="--policies")
+        return policies_in(folder)
+    try:
+        folder = find_home(home) / "policies"
+    except HomeError:
+        return {}
+    if not (folder.parent / "plane.json").is_file():
+        raise HomeError(f"{folder.parent}: no plane here; its policies were to be asked under")
+    say(f"under the policies of {folder.parent}")
     return {name: (folder / name).read_bytes() for name in NAMES if (folder / name).is_file()}
 
 

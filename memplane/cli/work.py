@@ -35,6 +35,7 @@ from memplane.errors import InputError
 from memplane.event import GLOBAL, TYPED_KINDS
 from memplane.plane import Receipt
 from memplane.projects.registry import UNKNOWN
+from memplane.trust import working_folder
 from memplane.wiring import open_plane
 from memplane.work.projects import Project, Reassigned
 from memplane.work.sessions import Ended, Session
@@ -402,7 +403,7 @@ def list_projects(
     if context.invoked_subcommand is not None:
         return None
     with open_plane(home) as plane:
-        found = plane.projects.list(_folder())
+        found = plane.projects.list(working_folder())
     say_aside(plane)
     print_answer([one.as_json() for one in found], _projects_listed(found), as_json=as_json)
     return FINE
@@ -428,7 +429,7 @@ def join_root(
     A `.git` can claim any origin: a second root with an origin that is known is a project of its
     own, and is shown nothing of the other, until you join it.
     """
-    path = os.path.abspath(os.path.expanduser(folder)) if folder is not None else _folder()  # noqa: PTH100, PTH111
+    path = os.path.abspath(os.path.expanduser(folder)) if folder is not None else working_folder()  # noqa: PTH100, PTH111
     with open_plane(home) as plane:
         moved = plane.projects.join(path, to)
     say_aside(plane)
@@ -497,13 +498,6 @@ def remember(
     )
     if receipt.duplicate:
         say("it was there already; nothing was added")
-
-
-def _folder() -> str:
-    try:
-        return os.getcwd()  # noqa: PTH109 - a text is asked for
-    except OSError:
-        return ""
 
 
 def _reassigned(moved: Reassigned, word: str) -> str:
