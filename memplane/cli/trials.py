@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from memplane import scenario as scenario_room
     from memplane.cli import run
     from memplane.evaluate import EvaluationMode, QuestionOutcome, SystemFactory
-    from memplane.evaluate import run as evaluate_baselines
+    from memplane.evaluate import run as evaluate_run
     from memplane.evaluate import sessions as evaluate_sessions
     from memplane.evaluate.sessions import HookAnswer
     from memplane.hook import context as hook_context
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from memplane.scenario import Scenario, ScenarioOutcome
 else:
     evaluate_room = late("memplane.evaluate")
-    evaluate_baselines = late("memplane.evaluate.run")
+    evaluate_run = late("memplane.evaluate.run")
     evaluate_sessions = late("memplane.evaluate.sessions")
     hook_context = late("memplane.hook.context")
     hook_payload = late("memplane.hook.payload")
@@ -312,7 +312,7 @@ def _plane(folder: Path, policies: Mapping[str, bytes]) -> Plane:
 
 def _builders() -> SystemFactory:
 
-    return evaluate_room.SystemFactory(_plane, make_counter, evaluate_baselines.PlainIndex)
+    return evaluate_room.SystemFactory(_plane, make_counter, evaluate_run.PlainIndex)
 
 
 _SUFFIXES: Final = (".yaml", ".yml")
