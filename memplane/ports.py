@@ -361,10 +361,13 @@ SessionT_co = TypeVar("SessionT_co", covariant=True)
 CandidateT = TypeVar("CandidateT")
 AnswerT_co = TypeVar("AnswerT_co", covariant=True)
 PassageT_co = TypeVar("PassageT_co", covariant=True)
+TimeT_contra = TypeVar("TimeT_contra", contravariant=True)
 
 
 class PackSource(
-    Protocol[SearchT_co, SessionT_co, CandidateT, ScopeT_contra, AnswerT_co, PassageT_co]
+    Protocol[
+        SearchT_co, SessionT_co, CandidateT, ScopeT_contra, AnswerT_co, PassageT_co, TimeT_contra
+    ]
 ):
     """What a pack reads of a plane while it is laid out, for one request and one prefix of the log.
 
@@ -380,6 +383,10 @@ class PackSource(
 
     def last_sessions(self) -> Sequence[SessionT_co]:
         """The newest sessions but the request's own, newest first, with what the reader may see."""
+        ...
+
+    def sessions_then(self, asked: TimeT_contra, scope: ScopeT_contra) -> Sequence[SessionT_co]:
+        """The sessions of a time that was asked for, newest first, with what was said in them."""
         ...
 
     def answer(self, prompt: str, scope: ScopeT_contra) -> AnswerT_co:

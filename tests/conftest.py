@@ -128,7 +128,7 @@ FRESH = tuple(
     f"{HERE}/{one}"
     for one in (
         "agents/", "attack/test_agent_hook_", "attack/test_environment_", "attack/test_repository_",
-        "demo/", "docs/", "recorded/",
+        "demo/",
     )
 )  # fmt: skip
 COPIES = Copies()

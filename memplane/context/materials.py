@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 from memplane.context.calls import checked_request
 from memplane.context.folds import items_of_event, seq_by
 from memplane.errors import InputError
+from memplane.harness import remembered_lines
 from memplane.intake.redact import quoted_value
 from memplane.pack.layout import budget_of
 from memplane.pack.pack import Laid, pack
@@ -46,10 +47,15 @@ if TYPE_CHECKING:
     from memplane.projections.files import FilesState
     from memplane.projections.hotset import HotsetState
     from memplane.projections.item import Item, Printer
+    from memplane.projections.sessions import SessionFacts
     from memplane.recall.gate import Passage, PromptAnswer
+    from memplane.recall.time_words import AskedTime
 
 _LABEL_MAX: Final = 40  # characters
 _SESSIONS_MAX: Final = 8
+# Of the sessions of a time that was asked for: how many are looked at, and how many lines of each.
+_LOOKED_AT: Final = 16
+_LINES_MAX: Final = 1_000
 # What describes the state of a session best, in this order.
 _WORDS: Final = ("summary", "plan", "user", "assistant")
 
@@ -107,6 +113,7 @@ class PlaneSource:
         """
         self._request, self._passages = request, passages
         self._context, self._memories, self._seen = context, folds.memories, seen
+        self._folds = folds
         self._scope, self._session = context.scope(request, policies), request.session
         self._counter = context.counter(policies)
         approvals = context.approvals(folds)
@@ -160,6 +167,52 @@ class PlaneSource:
         )
         return tuple(islice(found, _SESSIONS_MAX))
 
+    def sessions_then(self, asked: AskedTime, scope: Scope) -> tuple[LastSession, ...]:
+        """The sessions of a time, or the one so many back, newest first, with what was said there.
+
+        A session counts where the reader sees a message of it in that time, and by the newest of
+        these. Looks at 16 sessions, and at 1,000 lines of each: where it has more, at the first and
+        the last ones.
+        """
+        facts = sorted(
+            (
+                one
+                for id_, one in self._folds.sessions.state.sessions.items()
+                if id_ != self._session and overlaps(one, scope) and _may_be_seen(one, scope)
+            ),
+            key=lambda one: (one.last_ts, one.first_seq),
+            reverse=True,
+        )
+        told = ((one.id, self._said(one, scope)) for one in facts[:_LOOKED_AT])
+        heard = sorted(
+            ((id_, said) for id_, said in told if said),
+            key=lambda one: (one[1][-1].ts, one[1][-1].seq),
+            reverse=True,
+        )
+        back = asked.sessions_back
+        wanted = heard[back - 1 : back] if back else heard[:_SESSIONS_MAX]
+        return tuple(LastSession(id_, tuple(self._items(id_)), said=said) for id_, said in wanted)
+
+    def _said(self, session: SessionFacts, scope: Scope) -> tuple[Item, ...]:
+        """What people and agents said in a session that the reader sees, in log order."""
+        first, last = session.first_seq, min(session.last_seq, scope.as_of)
+        spans = [(first - 1, last)]
+        if last - first >= _LINES_MAX:
+            half = _LINES_MAX // 2
+            spans = [(first - 1, first - 1 + half), (last - half, last)]
+        found: list[Item] = []
+        for span in spans:
+            for line in remembered_lines(self._context.log.read(*span)):
+                event = line.event
+                told = event.kind == "message" and event.role in ("user", "assistant")
+                if event.session != session.id or not told or not event.text.strip():
+                    continue
+                if self._memories.archived(event, upto=scope.as_of) is None:
+                    item = items_of_event(event, self._counter)
+                    if scope.hides(item) is None:
+                        found.append(item)
+        return tuple(found)
+
     def _items(self, session: str) -> list[Item]:
         """What is shown of a session; nothing of one that was forgotten."""
         hotset, hides = self._seen.hotset, self._scope.hides
@@ -178,6 +231,20 @@ class PlaneSource:
         if line is None or self._memories.archived(line.event, upto=self._scope.as_of):
             return None
         return items_of_event(line.event, self._counter)
+
+
+def overlaps(session: SessionFacts, scope: Scope) -> bool:
+    """Whether a session lies in the scope's span of time, at least in part."""
+    begins = scope.until is None or session.first_ts <= scope.until
+    return begins and (scope.since is None or session.last_ts >= scope.since)
+
+
+def _may_be_seen(session: SessionFacts, scope: Scope) -> bool:
+    """Whether a message of the session is of a sensitivity and namespace that the reader sees."""
+    return any(
+        kind == "message" and sensitivity not in scope.levels and scope.reaches(ns)
+        for kind, sensitivity, ns in session.origins
+    )
 
 
 def _newest(hotset: HotsetState) -> dict[str, int]:

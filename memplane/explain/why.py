@@ -564,10 +564,10 @@ def _asked(laid: Laid, event: Event) -> Iterator[CandidateSource]:
             )
         if inside:
             yield CandidateSource("expansion", tail=True)
-    if laid.context.intent == "orient" and any(
-        item.seq == seq
-        for session in context.materials.source.last_sessions()
-        for item in session.items
+    asked = context.asked is not None
+    shown = context.then if asked else context.materials.source.last_sessions()
+    if context.intent == "orient" and any(
+        item.seq == seq for session in shown for item in (*session.items, *session.said)
     ):
         yield CandidateSource("last sessions", tail=True)
 

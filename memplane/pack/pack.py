@@ -40,11 +40,13 @@ from memplane.pack.reminder import (
     SECTIONS as REMINDER_SECTIONS,
 )
 from memplane.pack.reminder import (
+    Reminder,
     leave_told,
     place_one,
     place_passages,
     place_statements,
     remind,
+    said_then,
 )
 from memplane.pack.render import Rendered, frame_reserve, render_block
 from memplane.pack.report import LayoutFacts, not_placed, pack_report, stable_prefix, unknown_names
@@ -75,6 +77,7 @@ from memplane.recall.score import fades, fading, is_stale
 
 if TYPE_CHECKING:
     from memplane.projections.item import Item
+    from memplane.recall.time_words import AskedTime
 
 __all__ = ["ORIENT_TABLE", "REMINDER_TABLES", "TABLE", "Laid", "Row", "lay", "pack", "staleness"]
 
@@ -201,6 +204,16 @@ REMINDER_TABLES: Final = {
         Row(_EVIDENCE, "tail", "rest", (place_statements,)),
     ),
 }
+# What was done at a time that was asked for: what its sessions came to, what was decided in them,
+# and what people and agents said there.
+TIME_TABLE: Final = (
+    Row("identity", "tail", "steady", (place_views,)),
+    Row("rules", "tail", "steady", (place_views,)),
+    Row("recent_window", "tail", "rest", (place_sessions,)),
+    Row(DECISIONS, "tail", "own", (_place_decisions_now,)),
+    Row(_EVIDENCE, "tail", "rest", (place_statements,)),
+)
+_TIME_SECTIONS: Final = frozenset(row.section for row in TIME_TABLE)
 _FIRST_ROWS: Final = {row.section: row for row in reversed(TABLE)}
 _VIEWS_IN: Final = frozenset(  # the sections whose rows place views
     ("identity", "rules", "task_state", "tool_state", "expansions", _EVIDENCE)
@@ -281,8 +294,12 @@ def lay(
     context, query = prepare_pack(request, materials, pool, printer.counter)
     context = context._replace(stated=stated_since(context))
     mark("suppress")
+    if context.asked is not None and context.orients:
+        sections = [one for one in sections if one.name in _TIME_SECTIONS]
     names = frozenset(section.name for section in sections)
     reminder = remind(request, materials, query, context.scope)
+    if context.asked is not None:
+        context, reminder = _asked_for_a_time(context, context.asked)
     if _EVIDENCE in names and not request.remind:
         if context.intent == "deep" and query.text:
             query = query._replace(retriever=materials.source.search())
@@ -304,12 +321,7 @@ def lay(
     mark("allocate")
     layout.walk(sections, query, mark)
     sheet = layout.sheet
-    if "expansions" not in names:
-        sheet.views_omitted += [
-            Omission(str(parse_handle(handle)), 0, "expansions", 0, "section", 0, 0)
-            for handle in request.expand
-        ]
-    omit_unshown_views(sheet, materials, frozenset(s.name for s in sections if _shows_views(s)))
+    _omit_unasked(sheet, request, materials, sections)
     mark("tail")
     framed = budget >= FRAMED_FROM
     rendered = render_block(sheet.entries(), printer.counter, sheet.frame, framed=framed)
@@ -320,6 +332,25 @@ def lay(
         budget, given, sheet, context, query.rule, hidden, left_over, query.retriever, reminder
     )
     return Laid(request, facts, context, query, rendered)
+
+
+def _omit_unasked(
+    sheet: Sheet, request: Request, materials: Materials, sections: Sequence[SectionBudget]
+) -> None:
+    """Say what has no section in this block: handles, and views."""
+    if all(section.name != "expansions" for section in sections):
+        sheet.views_omitted += [
+            Omission(str(parse_handle(handle)), 0, "expansions", 0, "section", 0, 0)
+            for handle in request.expand
+        ]
+    omit_unshown_views(sheet, materials, frozenset(s.name for s in sections if _shows_views(s)))
+
+
+def _asked_for_a_time(context: PackContext, asked: AskedTime) -> tuple[PackContext, Reminder]:
+    """The sessions of the time that the query asks for, and what was said in them."""
+    span = context.scope.within(asked.since, asked.until)
+    then = tuple(context.materials.source.sessions_then(asked, span))
+    return context._replace(then=then), Reminder(tuple(said_then(then)))
 
 
 def _bounded(views: Sequence[View], needs: Needs) -> tuple[View, ...]:
@@ -459,7 +490,9 @@ class _Layout:
         left.
         """
         if self.context.orients:
-            table = REMINDER_TABLES.get(self.context.remind, ORIENT_TABLE)
+            asked = self.context.asked is not None
+            orient = TIME_TABLE if asked else ORIENT_TABLE
+            table = REMINDER_TABLES.get(self.context.remind, orient)
             turns = _turns(table, "tail", sections, self.context)
             self.run([step for step, _ in turns], query)
             return

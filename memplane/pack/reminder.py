@@ -12,11 +12,20 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from memplane.pack.layout import PARTS, EntryGroup, Sheet, entry_group, entry_of
-from memplane.pack.request import Form, Materials, PackContext, PackQuery, Request
+from memplane.pack.request import Form, LastSession, Materials, PackContext, PackQuery, Request
 from memplane.policy import SectionBudget
 from memplane.projections.item import Item, Printer
 from memplane.projections.window import plain_text
-from memplane.recall.gate import Passage, PromptAnswer, all_marked, is_open
+from memplane.recall.gate import (
+    Passage,
+    PromptAnswer,
+    all_marked,
+    decides,
+    distinct_passages,
+    is_open,
+    letters_of,
+    statements_of,
+)
 from memplane.recall.suppress import Scope
 
 __all__ = [
@@ -27,6 +36,7 @@ __all__ = [
     "place_passages",
     "place_statements",
     "remind",
+    "said_then",
 ]
 
 # What a reminder may show: passages, and at a start what is left to do and what was decided.
@@ -72,6 +82,27 @@ def remind(request: Request, materials: Materials, query: PackQuery, scope: Scop
     answer = materials.source.answer(query.text, scope)
     opens = is_open(answer.figures, rule)
     return Reminder(answer.passages[: rule.passages] if opens else (), answer, opens)
+
+
+def said_then(sessions: Iterable[LastSession]) -> list[Passage]:
+    """What was said in the sessions of a time: what decides something first, then the newest.
+
+    Of users what has three content words, of agents how each of their answers begins.
+    """
+    found: list[Passage] = []
+    for session in sessions:
+        for item in session.said:
+            told = statements_of(item, item.text)
+            found += told if item.role == "user" else told[:1]
+    found.sort(
+        key=lambda one: (
+            one.item.role != "user",
+            one.item.role == "user" and not decides(one.text),
+            -one.item.seq,
+            one.start,
+        )
+    )
+    return distinct_passages(found, letters_of)
 
 
 def place_passages(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:

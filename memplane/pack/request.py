@@ -26,6 +26,7 @@ from memplane.projections.task_table import TaskTable
 from memplane.projections.window import plain_text
 from memplane.recall.gate import Passage, PromptAnswer
 from memplane.recall.suppress import Filter, Labels, Scope
+from memplane.recall.time_words import AskedTime, read_time
 
 __all__ = [
     "INTENTS",
@@ -168,14 +169,20 @@ class Expansion(NamedTuple):
 
 
 class LastSession(NamedTuple):
-    """A recent session: its generated summary, else its last turns, as items."""
+    """A recent session: its generated summary, else its last turns, as items.
+
+    `said`: messages of a time that was asked for, in log order.
+    """
 
     id: str
     items: tuple[Item, ...]
+    said: tuple[Item, ...] = ()
 
 
 # What packs read of a plane while they are laid out: the port with the types of this layer.
-Source = PackSource[Retriever[Scope, Item], LastSession, Item, Scope, PromptAnswer, Passage]
+Source = PackSource[
+    Retriever[Scope, Item], LastSession, Item, Scope, PromptAnswer, Passage, AskedTime
+]
 
 Form = tuple[str, int, bool]  # lines, their tokens, whether all of the text stands there
 
@@ -289,6 +296,8 @@ class PackContext(NamedTuple):
     remind: str = ""  # as requested
     passages: tuple[Passage, ...] = ()  # of a reminder, in the order in which they take its room
     in_files: frozenset[str] = frozenset()  # see `Request`
+    asked: AskedTime | None = None  # the query asks for a time and nothing else
+    then: tuple[LastSession, ...] = ()  # the sessions of that time, newest first
 
     @property
     def as_of(self) -> int:
@@ -347,19 +356,24 @@ def prepare_pack(
     # The prompt's own words decide where it is the query: its evidence must not change when the
     # caller stops repeating it.
     intent, rule = chosen_intent(request.intent, text, materials.policies.scoring)
+    asked = _asked_time(request, text, materials.policies.scoring)
+    if asked is not None:
+        intent, rule = "orient", f"time: {asked.words}"
+        if session is None:
+            scope = scope.within(asked.since, asked.until)
     # In a session a block is laid out for who has just come where that is asked for: a prompt like
     # "where were we" is one of many, and the blocks around it go on as they are.
     orients = intent == "orient" and (request.intent == "orient" or session is None)
     orients = orients or bool(request.remind)
     context = PackContext(
         materials, scope, session, request.task, ring, prompt, epoch, pool, intent, orients
-    )
+    )._replace(asked=asked)
     if request.remind in ("prompt", "tool"):
         return context, _reminder_query(request, context, rule)
-    asked = materials.query_seq
+    asked_seq = materials.query_seq
     if request.query_event is None:
-        asked = _event_saying(request.query, context) if request.query else 0
-    return context, PackQuery(text, own, asked, rule)
+        asked_seq = _event_saying(request.query, context) if request.query else 0
+    return context, PackQuery(text, own, asked_seq, rule)
 
 
 def _reminder_query(request: Request, context: PackContext, rule: str) -> PackQuery:
@@ -410,6 +424,15 @@ def _event_saying(query: str, context: PackContext) -> int:
         and item.is_same(digest, text)
     )
     return max(same, default=0)
+
+
+def _asked_time(request: Request, text: str, scoring: Scoring) -> AskedTime | None:
+    """The time that a query asks for and nothing else, where the request names none itself."""
+    free = request.intent == "auto" and not request.remind
+    if not free or request.since is not None or request.until is not None:
+        return None
+    asked = read_time(text, request.now, scoring.times)
+    return asked if asked is not None and asked.alone else None
 
 
 # The intent of a query, by the patterns of scoring.yaml; no model.

@@ -93,7 +93,8 @@ def _faded_importance(card: Item, materials: Materials, scope: Scope) -> int:
 def place_sessions(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
     """What was done last: of each session its summary or last words, the newest session first."""
     part, hides = _BY_NAME["sessions"], context.scope.hides
-    for session in context.materials.source.last_sessions():
+    then = context.then if context.asked is not None else None
+    for session in context.materials.source.last_sessions() if then is None else then:
         for item in session.items:
             if item.seq not in sheet.seqs and not hides(item):
                 # Of a long answer the first third is enough.

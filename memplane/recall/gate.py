@@ -28,7 +28,7 @@ from memplane.lazy import late, regex
 from memplane.projections.files import touched_by
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 
     from memplane.event import Event
     from memplane.index import terms as index_document
@@ -47,16 +47,23 @@ __all__ = [
     "content_words",
     "count_content",
     "decides",
+    "distinct_passages",
     "is_open",
     "is_remark",
+    "letters_of",
+    "passages_of",
     "read_prompt",
     "sentence_marks",
     "split_passages",
+    "statements_of",
     "tool_names",
     "warns",
 ]
 
 PASSAGE_CHARACTERS: Final = 320
+_EVENT_CHARACTERS: Final = 16_000  # of one event that are cut into passages
+_STATEMENT_CHARACTERS: Final = 240
+_STATEMENT_WORDS: Final = 3  # content words of a statement, at least
 _LETTERS_MIN: Final = 3
 _COVERED_MIN: Final = 2  # content words of a question that one passage may answer whole
 _FAILED: Final = "error"  # the status of a result
@@ -181,6 +188,35 @@ def is_open(figures: GateFigures, rule: AnswerRule) -> bool:
     if not asks or not (covered or matched >= rule.asked_matched):
         return False
     return bool(named) or 100 * new >= rule.asked_new_percent * known
+
+
+def passages_of(item: Item, text: str, most: int) -> Iterator[Passage]:
+    """Yield the passages of an event's text, of at most `most` characters, in order."""
+    for start, end in split_passages(text[:_EVENT_CHARACTERS], most):
+        said = text[start:end].strip()
+        yield Passage(item, start, said, len(said) == len(text.strip()))
+
+
+def statements_of(item: Item, text: str) -> list[Passage]:
+    """The passages of a text that say something: of 240 characters, with three content words."""
+    return [
+        one
+        for one in passages_of(item, text, _STATEMENT_CHARACTERS)
+        if count_content(one.text) >= _STATEMENT_WORDS
+    ]
+
+
+def distinct_passages(passages: Iterable[Passage], gist: Callable[[str], str]) -> list[Passage]:
+    """The first of those of one `gist`, which is given a text in lower case, in their order."""
+    found: dict[str, Passage] = {}
+    for one in passages:
+        found.setdefault(gist(one.text.lower()), one)
+    return list(found.values())
+
+
+def letters_of(text: str) -> str:
+    """The gist of texts that differ in numbers or marks alone."""
+    return "".join(filter(str.isalpha, text))
 
 
 def split_passages(text: str, most: int = PASSAGE_CHARACTERS) -> list[tuple[int, int]]:

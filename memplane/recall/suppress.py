@@ -247,6 +247,12 @@ class Scope:
         other.judged = {}
         return other
 
+    def within(self, since: str | None, until: str | None) -> Scope:
+        """The same view of the log from one time to another; None: without such an end."""
+        other = self.timeless()
+        other.since, other.until = since, until
+        return other
+
     def masks(self, events: Iterable[VisibilityFields]) -> list[bool]:
         """Whether each of the events may not be shown."""
         judged, hides = self.judged, self.hides

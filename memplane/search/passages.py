@@ -21,7 +21,7 @@ from memplane.recall.documents import KIND_BITS
 from memplane.recall.gate import Passage, PromptAnswer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from memplane.event import Event
     from memplane.index.reader import DocumentMarks, SavedIndexReader
@@ -37,14 +37,11 @@ __all__ = ["SavedPassages"]
 _COMMON: Final = Path(__file__).parent.parent / "index" / "data" / "common.txt"
 _EVENTS: Final = 20  # of which passages are ranked
 _EXCLUDED: Final = 200  # events that were shown before, and may be among the best
-_EVENT_CHARACTERS: Final = 16_000  # of one event that are cut into passages
 _SHORT: Final = 20  # content words of a prompt that an identifier may open by itself
 _HOLDERS: Final = 256  # documents looked at for one word
 _GROUPS: Final = 64  # documents that say in which groups a session's events are
 _STATEMENTS: Final = 400  # documents of users that are looked at for a start
-_STATEMENT_CHARACTERS: Final = 240
 _REMARK_CHARACTERS: Final = 200
-_STATEMENT_WORDS: Final = 3  # content words of a statement, at least
 _USER, _ASSISTANT = ROLES.index("user"), ROLES.index("assistant")
 _MESSAGE: Final = KINDS.index("message")
 _STATED: Final = frozenset(KINDS.index(kind) for kind in TYPED_KINDS if kind != "observation")
@@ -174,7 +171,7 @@ class SavedPassages:
         found = [
             (_is_own(item, request), one)
             for item in items.values()
-            for one in _statements_of(item, item.text)
+            for one in gate.statements_of(item, item.text)
         ]
         if reader is not None:
             memory = _Memory(reader, request.session, held)
@@ -186,7 +183,7 @@ class SavedPassages:
                 if item is not None:
                     items[marks.seq] = item
                     own, text = _is_own(item, request), retriever.text(marks.seq)
-                    found += [(own, one) for one in _statements_of(item, text)]
+                    found += [(own, one) for one in gate.statements_of(item, text)]
         found = [(own, one) for own, one in found if scope.hides(one.item) is None]
         found.sort(
             key=lambda one: (
@@ -194,7 +191,7 @@ class SavedPassages:
             )
         )  # fmt: skip
         # Of texts that differ in numbers or marks alone one says enough at a start.
-        return _distinct([one for _, one in found], lambda text: "".join(filter(str.isalpha, text)))
+        return gate.distinct_passages([one for _, one in found], gate.letters_of)
 
 
 def _is_own(item: Item, request: Request) -> bool:
@@ -206,14 +203,6 @@ def _is_missing(item: Item, request: Request, held: int, reach: int) -> bool:
     if item.kind != "message" or item.seq > request.as_of:
         return False
     return item.seq <= held if _is_own(item, request) else item.seq > reach
-
-
-def _statements_of(item: Item, text: str) -> list[Passage]:
-    return [
-        one
-        for one in _passages_of(item, text, _STATEMENT_CHARACTERS)
-        if gate.count_content(one.text) >= _STATEMENT_WORDS
-    ]
 
 
 def _reach(request: Request, reader: SavedIndexReader) -> int:
@@ -245,14 +234,14 @@ def _ranked(
     weights = {word: idf(size, count) for word, count in zip(words.content, counts, strict=True)}
     found: list[tuple[Passage, dict[str, int]]] = []
     for item in items:
-        for one in _passages_of(item, retriever.text(item.seq), characters):
+        for one in gate.passages_of(item, retriever.text(item.seq), characters):
             holds = finder.count(one.text)
             if holds:
                 found.append((one, holds))
     average = sum(len(one.text) for one, _ in found) / max(len(found), 1)
     scored = [one._replace(score=_score(one, holds, average, weights)) for one, holds in found]
     scored.sort(key=lambda one: (-one.score, -one.item.seq, one.start))
-    return _distinct(scored, lambda text: "".join(text.split()))
+    return gate.distinct_passages(scored, lambda text: "".join(text.split()))
 
 
 def _score(one: Passage, holds: dict[str, int], average: float, weights: dict[str, float]) -> int:
@@ -281,27 +270,12 @@ def _shown(retriever: HookRetriever, seq: int, scope: Scope) -> Item | None:
     return item if scope.hides(item) is None else None
 
 
-def _passages_of(item: Item, text: str, most: int) -> Iterator[Passage]:
-    spans = gate.split_passages(text[:_EVENT_CHARACTERS], most)
-    for start, end in spans:
-        said = text[start:end].strip()
-        yield Passage(item, start, said, len(said) == len(text.strip()))
-
-
 def _shortened(one: Passage) -> Passage:
     """A passage of one long sentence, cut between words."""
     if len(one.text) <= _REMARK_CHARACTERS:
         return one
     kept = one.text[:_REMARK_CHARACTERS]
     return one._replace(text=kept[: kept.rfind(" ")].rstrip() or kept, whole=False)
-
-
-def _distinct(passages: Iterable[Passage], gist: Callable[[str], str]) -> list[Passage]:
-    """The first of those of one `gist`, which is given a text in lower case, in their order."""
-    found: dict[str, Passage] = {}
-    for one in passages:
-        found.setdefault(gist(one.text.lower()), one)
-    return list(found.values())
 
 
 def _is_known(

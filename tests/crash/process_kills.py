@@ -2,13 +2,14 @@
 
 import os
 import random
+import select
 import shutil
 import signal
 import time
 
 from builders_plane_operations import count_by_length
 from checks_promises import Promised, broken_by_log, broken_by_plane, clock, draft
-from process_children import REAL_WRITE
+from process_children import REAL_WRITE, Child
 
 import memplane
 from memplane.log import Disk, FileLog
@@ -54,37 +55,21 @@ def pack_on(home):
             plane.pack("hello", budget=400, save_report=True)
 
 
-def started(run, *args):
-    """A child that runs this until it is killed."""
-    child = os.fork()
-    if not child:
-        try:
-            run(*args)
-        except BaseException:  # noqa: BLE001 - whatever it was, it is printed
-            import traceback
-
-            traceback.print_exc()
-        finally:
-            os._exit(3)
-    return child
-
-
 def kill_round(home, plane, number, rng, *, tearing, readers):
     """One round: what was acknowledged as (id, seq), how many were killed, how many failed."""
     reading, writing = os.pipe()
     writers = rng.randrange(1, 9)
     children = [
-        started(write_on, home, plane, f"r{number}w{n}", writing, tearing) for n in range(writers)
+        Child(write_on, home, plane, f"r{number}w{n}", writing, tearing) for n in range(writers)
     ]
-    children += [started(save_on, home), started(pack_on, home)] if readers else []
+    children += [Child(save_on, home), Child(pack_on, home)] if readers else []
     os.close(writing)
+    if number % 4:  # in the other rounds, some may be killed before they have written
+        select.select([reading], [], [], 60)
     time.sleep(0.01 + rng.random() * 0.08)
-    ended = 0
     for child in rng.sample(children, len(children)):
-        os.kill(child, signal.SIGKILL)
-    for child in children:
-        _, status = os.waitpid(child, 0)
-        ended += os.waitstatus_to_exitcode(status) == 3
+        os.kill(child.pid, signal.SIGKILL)
+    ended = sum(child.wait() == 3 for child in children)
     with os.fdopen(reading, "rb") as file:
         rows = [line.decode().split() for line in file.read().splitlines()]
     return {id_: int(seq) for id_, seq in rows}, writers, ended

@@ -1,4 +1,4 @@
-"""A long-lived process with threads that record, spool, search and pack: run by the tests.
+"""A long-lived process with threads that record, spool, search and pack: a child of the tests.
 
 Each line that it prints is an acknowledgement or an answer, printed behind it: `receipt seq id`,
 `spooled id`, `pack` with its request and what came of it, `hit seq`.
@@ -11,6 +11,7 @@ import threading
 
 import memplane
 
+EACH = 12  # events that are written for a pack that is asked for, at most
 NOW = "2030-01-01T00:00:00Z"
 ROTATED_AT = 10_000  # bytes: a test cannot wait for megabytes
 QUERIES = (
@@ -51,14 +52,30 @@ def row(name, number):
     return {**forms[number % len(forms)], **where}
 
 
-def record(plane, name, events):
+class Turns:
+    """Keeps writers from running away from who packs: a machine that is slow writes less, too."""
+
+    def __init__(self, each):
+        self._free = threading.Semaphore(each)
+        self._each = each
+
+    def take(self):
+        self._free.acquire()
+
+    def packed(self):
+        self._free.release(self._each)
+
+
+def record(plane, turns, name, events):
     for number in range(events):
+        turns.take()
         receipt = plane.record(**row(name, number))
         tell("receipt", receipt.seq, receipt.id)
 
 
-def spool(plane, name, events):
+def spool(plane, turns, name, events):
     for number in range(events):
+        turns.take()
         receipt = plane.spool(**row(name, number))
         if receipt.seq is None:
             tell("spooled", receipt.id)
@@ -66,9 +83,10 @@ def spool(plane, name, events):
             tell("receipt", receipt.seq, receipt.id)
 
 
-def pack(plane, done):
+def pack(plane, turns, done):
     number = 0
     while number < 6 or not done.is_set():
+        turns.packed()
         request = asked(number)
         block = plane.pack(**request)
         tell("pack", {**request, "as_of": block.report["log"]["seq"]}, *packed(block))
@@ -89,21 +107,20 @@ def main(home, name, events, durability):
     def run(work, *arguments):
         try:
             work(*arguments)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - raised again below
             failed.append(error)
-            raise
 
     with memplane.open(home, durability=durability) as plane:
         plane._log._writer.segment_bytes_max = ROTATED_AT
-        done = threading.Event()
+        done, turns = threading.Event(), Turns(EACH)
         writers = [
-            threading.Thread(target=run, args=(record, plane, f"{name}a", events)),
-            threading.Thread(target=run, args=(record, plane, f"{name}b", events)),
-            threading.Thread(target=run, args=(spool, plane, f"{name}c", events)),
+            threading.Thread(target=run, args=(record, plane, turns, f"{name}a", events)),
+            threading.Thread(target=run, args=(record, plane, turns, f"{name}b", events)),
+            threading.Thread(target=run, args=(spool, plane, turns, f"{name}c", events)),
         ]
         readers = [
-            threading.Thread(target=run, args=(pack, plane, done)),
-            threading.Thread(target=run, args=(pack, plane, done)),
+            threading.Thread(target=run, args=(pack, plane, turns, done)),
+            threading.Thread(target=run, args=(pack, plane, turns, done)),
             threading.Thread(target=run, args=(search, plane, done)),
         ]
         for thread in (*writers, *readers):
@@ -113,8 +130,14 @@ def main(home, name, events, durability):
         done.set()
         for thread in readers:
             thread.join()
-    sys.exit(1 if failed else 0)
+    if failed:
+        raise failed[0]
 
 
-if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4])
+def project(home):
+    """Open, pack, and follow the log or fold it anew, until killed."""
+    while True:
+        with memplane.open(home) as plane:
+            plane.pack("which heron stands in pond 3?", intent="deep")
+            plane.rebuild() if plane.head().seq % 5 == 0 else plane.index()
+        tell("done")

@@ -8,23 +8,16 @@ import sys
 import time
 from collections import Counter
 from itertools import count
-from pathlib import Path
 
 import process_server as server
 import pytest
+from process_children import Child
 
 import memplane
 from memplane.log import verify_log
+from tests.process_copies import import_everything
 
-SERVER = Path(__file__).parent / "process_server.py"
-PROJECT = """
-import sys, memplane
-while True:
-    with memplane.open(sys.argv[1]) as plane:
-        plane.pack("which heron stands in pond 3?", intent="deep")
-        plane.rebuild() if plane.head().seq % 5 == 0 else plane.index()
-    print("done", flush=True)
-"""
+PURGES = 6
 COMMANDS = (
     ("record", "said in a shell", "--no-wait"),
     ("pack", "which heron?"),
@@ -52,18 +45,15 @@ class World:
         self.home, self.folder = home, folder
         self.running, self.said = [], []
 
-    def start(self, name, *arguments):
-        path = self.folder / f"{name}.out"
-        with path.open("wb") as out, (self.folder / f"{name}.err").open("wb") as errors:
-            process = subprocess.Popen([sys.executable, *arguments], stdout=out, stderr=errors)
-        self.running.append((name, process, path))
-        return process
+    def start(self, name, run, *arguments):
+        self.running.append(Child(run, *arguments, name=name, said=self.folder))
+        return self.running[-1]
 
     def server(self, name, events, durability="sync"):
-        return self.start(name, str(SERVER), str(self.home), name, str(events), durability)
+        return self.start(name, server.main, self.home, name, events, durability)
 
     def projector(self):
-        return self.start("projector", "-c", PROJECT, str(self.home))
+        return self.start("projector", server.project, self.home)
 
     def command(self, number):
         """Run one command to its end; it must not fail."""
@@ -80,24 +70,20 @@ class World:
                              ["receipt", answer["seq"], answer["id"]])  # fmt: skip
 
     def wait(self, *processes):
-        for name, process, _ in self.running:
-            if process in processes:
-                code = process.wait(timeout=200)
-                assert code == 0, (self.folder / f"{name}.err").read_text()
+        for process in processes:
+            assert process.wait() == 0, process.err.read_text()
 
     def stop(self):
         """Kill what still runs, and read what was said whole."""
-        for _, process, path in self.running:
+        for process in self.running:
             process.kill()
-            process.wait()
-            for line in path.read_text().split("\n")[:-1]:
-                if line.startswith("["):
-                    self.said.append(json.loads(line))
+            self.said += map(json.loads, process.lines())
         self.running = []
 
 
 @pytest.fixture
 def world(home, tmp_path):
+    import_everything()  # or threads of a child would
     world = World(home, tmp_path)
     yield world
     world.stop()
@@ -145,6 +131,10 @@ def test_two_servers_a_shell_and_a_projector_lose_double_and_mix_up_nothing(worl
     assert said["pack"] > 20
 
 
+def packs(process):
+    return sum(line.startswith('["pack"') for line in process.lines())
+
+
 @pytest.mark.parametrize(
     ("seed", "turns"), [(0, 2), *(pytest.param(n, 3, marks=pytest.mark.long) for n in (0, 1))]
 )
@@ -154,20 +144,19 @@ def test_servers_that_are_killed_leave_nothing_to_mend_by_hand(world, seed, turn
         names = [f"s{turn}", f"t{turn}"]
         for name in names:
             world.server(name, 100_000, chance.choice(["sync", "os"]))
-        outs = [path for _, _, path in world.running]
-        deadline = time.monotonic() + 60
-        while any(b"pack" not in path.read_bytes() for path in outs):
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-        time.sleep(chance.random())
+        enough = chance.randrange(10, 40)
+        while any(packs(process) < 1 for process in world.running) or (
+            sum(map(packs, world.running)) < enough
+        ):
+            assert all(process.poll() is None for process in world.running)
+            time.sleep(0.01)
         world.stop()
         check(world, packs=6)
 
 
 def told_so_far(world):
     """The ids that were acknowledged and not purged, with their seqs."""
-    lines = [line for _, _, path in world.running for line in path.read_text().split("\n")[:-1]]
-    said = [json.loads(line) for line in lines if line.startswith("[")]
+    said = [json.loads(line) for process in world.running for line in process.lines()]
     return {id_: seq for what, *rest in said if what == "receipt" for seq, id_ in [rest]}
 
 
@@ -178,8 +167,8 @@ def test_purges_and_exports_among_servers_erase_what_they_name_and_nothing_else(
     while not gone or any(server.poll() is None for server in servers):
         known = {id_: seq for id_, seq in told_so_far(world).items() if id_ not in gone}
         turns = sorted(id_ for id_ in known if int(id_.split(".")[1]) % 4 == 0)
-        if not turns:
-            time.sleep(0.05)
+        if not turns or len(gone) == PURGES:
+            time.sleep(0.01)
             continue
         named = chance.choice(turns)
         with memplane.open(world.home) as plane:
