@@ -245,7 +245,7 @@ def _plane(home: str | None, *, asks: bool) -> list[Check]:
 
 
 def _keep(home: str | None) -> Iterator[Check]:
-    """What plane.yaml lets go of, before anybody erases it."""
+    """What retention (plane.yaml) no longer keeps; nothing is erased."""
     with suppress(MemplaneError), open_found(find_plane(home), read_only=True) as plane:
         due = plane.due()
         if due.seqs:
@@ -260,7 +260,7 @@ def _trusts() -> Iterator[Check]:
 
 
 def _hooks(log: Path) -> Iterator[Check]:
-    """What went wrong in hooks, who tell nobody else."""
+    """The failures of hooks, which are reported nowhere else."""
     try:
         lines = nofollow.read_bytes(log).decode("utf-8", "replace").splitlines()
     except FileNotFoundError:

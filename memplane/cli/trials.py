@@ -326,7 +326,7 @@ _RunUnder = Annotated[
 
 
 def builders() -> scenario_room.SceneFactory:
-    """What scenarios are made with: real planes, whatever the environment says of policies."""
+    """How scenarios make their planes: real ones, without policy variables of the environment."""
     return scenario_room.SceneFactory(
         partial(init, environment={}, trusted=False),
         partial(open_plane, environment={}),

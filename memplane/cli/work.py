@@ -388,7 +388,7 @@ def _task_row(view: TaskView) -> str:
 
 
 # Projects of the user's own plane, and what is remembered of one or for everywhere.
-_RECENT_SHOWN: Final = 5  # sessions that words list of what is nobody's
+_RECENT_SHOWN: Final = 5  # sessions of no project that the text lists
 
 
 @projects_app.callback(epilog="\b\nExample:\n  memplane projects")
