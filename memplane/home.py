@@ -28,24 +28,6 @@ from memplane.errors import FormatError, HomeError, InputError, StrangeFileError
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = [
-    "FORMAT",
-    "HOME_NAME",
-    "SCHEMAS",
-    "VERSION",
-    "Assets",
-    "Home",
-    "RefoldWarning",
-    "Trusted",
-    "asset",
-    "create_home",
-    "is_users_own",
-    "nearest_home",
-    "open_home",
-    "replace_file",
-    "schema",
-]
-
 VERSION: Final = "0.1.0"  # of memplane; the build reads it here
 FORMAT: Final = 1  # of a plane on disk
 HOME_NAME: Final = ".memplane"

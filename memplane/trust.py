@@ -37,25 +37,6 @@ from memplane import nofollow
 from memplane.errors import HomeError, UntrustedError, WriteError
 from memplane.home import HOME_NAME, VERSION, Home, Trusted, nearest_home, open_home, replace_file
 
-__all__ = [
-    "Located",
-    "Met",
-    "TrustRecord",
-    "TrustStore",
-    "TrustWarning",
-    "is_own_plane",
-    "located",
-    "location_of",
-    "named_plane",
-    "printable",
-    "record_of",
-    "refusal",
-    "salt",
-    "shell_word",
-    "state_folder",
-    "upward",
-]
-
 _FORMAT: Final = 1
 _RECORD_BYTES_MAX: Final = 64 * 1024 * 1024
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH

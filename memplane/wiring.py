@@ -40,25 +40,6 @@ else:
     entering = late("memplane.projects.entering")
     upkeep_restore = late("memplane.upkeep.restore")
 
-__all__ = [
-    "CALLER",
-    "Caller",
-    "clock",
-    "find_detector",
-    "find_embedder",
-    "find_home",
-    "find_plane",
-    "held_words",
-    "in_project",
-    "init",
-    "make_counter",
-    "open_found",
-    "open_light",
-    "open_plane",
-    "restore",
-]
-
-
 # The groups of entry points.
 DETECTORS = "memplane.detectors"
 EMBEDDERS = "memplane.embedders"

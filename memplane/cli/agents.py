@@ -22,7 +22,7 @@ from memplane.cli.app import command
 from memplane.cli.options import Home, Json
 from memplane.cli.output import print_answer, say
 from memplane.cli.trust import ask_once, say_if_untrusted
-from memplane.clock import ulid
+from memplane.clock import clock, ulid
 from memplane.errors import HomeError, InputError, MemplaneError, MissingExtraError, WriteError
 from memplane.home import HOME_NAME
 from memplane.hook.context import ShownEntries
@@ -32,7 +32,6 @@ from memplane.plane import Plane
 from memplane.projects.entering import for_folder
 from memplane.trust import Located, TrustStore, located, named_plane, refusal, upward
 from memplane.wiring import (
-    clock,
     find_home,
     held_words,
     init,

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
-from memplane import wiring
 from memplane.cli.app import FINE, NO, WRONG, command, scenario_app
 from memplane.cli.options import Channel, Home, Json
 from memplane.cli.output import Bar, counted, print_answer, say
@@ -476,7 +475,7 @@ def run_process(argv: list[str]) -> int:
 
     # Commands ask the one clock that there is, by the name that they were given at import: it is
     # made to stand where the scenario's does.
-    setattr(type(wiring.clock), "__call__", lambda _: now)  # noqa: B010 - no method of that class
+    setattr(type(clock), "__call__", lambda _: now)  # noqa: B010 - no method of that class
     return run.run_command_line(rest)
 
 

@@ -18,6 +18,7 @@ from memplane import home as homes
 from memplane.cli.app import FINE, NO, command, policy_app
 from memplane.cli.options import Home, Json
 from memplane.cli.output import counted, print_answer, say
+from memplane.clock import clock
 from memplane.errors import (
     HomeError,
     InputError,
@@ -37,7 +38,7 @@ from memplane.trust import (
     shell_word,
     upward,
 )
-from memplane.wiring import clock, user_folder
+from memplane.wiring import user_folder
 
 if TYPE_CHECKING:
     from memplane import wiring
