@@ -43,6 +43,7 @@ else:
 # The groups of entry points.
 DETECTORS = "memplane.detectors"
 EMBEDDERS = "memplane.embedders"
+_MINILM, _STATIC = "all-MiniLM-L6-v2", "static"  # embedders that come with memplane
 
 
 @cache
@@ -316,19 +317,7 @@ def find_detector(name: str) -> Detector:
 
     Raises InputError naming those there are.
     """
-    from importlib.metadata import entry_points  # noqa: PLC0415 - 20 ms that few processes pay
-
-    offered = entry_points(group=DETECTORS)
-    if name not in offered.names:
-        known = ", ".join(sorted(offered.names)) or "none"
-        raise InputError(
-            f"no detector {quoted_value(name)} is installed (found: {known}); a package offers one "
-            "as an "
-            f"entry point of the group {DETECTORS}",
-            where="detector",
-        )
-    made = offered[name].load()
-    detector: Detector = made() if isinstance(made, type) else made
+    detector: Detector = _offered("detector", name, DETECTORS, "detector")
     return detector
 
 
@@ -339,26 +328,31 @@ def find_embedder(name: str) -> Embedder:
     memplane's own, or what an installed package offers in group `memplane.embedders`. Raises
     MissingExtraError for `all-MiniLM-L6-v2` without its weights, InputError naming those there are.
     """
-    if name == "all-MiniLM-L6-v2":
+    if name == _MINILM:
         return minilm.MiniLM()
-    if name == "static":
+    if name == _STATIC:
         return vectors.StaticTable(
             (Path(__file__).parent / "index" / "data" / "static.i8").read_bytes()
         )
+    where = "policies/plane.yaml: index.embedder"
+    embedder: Embedder = _offered("embedder", name, EMBEDDERS, where, (_MINILM, _STATIC))
+    return embedder
+
+
+def _offered(what: str, name: str, group: str, where: str, own: tuple[str, ...] = ()) -> Any:
+    """What an installed package offers by a name in a group of entry points; a class is called."""
     from importlib.metadata import entry_points  # noqa: PLC0415 - 20 ms that few processes pay
 
-    offered = entry_points(group=EMBEDDERS)
+    offered = entry_points(group=group)
     if name not in offered.names:
-        known = ", ".join(("all-MiniLM-L6-v2", "static", *sorted(offered.names)))
+        known = ", ".join((*own, *sorted(offered.names))) or "none"
         raise InputError(
-            f"no embedder {quoted_value(name)} is installed (found: {known}); a package offers one "
-            "as an "
-            f"entry point of the group {EMBEDDERS}",
-            where="policies/plane.yaml: index.embedder",
+            f"no {what} {quoted_value(name)} is installed (found: {known}); a package offers one "
+            f"as an entry point of the group {group}",
+            where=where,
         )
     made = offered[name].load()
-    embedder: Embedder = made() if isinstance(made, type) else made
-    return embedder
+    return made() if isinstance(made, type) else made
 
 
 def _opened(
