@@ -284,8 +284,9 @@ class Retriever(Protocol[ScopeT_contra, ItemT_co]):
         The statistics of terms are those of all documents up to `upto`. What is hidden or in
         `never` (the query itself) is no answer and no neighbour, nor is an event that bears none
         of the labels of a group in `only` (`kind:fact`, `ns:/global`, `session:s1`, `task:t`,
-        `tag:x` and `key:x` in small letters, `marker:goal`). A query without words finds nothing.
-        Of its terms the rarest take part, as far as their postings come to `bytes_max`.
+        `tag:x` and `key:x` in small letters, `marker:goal`, `file:src/a.py`: a path or its end). A
+        query without words finds nothing. Of its terms the rarest take part, as far as their
+        postings come to `bytes_max`.
         """
         ...
 

@@ -40,6 +40,7 @@ from memplane.wiring import open_plane
 from memplane.work.projects import Project, Reassigned
 from memplane.work.sessions import Ended, Session
 from memplane.work.tasks import TaskView
+from memplane.work.turns import Episode
 
 _Id = Annotated[str, typer.Argument(metavar="ID", help="The session's name.")]
 _Agent = Annotated[
@@ -137,6 +138,10 @@ def list_sessions(
 def show_session(
     session: _Id,
     *,
+    episodes: Annotated[
+        bool,
+        typer.Option("--episodes", help="And its newest 100 episodes, the latest last."),
+    ] = False,
     agent: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Who reads: it alone is told what is in its namespace."),
@@ -148,7 +153,12 @@ def show_session(
     """Print what a session came to, in figures, and its summary."""
     with open_plane(home) as plane:
         found = plane.sessions.get(session, channel=channel, agent=agent)
-    print_answer(found.as_json(), _whole_session(found), as_json=as_json)
+        divided = plane.episodes.list(session, channel=channel, agent=agent) if episodes else []
+    answer, words = found.as_json(), _whole_session(found)
+    if episodes:
+        answer["episodes"] = [one.to_dict() for one in divided]
+        words = "\n".join((words, *map(_episode_row, divided)))
+    print_answer(answer, words, as_json=as_json)
 
 
 def _ended(ended: Ended) -> str:
@@ -170,6 +180,12 @@ def _session_row(one: Session) -> str:
     agent = clipped_line(one.agent or "", 20)
     name = clipped_line(one.id, 60)
     return f"{one.last[:19]}Z  {one.status:<5}  {events:>12}  {agent:<10}  {name}"
+
+
+def _episode_row(one: Episode) -> str:
+    ended = one.close_reason or "open"
+    turns = counted(len(one.turn_ids), "turn")
+    return f"  {clipped_line(one.id)}  {turns}, {one.token_count} tokens  {clipped_line(ended)}"
 
 
 def _whole_session(one: Session) -> str:

@@ -18,6 +18,7 @@ from memplane.event import IMPORTANCE_DEFAULT, KINDS, is_kind
 from memplane.intake import Intake, Redactor, check_whole, cleaned, namespace, normalise, timestamp
 from memplane.intake.redact import masked, quoted_value
 from memplane.pack.request import REMINDERS, Request
+from memplane.recall.gate import are_marks
 
 if TYPE_CHECKING:
     from memplane.event import Draft, Event
@@ -26,8 +27,7 @@ if TYPE_CHECKING:
 
 
 _SEQ_MAX: Final = 2**63 - 1
-MARKS_MAX: Final = 400  # sentences of the project's files: they stand in the report
-_MARK, _HEX = 12, frozenset("0123456789abcdef")
+MARKS_MAX: Final = 800  # sentences that a caller holds: they stand in the report
 
 
 def check_text(value: object, where: str) -> str:
@@ -92,7 +92,7 @@ def check_named(value: object, where: str) -> str | int:
 CHANNELS: Final = ("private", "public", "team", "agent")
 _TIMES: Final = ("since", "until", "now")
 _TAGS: Final = ("tag", "without_tag")
-_LISTS: Final = ("sections", "expand", "exclude", "ns", "in_files", *_TAGS)
+_LISTS: Final = ("sections", "expand", "exclude", "ns", "held_marks", *_TAGS)
 _SEQS: Final = ("dense_seq", "held_seq", "index_seq")
 _TEXTS: Final = (
     "channel", "intent", "session", "task", "agent", "project", "query_event", "remind",
@@ -140,7 +140,7 @@ def checked_request(
         fields[name] = tuple(map(redactor.name, texts_of_argument(name, asked.get(name))))
     fields |= {name: tuple(dict.fromkeys(map(str.lower, fields[name]))) for name in _TAGS}
     fields["importance_min"] = _importance(asked.get("importance_min"))
-    _check_marks(fields["in_files"])
+    _check_marks(fields["held_marks"])
     for ns in fields["ns"]:
         namespace(ns)
     for name in _TIMES:
@@ -161,13 +161,13 @@ def checked_request(
 def _check_marks(given: tuple[str, ...]) -> None:
     if len(given) > MARKS_MAX:
         raise InputError(
-            f"expected at most {MARKS_MAX} marks, found {len(given)}", where="in_files"
+            f"expected at most {MARKS_MAX} marks, found {len(given)}", where="held_marks"
         )
-    for mark in given:
-        if len(mark) != _MARK or not set(mark) <= _HEX:
-            raise InputError(
-                f"expected {_MARK} digits of hex, found {quoted_value(mark)}", where="in_files"
-            )
+    if not are_marks(given):
+        wrong = next(one for one in given if not are_marks([one]))
+        raise InputError(
+            f"expected 12 digits of hex, found {quoted_value(wrong)}", where="held_marks"
+        )
 
 
 def _check_reminder(value: str) -> None:

@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     from memplane.upkeep.restore import MergeReport
     from memplane.upkeep.verify import AuditReport, PlaneReport
     from memplane.work import changes as work_changes
+    from memplane.work import episodes, handles, projects, sessions, tasks
     from memplane.work import forget as work_forget
-    from memplane.work import handles, projects, sessions, tasks
     from memplane.work.changes import Eviction, Undone
     from memplane.work.forget import Forgotten
 else:
@@ -72,6 +72,7 @@ else:
     work_changes = late("memplane.work.changes")
     handles = late("memplane.work.handles")
     work_forget = late("memplane.work.forget")
+    episodes = late("memplane.work.episodes")
     sessions = late("memplane.work.sessions")
     projects = late("memplane.work.projects")
     tasks = late("memplane.work.tasks")
@@ -518,6 +519,7 @@ class Plane:
         ns: _OneOrMore = None,
         kind: _OneOrMore = None,
         session: _OneOrMore = None,
+        file: _OneOrMore = None,
         tag: _OneOrMore = None,
         without_tag: _OneOrMore = None,
         importance_min: float | None = None,
@@ -536,22 +538,23 @@ class Plane:
         """At most `k` events that answer a query, the best first; none where nothing matches.
 
         What is out of force is no hit, nor what a pack with the same `task`, `agent` and times
-        would not see. `ns`, `kind`, `session`, `tag` and `without_tag` take one or several;
-        `importance_min` is 0 to 1000 or 0.0 to 1.0, as recorded. Of events behind `dense_seq` no
-        vectors take part. With `similar` nothing but vectors decides: those of the
-        plane's embedder, as far as `embed` has come, or else of the static table, made and kept
-        here; a score is then the cosine in thousandths. `progress` is told of a long build of the
-        index. Where more events than the policy's `index_behind_max` are not indexed yet, those of
-        them that the hotset holds are found, by their words, unless the search is to `wait`; behind
-        `index_seq` always. What it went without, `degraded` of the answer says. Raises InputError
-        naming the argument, PolicyError, ScopeError for a namespace that the caller may not read; a
-        pattern (`/spec/*`) stands for those that it may read.
+        would not see. `ns`, `kind`, `session`, `file`, `tag` and `without_tag` take one or several;
+        `file` is the path that an event names (`data.path`) or its end, name by name: `pay.py`
+        stands for `src/pay.py`. `importance_min` is 0 to 1000 or 0.0 to 1.0, as recorded. Of events
+        behind `dense_seq` no vectors take part. With `similar` vectors alone decide: those of the
+        plane's embedder, as far as `embed` has come, else of the static table, made and kept here;
+        a score is then the cosine in thousandths. `progress` is told of a long build of the index.
+        Where more events than `index_behind_max` are not indexed yet, those that the hotset holds
+        are found by their words, unless the search is to `wait`; behind `index_seq` always. What it
+        went without is `degraded`. Raises InputError naming the argument, PolicyError, ScopeError
+        for a namespace that the caller may not read; `/spec/*` stands for those that it may read.
         """
         asked: dict[str, Any] = {
             "channel": channel,
             "ns": ns,
             "kind": kind,
             "session": session,
+            "file": file,
             "tag": tag,
             "without_tag": without_tag,
             "importance_min": importance_min,
@@ -753,6 +756,11 @@ class Plane:
     def sessions(self) -> sessions.PlaneSessions:
         """The sessions: begin, mark and end them, list them, show one."""
         return sessions.PlaneSessions(self.context)
+
+    @property
+    def episodes(self) -> episodes.PlaneEpisodes:
+        """The episodes of a session, by the rules of plane.yaml: list them, get one, close one."""
+        return episodes.PlaneEpisodes(self.context)
 
     @property
     def artifacts(self) -> service.PlaneArtifacts:

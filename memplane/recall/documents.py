@@ -45,6 +45,7 @@ __all__ = [
     "VERSION",
     "chunks",
     "documents_of",
+    "file_label",
     "kind_number",
     "microseconds",
     "variant_of",
@@ -53,7 +54,7 @@ __all__ = [
 if TYPE_CHECKING:
     from memplane.policy import Policies
 
-VERSION: Final = 3
+VERSION: Final = 4
 
 SENSITIVITY_BITS: Final = (2, 2)  # the lowest bit, how many
 SPACE_BITS: Final = (4, 2)
@@ -73,6 +74,7 @@ _TOKEN: Final = 4
 _CHUNKS_MAX: Final = 64  # of one event: the first half and the last
 _PIECE: Final = 1 << 18  # characters of a long text that are encoded at once
 _NAME_MAX: Final = 300
+_ENDS_MAX: Final = 16  # of one path: a file may be asked for by as many of its last names
 _EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00Z")
 _MICROSECOND: Final = timedelta(microseconds=1)
 _MONTHS: Final = (
@@ -300,7 +302,10 @@ def _names(event: Event) -> list[str]:
 
 
 def labels_of(event: Event) -> Iterator[str]:
-    """What an event may be asked for by: kind, namespace, session, task, tags, key, markers, id."""
+    """What an event may be asked for by: kind, namespace, session, task, tags, key, markers, id.
+
+    And the file that it is about (`data.path`): by its whole path or any end of it, name by name.
+    """
     yield f"kind:{event.kind}"
     yield f"ns:{event.ns}"
     if event.session is not None:
@@ -318,6 +323,24 @@ def labels_of(event: Event) -> Iterator[str]:
     while end >= 0:
         yield f"source:{event.id[:end]}"
         end = event.id.find(":", end + 1)
+    yield from map(file_label, _ends(event.data.get("path")))
+
+
+def _ends(path: object) -> Iterator[str]:
+    """A path and its ends, name by name: `a/b.py` and `b.py`; at most 16, and the whole path."""
+    if not isinstance(path, str) or len(path) > _NAME_MAX:
+        return
+    names = path.split("/")
+    for at in range(len(names) - 1, max(-1, len(names) - 1 - _ENDS_MAX), -1):
+        if names[at]:
+            yield "/".join(names[at:])
+    if path.startswith("/"):
+        yield path
+
+
+def file_label(path: str) -> str:
+    """Return the label of what is about a file, by its path or the end of one: `src/pay.py`."""
+    return f"file:{path.removeprefix('./')}"
 
 
 @lru_cache(maxsize=1_024)

@@ -41,8 +41,10 @@ if TYPE_CHECKING:
     from memplane.policy import Policies
     from memplane.ports import SearchResult
     from memplane.projections.item import Item
+    from memplane.recall import documents
     from memplane.search.retriever import LogRetriever
 else:
+    documents = late("memplane.recall.documents")
     index_terms = late("memplane.index.terms")
 
 __all__ = ["HITS_MAX", "PASSAGE_TOKENS", "SearchHit", "SearchHits", "search_plane"]
@@ -52,7 +54,7 @@ HITS_MAX: Final = 1_000
 PASSAGE_TOKENS: Final = 40
 _PERMILLE: Final = 1_000
 # The filters that are labels of the index, by the argument that names them.
-_LABELLED: Final = ("kind", "session", "tag")
+_LABELLED: Final = ("kind", "session", "tag", "file")
 _PARTS: Final = ("words", "similar", "neighbours", "markers", "tags", "key")
 
 
@@ -279,6 +281,6 @@ def _only(named: dict[str, tuple[str, ...]]) -> list[tuple[str, ...]]:
     for kind in named["kind"]:
         check_kind(kind)
     named = {**named, "tag": tuple(tag.lower() for tag in named["tag"])}
-    return [
-        tuple(f"{name}:{value}" for value in values) for name, values in named.items() if values
-    ]
+    files = tuple(map(documents.file_label, named.pop("file")))
+    groups = [tuple(f"{name}:{value}" for value in values) for name, values in named.items()]
+    return [group for group in (*groups, files) if group]

@@ -474,6 +474,7 @@ NameEnd = Callable[[str, str, str], str]
 Choose = Callable[["Folds"], Sequence[SessionFacts]]
 
 _SESSIONS_AT_ONCE: Final = 32  # whose events are held at once, and who end in one write
+_RESULT_ENDS: Final = 4_000  # characters that are read of a tool's result: its beginning, its end
 _TRIES: Final = 5  # to write before somebody else does; then sessions end without a summary
 
 
@@ -631,8 +632,10 @@ def _sources(
             and is_readable(event, now)
             and archived(event) is None
         ):
-            # What a tool said is not quoted, and may be a megabyte.
-            mine.append(event._replace(text="") if event.kind == "tool_result" else event)
+            # What a tool said is hardly quoted, and may be a megabyte.
+            long = event.kind == "tool_result" and len(event.text) > 2 * _RESULT_ENDS
+            ends = f"{event.text[:_RESULT_ENDS]}\n{event.text[-_RESULT_ENDS:]}" if long else ""
+            mine.append(event._replace(text=ends) if long else event)
     for events in found.values():
         events.sort(key=lambda event: (event.ts, event.seq))
     return found

@@ -370,6 +370,15 @@ class PlaneTasks:
             raise InputError(
                 f"expected a name without blanks, found {quoted_value(name, 80)}", where="name"
             )
+        return self.free_id(name), name
+
+    def free_id(self, name: str) -> str:
+        """Return an id that no task has, whoever may see it.
+
+        The name itself, or one made of its words where it has blanks or is taken.
+        """
+        if not any(character.isspace() for character in name) and self._find(name) is None:
+            return name
         # An id is stored as it is and compared: what a policy masks must not get into one.
         words = _WORDS.findall(self._context.redact(self._context.watched.policies_or_last())(name))
         first, number = _joined(words, _ID_CHARS_MAX), 1
@@ -377,7 +386,7 @@ class PlaneTasks:
         while self._find(id_) is not None:
             number += 1
             id_ = f"{_joined(words, _ID_CHARS_MAX - 1 - len(str(number)))}-{number}"
-        return id_, name
+        return id_
 
     def _view(
         self, reader: TaskReader, table: TaskTable, task: TaskRecord, session: str | None
