@@ -85,8 +85,8 @@ class TimeWords(NamedTuple):
     past: tuple[str, ...]
     since: tuple[str, ...]
     before_dates: tuple[str, ...]
-    ambiguous: frozenset[str]
-    idle: frozenset[str]
+    ambiguous: tuple[str, ...]
+    idle: tuple[str, ...]
 
 
 def build_times(document: Json) -> tuple[TimeWords, ...]:
@@ -139,8 +139,8 @@ def _build(table: Json) -> TimeWords:
         past=phrases("past"),
         since=phrases("since"),
         before_dates=phrases("before_dates"),
-        ambiguous=frozenset(phrases("ambiguous")),
-        idle=frozenset(phrases("idle")),
+        ambiguous=phrases("ambiguous"),
+        idle=phrases("idle"),
     )
 
 
