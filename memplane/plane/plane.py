@@ -54,10 +54,11 @@ if TYPE_CHECKING:
     from memplane.upkeep.restore import MergeReport
     from memplane.upkeep.verify import AuditReport, PlaneReport
     from memplane.work import changes as work_changes
-    from memplane.work import episodes, handles, projects, sessions, tasks
+    from memplane.work import episodes, handles, projects, recalling, sessions, tasks
     from memplane.work import forget as work_forget
     from memplane.work.changes import Eviction, Undone
     from memplane.work.forget import Forgotten
+    from memplane.work.turns import ContextAssembly
 else:
     service = late("memplane.artifacts.service")
     materials = late("memplane.context.materials")
@@ -73,6 +74,7 @@ else:
     handles = late("memplane.work.handles")
     work_forget = late("memplane.work.forget")
     episodes = late("memplane.work.episodes")
+    recalling = late("memplane.work.recalling")
     sessions = late("memplane.work.sessions")
     projects = late("memplane.work.projects")
     tasks = late("memplane.work.tasks")
@@ -571,6 +573,44 @@ class Plane:
             self.context, query, k, asked, similar=similar, wait=wait, progress=progress
         )
 
+    def recall(
+        self,
+        query: str,
+        *,
+        session: str,
+        budget: int = 4000,
+        profile: str = "acms-v2",
+        min_relevance: float = 0.0,
+        include_current_episode: bool = True,
+        scope: str = "plane",
+        channel: str = "private",
+        agent: str | None = None,
+        now: _Time = None,
+    ) -> ContextAssembly:
+        """What a session is given for a query: turns and facts within a budget of tokens, in order.
+
+        `acms-v2`: the turns of the current episode first (at most 40 % of the budget), then marked
+        turns of earlier episodes, then facts and what is found; `acms-v1`: all by relevance,
+        recency and coherence. Weights are in `profiles` of scoring.yaml, the ends of episodes in
+        `episodes` of plane.yaml. `min_relevance` (0 to 1) is asked of all but the current episode.
+        `scope`: `session` for what this session said alone, or `plane`. What did not fit is among
+        the omissions, with its reason. Equal inputs give equal items; writes nothing. Raises
+        BudgetError for a budget below 1, InputError, PolicyError.
+        """
+        asked = recalling.RecallQuery(
+            query,
+            session,
+            budget,
+            profile,
+            min_relevance,
+            include_current_episode,
+            scope,
+            channel,
+            agent,
+            now,
+        )
+        return recalling.recall_plane(self.context, asked)
+
     def index(self, progress: Callable[[int, int], None] | None = None) -> int:
         """Bring the search index up to the log; return the last seq that it has looked at.
 
@@ -606,6 +646,14 @@ class Plane:
         what is no statement or out of force.
         """
         return work_changes.update_statement(self.context, id, changes)
+
+    def name_decision(self, id: str | int, key: str) -> Receipt:  # noqa: A002
+        """Give a decision in force a key, by recording it anew: a later one of the key replaces it.
+
+        Also one that a user said with `Decision: ...`. Without a key it is filed under its seq.
+        Raises NotFoundError, and InputError for what is no decision or out of force.
+        """
+        return work_changes.name_decision(self.context, id, key)
 
     def undo(self, *, dry_run: bool = False) -> Undone:
         """Take back the last statement that was recorded, or the last forget or unforget.

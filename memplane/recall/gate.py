@@ -68,7 +68,6 @@ __all__ = [
     "split_passages",
     "statements_of",
     "tool_names",
-    "warns",
 ]
 
 PASSAGE_CHARACTERS: Final = 320
@@ -348,9 +347,9 @@ def are_marks(given: Sequence[object]) -> bool:
     return all(isinstance(one, str) and len(one) == 12 and set(one) <= _HEX for one in given)
 
 
-def all_marked(text: str, marks: Container[str]) -> bool:
+def all_marked(text: str, marks: Collection[str]) -> bool:
     """Say whether a text has sentences, and each of them is one of those with these marks."""
-    found = sentence_marks(text)
+    found = sentence_marks(text) if marks else []
     return bool(found) and all(mark in marks for mark in found)
 
 
@@ -368,19 +367,15 @@ def decides(text: str) -> bool:
     return _DECIDES.search(text) is not None
 
 
-def warns(text: str) -> bool:
-    """Say whether a text holds a word by which people warn, or name a cause."""
-    return _WARNS.search(text) is not None
-
-
 def is_remark(text: str, *, decided: bool = False) -> bool:
     """Say whether a text warns or names a cause, or decides where that counts.
 
     What one is about to do is none. An assistant decides at every step, so there it does not count.
     """
-    if _PROCESS.search(text) is not None:
+    lower = text.lower()
+    if _WARNS.search(lower) is None and not (decided and decides(text)):
         return False
-    return warns(text) or (decided and decides(text))
+    return _PROCESS.search(lower) is None
 
 
 def named_words(text: str) -> list[str]:
@@ -399,17 +394,16 @@ _DECIDES: Final = regex(
     r"|behalten?|entschieden|einverstanden|will|möchte|kein[es]?)\b",
     2,  # re.IGNORECASE
 )
+# Of texts in lower case: that is twice as quick.
 _WARNS: Final = regex(
     r"\b(?:because|never|must|avoid|careful|beware|trap|instead|deprecated|flaky|broken|breaks?"
     r"|wrong|fails?|failed|crash(?:es|ed)?|bug|forbidden|required|don't|doesn't|does not exist"
     r"|do not|cannot|can't|won't|weil|nie|muss|müssen|statt|stattdessen|vermeiden?|vorsicht|kaputt"
-    r"|falsch|schlägt fehl|fehlschlägt|verboten|darf nicht|dürfen nicht)\b",
-    2,  # re.IGNORECASE
+    r"|falsch|schlägt fehl|fehlschlägt|verboten|darf nicht|dürfen nicht)\b"
 )
 _PROCESS: Final = regex(
     r"\b(?:let me|i'll|i will|i'm going|now i|i need to|want me to|would you like|do you want"
-    r"|should i|shall i|here's what|ich werde|ich will|jetzt|soll ich|möchtest du)\b",
-    2,  # re.IGNORECASE
+    r"|should i|shall i|here's what|ich werde|ich will|jetzt|soll ich|möchtest du)\b"
 )
 # Words that no prompt is about. English and German; what is in neither list counts as content.
 _QUESTION: Final = regex(

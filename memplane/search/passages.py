@@ -42,7 +42,9 @@ _HOLDERS: Final = 256  # documents looked at for one word
 _GROUPS: Final = 64  # documents that say in which groups a session's events are
 _STATEMENTS: Final = 400  # documents of users that are looked at for a start
 _REMARK_CHARACTERS: Final = 200
-_SUMMARIES: Final = 20  # of compactions, that are read for a start
+_SUMMARIES: Final = 8  # of compactions, the newest, that are read for a start
+_POINT_CHARACTERS: Final = 240
+_POINTS: Final = 24  # with three rare identifiers: more fit into no start
 _RARE: Final = 100  # a rare identifier is in at most one document of so many
 _NAMED: Final = 3  # rare identifiers of a point: more are no better
 _TURN: Final = 2  # statements for each point
@@ -182,7 +184,7 @@ class SavedPassages:
         of them stands one of a compaction's summary that warns or names a cause, and holds a rare
         identifier. Passages of at most 240 characters with three content words and more. `said`:
         users' events that the hotset has, of which the index may not have all yet. Looks at the 400
-        newest documents of users, and at 20 summaries.
+        newest documents of users, and at 8 summaries.
         """
         retriever, reader = self._retriever, self._retriever.reader
         retriever.keep_apart(scope)
@@ -236,7 +238,10 @@ class SavedPassages:
         rare = max(reader.there(reader.below(reach)) // _RARE, 1)
         found: list[tuple[int, Passage]] = []
         for item in summaries:
-            for one in gate.statements_of(item, self._retriever.text(item.seq)):
+            if sum(size == _NAMED for size, _ in found) >= _POINTS:
+                break
+            text = self._retriever.text(item.seq)
+            for one in gate.passages_of(item, text, _POINT_CHARACTERS):
                 if gate.is_remark(one.text, decided=True):
                     names = [term_of(word) for word in gate.named_words(one.text)]
                     size = sum(0 < count <= rare for count in reader.counts(names, reach))
