@@ -21,35 +21,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = [
-    "CUSTOM_KIND",
-    "CUSTOM_MARKER",
-    "DATA_BYTES_MAX",
-    "FIELDS",
-    "GLOBAL",
-    "IMPORTANCE_DEFAULT",
-    "KINDS",
-    "MARKERS",
-    "NO_EVENT",
-    "PROJECTS",
-    "REFS_MAX",
-    "ROLES",
-    "SENSITIVITIES",
-    "TYPED_KINDS",
-    "UPKEEP_KINDS",
-    "Draft",
-    "Event",
-    "EventSource",
-    "MarkerType",
-    "at_least",
-    "bare_project",
-    "decode",
-    "encode",
-    "inherited",
-    "is_kind",
-    "same_place",
-]
-
 TYPED_KINDS: Final = (
     "fact",
     "decision",
