@@ -349,7 +349,7 @@ def mcp(
 ) -> None:
     """Serve one MCP client over stdin and stdout, until its end closes or SIGTERM.
 
-    Tools memory_store, _get, _search, _curate, _forget and _list_keys; resources for decisions,
+    Tools memory_store, _get, _search, _curate, _task, _forget, _list_keys; resources for decisions,
     tasks, the last report and handles. Needs the extra `mcp`. The plane is opened at the first call
     of a tool. Any number of servers may serve the same plane. A new session begins with the first
     record, its agent is the client, and it ends, with a summary, when the server does.

@@ -94,17 +94,17 @@ OlderThan: TypeAlias = Annotated[
 OfKind: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
-        "--kind", metavar="KIND", help="With --tag or --older-than: only this kind; repeatable."
+        "--kind", metavar="KIND", help="Of what is described: only this kind; repeatable."
     ),
 ]
 Decisions: TypeAlias = Annotated[
     bool,
     typer.Option(
-        "--decisions", help="With --tag or --older-than: decisions, rules, constraints, pins too."
+        "--decisions", help="Of what is described: decisions, rules, constraints, pins too."
     ),
 ]
 Yes: TypeAlias = Annotated[
-    bool, typer.Option("--yes", help="With --tag or --older-than (or --keep): do it.")
+    bool, typer.Option("--yes", help="Do it with what is described (or due by --keep).")
 ]
 
 

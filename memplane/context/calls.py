@@ -13,7 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from memplane.clock import ulid
-from memplane.errors import ConflictError, InputError, NotFoundError, PurgedError
+from memplane.errors import ConflictError, InputError, MemplaneError, NotFoundError, PurgedError
 from memplane.event import IMPORTANCE_DEFAULT
 from memplane.intake import Intake, Redactor, check_whole, cleaned, namespace, normalise, timestamp
 from memplane.intake.redact import masked, quoted_value
@@ -374,6 +374,39 @@ class Recorder:
             for row in again:
                 done += self._tolerant([row], refused)
         return done, refused
+
+    def each(
+        self, rows: Sequence[Mapping[str, Any]], make: Callable[[Any, str], Draft]
+    ) -> list[Appended | MemplaneError]:
+        """Append rows of several callers in one write; each gets its own answer or its own error.
+
+        A row that cannot be taken does not keep the others from being stored; where the log cannot
+        be written, all of them get that error.
+        """
+        found: dict[int, Appended | MemplaneError] = {}
+        drafts: list[tuple[int, Draft]] = []
+        for at, row in enumerate(rows):
+            try:
+                drafts.append((at, make(row, "")))
+            except InputError as error:
+                found[at] = error
+        once, again = _first_of_each(drafts)
+        for batch in (once, *([row] for row in again)):
+            left = batch
+            while left:
+                try:
+                    done = self._append([draft for _, draft in left])
+                except ConflictError as error:
+                    ids = set(error.ids) if isinstance(error, PurgedError) else {error.id}
+                    found.update((at, error) for at, draft in left if draft.id in ids)
+                    left = [(at, draft) for at, draft in left if draft.id not in ids]
+                except MemplaneError as error:
+                    found.update((at, error) for at, _ in left)
+                    break
+                else:
+                    found.update(zip((at for at, _ in left), done, strict=True))
+                    break
+        return [found[at] for at in range(len(rows))]
 
     def _tolerant(self, good: list[tuple[int, Draft]], refused: list[Refusal]) -> list[Appended]:
         """Append a batch; where an id is taken by other content, leave that row out and go on."""

@@ -90,7 +90,8 @@ _SECOND_KEY: Final = regex(
     r"[,;&.]|and\b|or\b))"
 )
 _CHOOSES: Final = regex(
-    r"(?i)\b(?:fine|good|best|prefer|like|go with|sounds|makes sense|let'?s|choose|yes)\b"
+    r"(?i)\b(?:fine|good|best|prefer|think|like|option|go with|sounds|makes sense|let'?s|"
+    r"choose|yes)\b"
 )
 _NUMBERED: Final = regex(
     r"(?m)^[ \t]*(?:[-*][ \t]+)?(?:\*\*)?\(?(\d{1,2})[.):](?:\*\*)?[ \t]+(\S.*)$"
@@ -123,6 +124,11 @@ _NEXT: Final = regex(
     r"(?i)\b(?:what|how|which)\b.{0,40}\b(?:next|proceed|continue|start(?: with)?|first|first step|"
     r"approach to (?:testing|committing))\b|\bready\b|force[- ]push|\bwhich (?:pr|branch|commit)\b|"
     r"(?:push|commit|merge|deploy)\b.{0,30}\?|\bwould you like to\b.{0,20}\b(?:do|next)\b"
+)
+_MOVES_ON: Final = regex(
+    r"(?i)^\W*(?:commit|push|merge|rebase|continue|proceed|go on|move on|stop|wait|review|next|"
+    r"run (?:the )?(?:tests?|lint\w*)|(?:open|create) (?:a )?(?:new )?(?:pr|pull request|branch))\b"
+    r"(?!-)"
 )
 # Who does the work, and in which order, is nothing of the work itself.
 _MANNER: Final = regex(
@@ -352,9 +358,11 @@ def _pick(said: str, answer: str) -> Decided | None:
     rest = said[found.end("key") :]
     if not option or option.endswith("?") or _SECOND_KEY.search(rest) is not None:
         return None
-    if len(rest.split()) > _BEHIND_WORDS and _CHOOSES.search(rest) is None:
+    chooses = _CHOOSES.search(said[: found.start("key")]) or _CHOOSES.search(rest)
+    beside = rest.partition("(")[0]
+    if len(beside.split()) > _BEHIND_WORDS and chooses is None:
         return None
-    if _PROCESS.match(option) or _MANNER.search(option) or "?" in rest:
+    if "?" in beside or _MOVES_ON.match(option) or _MANNER.search(option):
         return None
     shown = _short(_CLIENT_LABEL.sub("", option), _OPTION_WORDS)
     asked = _question_in(answer)
@@ -429,7 +437,8 @@ def _only_moves_on(said: str) -> bool:
 def _question_in(answer: str) -> str:
     """What an answer asks at its end, where that has words of its own; "" else."""
     for one in reversed(sentences_in(answer[-2_000:])[-4:]):
-        if one.text.endswith("?") and len(meaning_words(one.text)) > 2:
+        first = one.text.lstrip("*_ ")[:3].lower()
+        if one.text.endswith("?") and first != "or " and len(meaning_words(one.text)) > 2:
             return one.text
     return ""
 

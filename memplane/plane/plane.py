@@ -53,10 +53,11 @@ if TYPE_CHECKING:
     from memplane.upkeep.restore import MergeReport
     from memplane.upkeep.verify import AuditReport, PlaneReport
     from memplane.work import changes as work_changes
-    from memplane.work import episodes, handles, projects, sessions, tasks
+    from memplane.work import episodes, handles, projects, recalling, sessions, tasks
     from memplane.work import forget as work_forget
     from memplane.work.changes import Eviction, Undone
     from memplane.work.forget import Forgotten
+    from memplane.work.turns import ContextAssembly
 else:
     service = late("memplane.artifacts.service")
     materials = late("memplane.context.materials")
@@ -72,6 +73,7 @@ else:
     handles = late("memplane.work.handles")
     work_forget = late("memplane.work.forget")
     episodes = late("memplane.work.episodes")
+    recalling = late("memplane.work.recalling")
     sessions = late("memplane.work.sessions")
     projects = late("memplane.work.projects")
     tasks = late("memplane.work.tasks")
@@ -573,6 +575,44 @@ class Plane:
             self.context, query, k, asked, similar=similar, wait=wait, progress=progress
         )
 
+    def recall(
+        self,
+        query: str,
+        *,
+        session: str,
+        budget: int = 4000,
+        profile: str = "acms-v2",
+        min_relevance: float = 0.0,
+        include_current_episode: bool = True,
+        scope: str = "plane",
+        channel: str = "private",
+        agent: str | None = None,
+        now: _Time = None,
+    ) -> ContextAssembly:
+        """What a session is given for a query: turns and facts within a budget of tokens, in order.
+
+        `acms-v2`: the turns of the current episode first (at most 40 % of the budget), then marked
+        turns of earlier episodes, then facts and what is found; `acms-v1`: all by relevance,
+        recency and coherence. Weights are in `profiles` of scoring.yaml, the ends of episodes in
+        `episodes` of plane.yaml. `min_relevance` (0 to 1) is asked of all but the current episode.
+        `scope`: `session` for what this session said alone, or `plane`. What did not fit is among
+        the omissions, with its reason. Equal inputs give equal items; writes nothing. Raises
+        BudgetError for a budget below 1, InputError, PolicyError.
+        """
+        asked = recalling.RecallQuery(
+            query,
+            session,
+            budget,
+            profile,
+            min_relevance,
+            include_current_episode,
+            scope,
+            channel,
+            agent,
+            now,
+        )
+        return recalling.recall_plane(self.context, asked)
+
     def index(self, progress: Callable[[int, int], None] | None = None) -> int:
         """Bring the search index up to the log; return the last seq that it has looked at.
 
@@ -609,6 +649,14 @@ class Plane:
         """
         return work_changes.update_statement(self.context, id, changes)
 
+    def name_decision(self, id: str | int, key: str) -> Receipt:  # noqa: A002
+        """Give a decision in force a key, by recording it anew: a later one of the key replaces it.
+
+        Also one that a user said with `Decision: ...`. Without a key it is filed under its seq.
+        Raises NotFoundError, and InputError for what is no decision or out of force.
+        """
+        return work_changes.name_decision(self.context, id, key)
+
     def undo(self, *, dry_run: bool = False) -> Undone:
         """Take back the last statement that was recorded, or the last forget or unforget.
 
@@ -640,8 +688,11 @@ class Plane:
     def forget_many(
         self,
         *,
+        query: str | None = None,
         tag: str | Iterable[str] | None = None,
+        since: _Time = None,
         older_than: str | timedelta | None = None,
+        project: str | None = None,
         kind: str | Iterable[str] | None = None,
         ns: str | None = None,
         decisions: bool = False,
@@ -650,15 +701,21 @@ class Plane:
         now: str | datetime | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Forgotten:
-        """Archive what bears a tag, what is older than an age (`90d`, a timedelta), or both.
+        """Archive what matches all that is given: a tag, words, a span of time, a project.
 
-        Of one or several kinds and one namespace, if named; only what is in force. Decisions,
-        rules, constraints and what is pinned stay, unless `decisions` or their kind is given. A
-        `dry_run` says what it would take and writes nothing. `unforget(id=)` takes one back.
+        `query`: its whole text has every one of these words. `since` is a time or an age (`2d`),
+        `older_than` an age (`90d`, a timedelta), `project` a namespace. Of one or several kinds and
+        one namespace, if named; only what is in force, and nothing of another project than the
+        plane is opened for. Decisions, rules, constraints and what is pinned stay, unless
+        `decisions` or their kind is given. A `dry_run` says what it would take and writes nothing.
+        `undo` takes it back whole, `unforget(id=)` one. Raises InputError naming the argument.
         """
         given = {
+            "query": query,
             "tag": tag,
+            "since": since,
             "older_than": older_than,
+            "project": project,
             "kind": kind,
             "ns": ns,
             "decisions": decisions,

@@ -18,20 +18,6 @@ from memplane.policy.regex_safety import pattern_faults
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = [
-    "AGENT",
-    "CHAT",
-    "EPISODE_PROFILES",
-    "RECALL_PROFILES",
-    "BlendedProfile",
-    "EpisodeFirstProfile",
-    "EpisodeRules",
-    "RecallProfiles",
-    "build_episode_rules",
-    "build_recall_profiles",
-    "episode_faults",
-]
-
 # The words with which people end a matter, in English.
 _ENDING: Final = r"(?i)\b(done|finished|complete|thanks|thank you)\b"
 

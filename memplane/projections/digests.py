@@ -96,6 +96,7 @@ OPEN, REPORTED, ANSWERED = range(3)
 _FIRST_KEPT: Final = frozenset(("asked", "first"))
 _SIDE: Final = frozenset(("sidechain", "reasoning"))
 _NOT_ASKED: Final = frozenset(("reason", "meta", "interrupted", "compact"))
+_NO_BRANCH: Final = frozenset(("", "HEAD"))  # where none is checked out
 _EDITS: Final = frozenset(
     ("edit", "multiedit", "write", "notebookedit", "apply_patch", "str_replace_editor", "create")
 )
@@ -146,7 +147,11 @@ class DigestParts:
 
     def _on_branch(self, event: Event) -> None:
         branch, known = event.data.get("branch"), self.quotes["branches"]
-        if isinstance(branch, str) and branch and (not known or known[0].more != [branch]):
+        if (
+            isinstance(branch, str)
+            and branch not in _NO_BRANCH
+            and (not known or known[0].more != [branch])
+        ):
             self._put("branches", EventQuote.of(event, "", more=[branch]))
 
     def _named(self, event: Event) -> None:
@@ -270,7 +275,8 @@ class DigestParts:
         before = next((one for one in kept if one.path == path), None)
         edits = 1 if before is None else 1 + int(before.more[1])
         self._drop("files", lambda one: one.path == path)
-        more = [branch if isinstance(branch, str) else "", str(edits)]
+        named = isinstance(branch, str) and branch not in _NO_BRANCH
+        more = [str(branch) if named else "", str(edits)]
         self._put("files", EventQuote.of(event, "", more=more))
 
     def _answered(self, event: Event) -> None:

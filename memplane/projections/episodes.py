@@ -29,20 +29,6 @@ if TYPE_CHECKING:
     from memplane.policy.recall import EpisodeRules
     from memplane.ports import Line, TokenCounter
 
-__all__ = [
-    "EPISODES_MAX",
-    "MARKED_MAX",
-    "TURNS",
-    "TURNS_MAX",
-    "EpisodeSpan",
-    "EpisodesProjector",
-    "EpisodesState",
-    "SessionEpisodes",
-    "closed_reason",
-    "every_episode",
-    "session_episodes",
-]
-
 TURNS: Final = frozenset(("message", "tool_call", "tool_result"))
 EPISODES_MAX: Final = 1_000  # of one session
 TURNS_MAX: Final = 2_000  # seqs of the latest episode's turns
@@ -94,6 +80,11 @@ class SessionEpisodes:
     def open(self) -> EpisodeSpan | None:
         """The open episode; None where the last one has ended."""
         return self.spans[-1] if self.spans and not self.spans[-1].reason else None
+
+    @property
+    def first_seq(self) -> int:
+        """A seq before which nothing of the session stands, as far as that is known; 1 else."""
+        return 1 if self.partial or self.before or not self.spans else self.spans[0].first_seq
 
     @property
     def numbers(self) -> int:
@@ -290,7 +281,7 @@ def _shed(state: EpisodesState) -> None:
     gone = state.sessions.pop(name)
     state.numbers -= gone.numbers
     state.whole.pop(name, None)
-    state.gone[_hash(name)] = 1 if gone.partial or gone.before else gone.spans[0].first_seq
+    state.gone[_hash(name)] = gone.first_seq
     if len(state.gone) > _GONE_MAX:
         del state.gone[next(iter(state.gone))]
         state.full = True

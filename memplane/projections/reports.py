@@ -196,7 +196,7 @@ _NARRATES: Final = regex(
 )
 _EXCLAIMS: Final = (
     r"(?:done|perfect|great|good|excellent|got it|nice|awesome|there (?:it is|we go|you go)|"
-    r"yes|sure|fixed|ok|okay|all (?:set|done|good)|you're welcome|understood|right)"
+    r"yes|sure|fixed|noted|ok|okay|all (?:set|done|good)|you're welcome|understood|right)"
 )
 _LEADING: Final = regex(rf"(?i)^\W*(?:{_EXCLAIMS}\b\s*[!.,:;\u2014]+\s*)+(?=\S)")
 # What says that checks are green, or that something is finished, and not what.
@@ -239,8 +239,9 @@ _POINTS: Final = regex(r"(?i)\b(?:this|that|these|those|it|them|all (?:two|three
 _POINTING: Final = regex(r"(?i)^\W*(?:this|that|it|these|those|or|they|which|so)\b")
 _STILL: Final = regex(
     r"(?i)\b(?:not yet\b|still (?:need|needs|missing|open|to do|to be|outstanding|fails?|failing|"
-    r"pending|has to)|remain(?:s|ing)?\b(?! (?:the same|unchanged|in place|valid))|left to do|"
-    r"to-?do\b"
+    r"pending|has to)|remain(?:s|ing)?\b(?! (?:the same|unchanged|in place|valid))|left (?:to do|"
+    r"for\b|open)|"
+    r"to-?do\b|for (?:the )?next time|^next\b[,:]"
     r"|next steps?\b|follow[- ]?ups?\b|out of scope|deferred|uncommitted|"
     r"blocked (?:on|by)|known (?:issue|limitation)s?|haven't (?:been )?\w+ed|larger refactor)"
 )

@@ -25,7 +25,7 @@ from typing import Final, NamedTuple
 from memplane.event import SENSITIVITIES
 from memplane.lazy import regex
 from memplane.ports import TokenCounter
-from memplane.projections.digests import ANSWERED, OPEN, SessionParts
+from memplane.projections.digests import ANSWERED, OPEN, REPORTED, SessionParts
 from memplane.projections.reports import TITLE_WORDS_MAX, clipped_words, meaning_words
 from memplane.projections.task_table import EventQuote
 from memplane.tokens import clip
@@ -68,7 +68,6 @@ _ORDER: Final = (
     "Files",
 )
 _NAMES: Final = frozenset(("Decided on", "Files"))  # lists of names, none of which is cut
-_TRUNKS: Final = frozenset(("main", "master", "trunk", "develop", "HEAD"))
 
 Sees = Callable[[EventQuote], bool]
 
@@ -88,6 +87,12 @@ class SessionDigest(NamedTuple):
     @property
     def sensitivity(self) -> str:
         return max((one.sensitivity for one in self.sources), key=SENSITIVITIES.index)
+
+    def after(self, label: str) -> str:
+        """What the digest says behind a label (`Came to`, `Left`, ...); "" where it has no such."""
+        start = f"{label}: "
+        lines = self.text.split("\n")
+        return next((one.removeprefix(start) for one in lines if one.startswith(start)), "")
 
     @property
     def day(self) -> str:
@@ -249,7 +254,11 @@ class _Seen:
                 yield _Quote(f"{len(done)} of {len(made)} steps done{last}", quote)
         reports = self.plain("reports")[-1:] or self.plain("answers")[-1:]
         for one in reports:
-            yield _Quote(one.text, one)
+            # What it leaves open stands in the line of that.
+            text = one.text
+            for line in one.more if self.turn == REPORTED else ():
+                text = _without(text, line.partition(" (")[0].removesuffix(_MARK))
+            yield _Quote(text, one)
 
     def _left(self) -> Iterator[_Quote]:
         steps = self.steps()
@@ -279,6 +288,15 @@ class _Seen:
             yield _Quote(one.text, one)
         if len(done) > _DONE:
             yield _Quote(f"{len(done) - _DONE} more", done[_DONE])
+
+
+def _without(text: str, sentence: str) -> str:
+    """The text without a sentence that begins so."""
+    at = text.find(sentence)
+    if at < 0 or not sentence:
+        return text
+    end = text.find(". ", at + len(sentence) - 1)
+    return f"{text[:at]}{text[end + 2 :] if end >= 0 else ''}"
 
 
 def _decided(quote: EventQuote) -> str:

@@ -7,10 +7,12 @@ forgotten are named in none.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from memplane.context.calls import check_count, check_text
 from memplane.errors import EpisodeNotFoundError, InputError, SessionNotFoundError
+from memplane.event import TYPED_KINDS
 from memplane.intake.redact import quoted_value
 from memplane.projections.episodes import (
     TURNS,
@@ -19,7 +21,8 @@ from memplane.projections.episodes import (
     every_episode,
     session_episodes,
 )
-from memplane.work.turns import Episode, EpisodeStatus, time_of
+from memplane.search.service import vectors_upto
+from memplane.work.turns import Episode, EpisodeStatus, SessionStats, time_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,9 +34,8 @@ if TYPE_CHECKING:
     from memplane.policy.recall import EpisodeRules
     from memplane.projections.episodes import EpisodeSpan, SessionEpisodes
 
-__all__ = ["PlaneEpisodes", "episode_name", "episodes_of"]
-
 _LIMIT_MAX: Final = 10_000
+_FACTS: Final = frozenset(TYPED_KINDS) - {"summary"}
 _Episodes: TypeAlias = list[Episode]  # `list` is a method of the class below
 _Spans: TypeAlias = list["EpisodeSpan"]
 
@@ -131,6 +133,41 @@ class PlaneEpisodes:
         reader = self._context.reader(channel, agent=agent)
         turns = _turns(folds, session, spans, reader)
         return [_episode(session, span, seen) for span in spans if (seen := turns[span.first_seq])]
+
+
+def session_stats(
+    context: PlaneContext, session: str, rules: EpisodeRules, agent: str | None = None
+) -> SessionStats:
+    """Figures of a session, counted from its events in force that the reader may see."""
+    with context.lock:
+        policies = context.watched.policies_or_last()
+        folds = context.caught_up(policies)
+        reader = context.reader("private", agent=agent)
+        known = episodes_of(folds, session, rules)
+        first = known.first_seq if known is not None else 1
+        events = [
+            event
+            for line in folds.log.read(first - 1)
+            if (event := line.event).session == session
+            and reader.shows(event)
+            and folds.memories.archived(event) is None
+        ]
+        embedded = vectors_upto(context, policies)
+    turns = [event for event in events if event.kind in TURNS]
+    opened = None if known is None else known.open
+    return SessionStats(
+        session_id=session,
+        turn_count=len(turns),
+        turns_by_role=dict(sorted(Counter(one.role or "system" for one in turns).items())),
+        episode_count=0 if known is None else known.before + len(known.spans),
+        open_episode_id=None if opened is None else episode_name(session, opened),
+        fact_count=sum(one.kind in _FACTS for one in events),
+        marker_counts=dict(sorted(Counter(name for one in turns for name in one.markers).items())),
+        token_count=sum(one.tokens or 0 for one in turns),
+        embedded_count=sum(one.seq <= embedded for one in turns),
+        first_turn_at=time_of(turns[0].ts) if turns else None,
+        last_turn_at=time_of(turns[-1].ts) if turns else None,
+    )
 
 
 class _SeenTurn(NamedTuple):

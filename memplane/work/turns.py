@@ -17,19 +17,6 @@ from memplane.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "ContextAssembly",
-    "ContextItem",
-    "Episode",
-    "EpisodeStatus",
-    "Fact",
-    "RecallOmission",
-    "Role",
-    "SessionStats",
-    "Turn",
-    "time_of",
-]
-
 
 class Role(StrEnum):
     """Who said a turn."""

@@ -30,7 +30,7 @@ def test_a_session_from_start_to_end(run, home):
     assert (done.code, done.out) == (0, "ended s1 (explicit), summary in event 7\n")
     shown = run("session", "show", "s1", "--home", home).out
     for said in ("agent       ann", "branch      main", "status      ended (explicit)",
-                 "prompts     3", "Asked first: Fix the parser"):  # fmt: skip
+                 "prompts     3", '"Fix the parser" on main'):  # fmt: skip
         assert said in shown
     assert json.loads(run("session", "show", "s1", "--home", home, "--json").out)["prompts"] == 3
 

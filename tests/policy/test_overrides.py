@@ -13,6 +13,7 @@ from memplane.errors import PolicyError
 from memplane.policy import NAMES, load_policies, variables
 from memplane.policy.document import read_document, without_places
 from memplane.policy.files import written
+from tests.examples import examples
 
 
 @pytest.fixture(scope="session")
@@ -187,7 +188,7 @@ SCALARS = (
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(66), deadline=None)
 @given(
     document=st.dictionaries(
         st.text(st.characters(exclude_categories=["Cs"]), max_size=20),

@@ -34,8 +34,7 @@ def test_a_digest_has_its_lines_in_a_fixed_order():
     assert made.text == (
         '"New sails for the Albatros" on mast\n'
         "Asked: mend the mast of the Albatros\n"
-        f"Came to: 1 of 2 steps done, last: sew. {REPORT} "
-        "Shall I paint the hull of the boat as well?\n"
+        f"Came to: 1 of 2 steps done, last: sew. {REPORT}\n"
         'Decided: "B" = Red sails\n'
         "Left: rig; Shall I paint the hull of the boat as well?"
     )

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from memplane.event import SENSITIVITIES, Event
 from memplane.recall.session_summary import extract, is_readable
 from memplane.tokens import make
+from tests.examples import examples
 
 COUNTER = make("len4", scale_ppm=1_000_000, table=bytes)
 NOW = "2026-01-05T12:00:00.000000Z"
@@ -205,7 +206,7 @@ EVENTS = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(66), deadline=None)
 @given(EVENTS, st.integers(0, 400))
 def test_whatever_was_said_the_summary_keeps_to_its_tokens_refs_space_and_sensitivity(events, most):
     made = summed(events, most)
