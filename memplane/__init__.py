@@ -25,10 +25,16 @@ if TYPE_CHECKING:
         ChangedError as ChangedError,
     )
     from memplane.errors import (
+        ConfigurationError as ConfigurationError,
+    )
+    from memplane.errors import (
         ConflictError as ConflictError,
     )
     from memplane.errors import (
         CorruptError as CorruptError,
+    )
+    from memplane.errors import (
+        EpisodeNotFoundError as EpisodeNotFoundError,
     )
     from memplane.errors import (
         FormatError as FormatError,
@@ -58,10 +64,19 @@ if TYPE_CHECKING:
         PolicyError as PolicyError,
     )
     from memplane.errors import (
+        ProviderError as ProviderError,
+    )
+    from memplane.errors import (
         PurgedError as PurgedError,
     )
     from memplane.errors import (
         ScopeError as ScopeError,
+    )
+    from memplane.errors import (
+        SecurityError as SecurityError,
+    )
+    from memplane.errors import (
+        SessionNotFoundError as SessionNotFoundError,
     )
     from memplane.errors import (
         UntrustedError as UntrustedError,
@@ -104,8 +119,10 @@ _HOMES = {
     "memplane.errors": (
         "BudgetError",
         "ChangedError",
+        "ConfigurationError",
         "ConflictError",
         "CorruptError",
+        "EpisodeNotFoundError",
         "FormatError",
         "HomeError",
         "InputError",
@@ -115,8 +132,11 @@ _HOMES = {
         "NotFoundError",
         "PlaneError",
         "PolicyError",
+        "ProviderError",
         "PurgedError",
         "ScopeError",
+        "SecurityError",
+        "SessionNotFoundError",
         "UntrustedError",
         "WriteError",
     ),

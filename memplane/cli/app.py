@@ -74,6 +74,8 @@ COMMANDS: Final = {
     "decisions": "show",
     "artifact": "work",
     "session": "work",
+    "today": "work",
+    "last": "work",
     "update": "memories",
     "forget": "memories",
     "unforget": "memories",

@@ -7,7 +7,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import IO, Annotated, Final, cast
 
@@ -16,7 +16,7 @@ import typer
 from memplane.cli.app import FINE, NO, command
 from memplane.cli.options import Home, Json
 from memplane.cli.output import Bar, clipped_line, counted, print_answer, say
-from memplane.errors import InputError, WriteError
+from memplane.errors import InputError, MemplaneError, WriteError
 from memplane.importers import SOURCES, FoundSource, ImportReport, find_sources, git, import_paths
 from memplane.importers.detection import FILES_MAX, Discovered, discover
 from memplane.importers.run import Source
@@ -139,6 +139,8 @@ def restore_from_file(
             with tempfile.TemporaryFile() as kept:
                 shutil.copyfileobj(sys.stdin.buffer, kept)
                 report = restore_plane(kept, home, name="stdin", progress=bar)
+    with suppress(MemplaneError, OSError), open_plane(report.home) as plane:
+        plane.index()  # hooks search what is saved: without it they would meet prompts by silence
     print_answer(report.as_json(), _restored(report), as_json=as_json)
     place = filesystem(Path(report.home))
     if place.status != "ok":

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 from memplane.context.calls import checked_request
 from memplane.context.folds import items_of_event, seq_by
 from memplane.errors import InputError
+from memplane.event import Event
 from memplane.harness import remembered_lines
 from memplane.intake.redact import quoted_value
 from memplane.pack.layout import budget_of
@@ -38,16 +39,17 @@ if TYPE_CHECKING:
     from memplane.context.context import PlaneContext
     from memplane.context.folds import Folds, VisibleProjections
     from memplane.context.watched_files import Watched
-    from memplane.event import Event
     from memplane.pack.block import Block
     from memplane.pack.expansion_depths import OpenedHandle
     from memplane.pack.request import Request
     from memplane.policy import Policies
     from memplane.ports import Retriever
+    from memplane.projections.digests import SessionParts
     from memplane.projections.files import FilesState
     from memplane.projections.hotset import HotsetState
     from memplane.projections.item import Item, Printer
     from memplane.projections.sessions import SessionFacts
+    from memplane.projections.task_table import EventQuote
     from memplane.recall.gate import Passage, PromptAnswer
     from memplane.recall.time_words import AskedTime
 
@@ -161,7 +163,7 @@ class PlaneSource:
         newest = sorted(last, key=lambda id_: -last[id_])
         newest += [id_ for id_ in reversed(hotset.summed) if id_ not in last]
         found = (
-            LastSession(id_, tuple(items))
+            LastSession(id_, tuple(items), self._parts(id_))
             for id_ in newest
             if id_ != self._session and (items := self._items(id_))
         )
@@ -191,7 +193,10 @@ class PlaneSource:
         )
         back = asked.sessions_back
         wanted = heard[back - 1 : back] if back else heard[:_SESSIONS_MAX]
-        return tuple(LastSession(id_, tuple(self._items(id_)), said=said) for id_, said in wanted)
+        return tuple(
+            LastSession(id_, tuple(self._items(id_)), self._parts(id_), said)
+            for id_, said in wanted
+        )
 
     def _said(self, session: SessionFacts, scope: Scope) -> tuple[Item, ...]:
         """What people and agents said in a session that the reader sees, in log order."""
@@ -212,6 +217,23 @@ class PlaneSource:
                     if scope.hides(item) is None:
                         found.append(item)
         return tuple(found)
+
+    def _parts(self, session: str) -> SessionParts | None:
+        """What the session's digest is made of, as of the request; forgotten quotes are flagged."""
+        parts = self._folds.digests.sessions.get(session)
+        for quote in () if parts is None else parts.every():
+            quote.forgotten = self._is_gone(quote)
+        return parts
+
+    def _is_gone(self, quote: EventQuote) -> bool:
+        """Whether what is quoted is out of force, as of the request."""
+        event: Event | None = Event(
+            quote.seq, quote.id, quote.ts, quote.ts, quote.kind, quote.ns, quote.session
+        )
+        if quote.key is not None:  # what replaced it may have come before it
+            line = self.line(quote.seq)
+            event = None if line is None else line.event
+        return event is None or self._memories.archived(event, upto=self._scope.as_of) is not None
 
     def _items(self, session: str) -> list[Item]:
         """What is shown of a session; nothing of one that was forgotten."""

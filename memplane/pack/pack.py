@@ -314,7 +314,7 @@ def lay(
         files=listed_files(context, query.text) if "tool_state" in names else (),
         remind=request.remind,
         passages=reminder.passages,
-        in_files=frozenset(request.in_files),
+        held_marks=frozenset(request.held_marks),
     )
     lone = bool(request.query) and request.session is None
     layout, given = _rooms_of(context, query, sections, printer, needs, budget, lone=lone)

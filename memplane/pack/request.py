@@ -18,6 +18,7 @@ from memplane.harness import remembered
 from memplane.pack.expansion_depths import OpenedHandle
 from memplane.policy import Policies, Scoring
 from memplane.ports import PackSource, Retriever, TokenCounter
+from memplane.projections.digests import SessionParts
 from memplane.projections.files import FilesState
 from memplane.projections.hotset import HotsetState, SessionRing
 from memplane.projections.item import Item, digest_of
@@ -77,9 +78,7 @@ class Request(NamedTuple):
     index_seq: int | None = None  # documents of the index of events up to here at most
     cited: bool = False  # entries name the seqs of their events, statements their day
     remind: str = ""  # one of REMINDERS: passages that the session does not hold, and no more
-    in_files: tuple[
-        str, ...
-    ] = ()  # marks of sentences that the session has from the project's files
+    held_marks: tuple[str, ...] = ()  # of sentences that the caller holds: `gate.sentence_marks`
     now: str = ""
 
     @property
@@ -169,13 +168,15 @@ class Expansion(NamedTuple):
 
 
 class LastSession(NamedTuple):
-    """A recent session: its generated summary, else its last turns, as items.
+    """A recent session: what its digest is made of; where that is not known, its last turns.
 
-    `said`: messages of a time that was asked for, in log order.
+    `items` are the generated summary and the last turns as items, `said` the messages of a time
+    that was asked for, in log order.
     """
 
     id: str
     items: tuple[Item, ...]
+    parts: SessionParts | None = None
     said: tuple[Item, ...] = ()
 
 
@@ -295,7 +296,7 @@ class PackContext(NamedTuple):
     files: tuple[ListedFile, ...] = ()  # to list: the session's own, or those that it may need
     remind: str = ""  # as requested
     passages: tuple[Passage, ...] = ()  # of a reminder, in the order in which they take its room
-    in_files: frozenset[str] = frozenset()  # see `Request`
+    held_marks: frozenset[str] = frozenset()  # see `Request`
     asked: AskedTime | None = None  # the query asks for a time and nothing else
     then: tuple[LastSession, ...] = ()  # the sessions of that time, newest first
 

@@ -53,10 +53,11 @@ if TYPE_CHECKING:
     from memplane.upkeep.restore import MergeReport
     from memplane.upkeep.verify import AuditReport, PlaneReport
     from memplane.work import changes as work_changes
+    from memplane.work import episodes, handles, projects, recalling, sessions, tasks
     from memplane.work import forget as work_forget
-    from memplane.work import handles, projects, sessions, tasks
     from memplane.work.changes import Eviction, Undone
     from memplane.work.forget import Forgotten
+    from memplane.work.turns import ContextAssembly
 else:
     service = late("memplane.artifacts.service")
     materials = late("memplane.context.materials")
@@ -71,6 +72,8 @@ else:
     work_changes = late("memplane.work.changes")
     handles = late("memplane.work.handles")
     work_forget = late("memplane.work.forget")
+    episodes = late("memplane.work.episodes")
+    recalling = late("memplane.work.recalling")
     sessions = late("memplane.work.sessions")
     projects = late("memplane.work.projects")
     tasks = late("memplane.work.tasks")
@@ -539,16 +542,16 @@ class Plane:
         """At most `k` events that answer a query, the best first; none where nothing matches.
 
         What is out of force is no hit, nor what a pack with the same `task`, `agent` and times
-        would not see. `ns`, `kind`, `session`, `file` (a path of `data.path` or its end, name by
-        name), `tag` and `without_tag` take one or several. `importance_min` is 0 to 1000 or 0.0 to
-        1.0, as recorded. Of events behind `dense_seq` no vectors take part. With `similar` nothing
-        but vectors decides: those of the plane's embedder, as far as `embed` has come, or else of
-        the static table, made and kept here; a score is then the cosine in thousandths. `progress`
-        is told of a long build of the index. Where more events than the policy's `index_behind_max`
-        are not indexed yet, those of them that the hotset holds are found, by their words, unless
-        the search is to `wait`; behind `index_seq` always. What it went without, `degraded` of the
-        answer says. Raises InputError naming the argument, PolicyError, ScopeError for a namespace
-        that the caller may not read; a pattern (`/spec/*`) stands for those that it may read.
+        would not see. `ns`, `kind`, `session`, `file`, `tag` and `without_tag` take one or several;
+        `file` is the path that an event names (`data.path`) or its end, name by name: `pay.py`
+        stands for `src/pay.py`. `importance_min` is 0 to 1000 or 0.0 to 1.0, as recorded. Of events
+        behind `dense_seq` no vectors take part. With `similar` vectors alone decide: those of the
+        plane's embedder, as far as `embed` has come, else of the static table, made and kept here;
+        a score is then the cosine in thousandths. `progress` is told of a long build of the index.
+        Where more events than `index_behind_max` are not indexed yet, those that the hotset holds
+        are found by their words, unless the search is to `wait`; behind `index_seq` always. What it
+        went without is `degraded`. Raises InputError naming the argument, PolicyError, ScopeError
+        for a namespace that the caller may not read; `/spec/*` stands for those that it may read.
         """
         asked: dict[str, Any] = {
             "channel": channel,
@@ -571,6 +574,44 @@ class Plane:
         return search.search_plane(
             self.context, query, k, asked, similar=similar, wait=wait, progress=progress
         )
+
+    def recall(
+        self,
+        query: str,
+        *,
+        session: str,
+        budget: int = 4000,
+        profile: str = "acms-v2",
+        min_relevance: float = 0.0,
+        include_current_episode: bool = True,
+        scope: str = "plane",
+        channel: str = "private",
+        agent: str | None = None,
+        now: _Time = None,
+    ) -> ContextAssembly:
+        """What a session is given for a query: turns and facts within a budget of tokens, in order.
+
+        `acms-v2`: the turns of the current episode first (at most 40 % of the budget), then marked
+        turns of earlier episodes, then facts and what is found; `acms-v1`: all by relevance,
+        recency and coherence. Weights are in `profiles` of scoring.yaml, the ends of episodes in
+        `episodes` of plane.yaml. `min_relevance` (0 to 1) is asked of all but the current episode.
+        `scope`: `session` for what this session said alone, or `plane`. What did not fit is among
+        the omissions, with its reason. Equal inputs give equal items; writes nothing. Raises
+        BudgetError for a budget below 1, InputError, PolicyError.
+        """
+        asked = recalling.RecallQuery(
+            query,
+            session,
+            budget,
+            profile,
+            min_relevance,
+            include_current_episode,
+            scope,
+            channel,
+            agent,
+            now,
+        )
+        return recalling.recall_plane(self.context, asked)
 
     def index(self, progress: Callable[[int, int], None] | None = None) -> int:
         """Bring the search index up to the log; return the last seq that it has looked at.
@@ -607,6 +648,14 @@ class Plane:
         what is no statement or out of force.
         """
         return work_changes.update_statement(self.context, id, changes)
+
+    def name_decision(self, id: str | int, key: str) -> Receipt:  # noqa: A002
+        """Give a decision in force a key, by recording it anew: a later one of the key replaces it.
+
+        Also one that a user said with `Decision: ...`. Without a key it is filed under its seq.
+        Raises NotFoundError, and InputError for what is no decision or out of force.
+        """
+        return work_changes.name_decision(self.context, id, key)
 
     def undo(self, *, dry_run: bool = False) -> Undone:
         """Take back the last statement that was recorded, or the last forget or unforget.
@@ -766,6 +815,11 @@ class Plane:
     def sessions(self) -> sessions.PlaneSessions:
         """The sessions: begin, mark and end them, list them, show one."""
         return sessions.PlaneSessions(self.context)
+
+    @property
+    def episodes(self) -> episodes.PlaneEpisodes:
+        """The episodes of a session, by the rules of plane.yaml: list them, get one, close one."""
+        return episodes.PlaneEpisodes(self.context)
 
     @property
     def artifacts(self) -> service.PlaneArtifacts:

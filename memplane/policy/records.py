@@ -31,6 +31,14 @@ from memplane.policy.document import (
     texts_of_list,
     whole_number,
 )
+from memplane.policy.recall import (
+    AGENT,
+    EpisodeRules,
+    RecallProfiles,
+    build_episode_rules,
+    build_recall_profiles,
+    episode_faults,
+)
 from memplane.policy.regex_safety import pattern_faults
 from memplane.policy.times import TimeWords, build_times, time_faults
 
@@ -125,6 +133,7 @@ class PlanePolicy(NamedTuple):
     hooks: Hooks = Hooks()  # likewise
     keep_days: int = 0
     keep_mb: int = 0
+    episodes: EpisodeRules = AGENT  # likewise
 
 
 _PLANE_DEFAULT: Final = PlanePolicy()
@@ -150,6 +159,7 @@ def build_plane_policy(document: Json) -> PlanePolicy:
         _hooks(mapping(document.get("hooks", {}))),
         whole_number(keep.get("tool_result_days", _PLANE_DEFAULT.keep_days)),
         whole_number(keep.get("tool_result_mb", _PLANE_DEFAULT.keep_mb)),
+        build_episode_rules(mapping(document.get("episodes", {}))),
     )
 
 
@@ -198,9 +208,9 @@ def _tool(given: Json) -> ToolRule:
     )
 
 
-def plane_faults(_: Json) -> Iterator[Fault]:
-    """Name nothing: the schema sees all there is to see."""
-    return iter(())
+def plane_faults(document: Json) -> Iterator[Fault]:
+    """Name what the schema cannot see: patterns that do not compile, or that can blow up."""
+    yield from episode_faults(document)
 
 
 _SHARED: Final = ("views/identity.md", "views/rules.project.md")
@@ -669,6 +679,7 @@ class Scoring(NamedTuple):
     half_lives: dict[str, int]
     stale_after_days: int
     markers: markers.Markers
+    profiles: RecallProfiles
 
 
 def build_scoring(document: Json) -> Scoring:
@@ -702,6 +713,7 @@ def build_scoring(document: Json) -> Scoring:
         half_lives={k: whole_number(hours) for k, hours in mapping(document["half_lives"]).items()},
         stale_after_days=whole_number(document["stale_after_days"]),
         markers=markers.build_markers(mapping(document["markers"])),
+        profiles=build_recall_profiles(mapping(document["profiles"])),
     )
 
 

@@ -30,7 +30,7 @@ from memplane.harness import remembered, variant_with
 from memplane.index.terms import INSTRUCTION, PREFERENCE, READ, Document, sentences
 from memplane.intake.markers import Marker
 from memplane.lazy import regex
-from memplane.policy.markers import Markers
+from memplane.policy.markers import WISH, Markers
 from memplane.projections.artifacts import facts_of
 from memplane.recall.suppress import namespace_class
 
@@ -317,7 +317,8 @@ def labels_of(event: Event) -> Iterator[str]:
     if event.key is not None:
         yield f"key:{event.key.lower()}"
     for marker in event.markers:
-        yield f"marker:{marker if marker in _STANDING else marker.partition(':')[0]}"
+        alone = marker in _STANDING or marker == WISH
+        yield f"marker:{marker if alone else marker.partition(':')[0]}"
     # Whatever a forget may name as the source of an id.
     end = event.id.find(":")
     while end >= 0:

@@ -28,7 +28,7 @@ from memplane.intake.redact import quoted_value
 from memplane.lazy import regex
 from memplane.log.bodies import body_path, recalled_hashes
 from memplane.log.writer import KEPT, clear_cache
-from memplane.projections.sessions import is_extract
+from memplane.projections.sessions import is_derived
 from memplane.search.service import index_service
 from memplane.upkeep.purge_effects import (
     NOTHING,
@@ -345,7 +345,7 @@ class _Quotes:
         self.found.append(QuotingEvent(event.seq, event.id, how))
         if event.kind not in _OWN:
             self.events.append(event)
-            if how == "refs" and is_extract(event):
+            if how == "refs" and is_derived(event):
                 self.extracts.append(event)
 
 

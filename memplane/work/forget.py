@@ -16,7 +16,7 @@ from memplane.event import KINDS, TYPED_KINDS, UPKEEP_KINDS, Event
 from memplane.intake import namespace, timestamp
 from memplane.intake.redact import quoted_value
 from memplane.lazy import regex
-from memplane.projections.sessions import is_extract
+from memplane.projections.sessions import is_derived, is_extract
 from memplane.recall.score import LASTING
 
 if TYPE_CHECKING:
@@ -54,17 +54,31 @@ def summaries_quoting(
 
 def summaries_of(log: FileLog, folds: Folds, events: Iterable[Event], *, undo: bool) -> list[str]:
     """The same for events that are at hand."""
-    named: dict[str, set[str]] = {}  # by session
+    named: dict[str, dict[str, int]] = {}  # by session, with their seqs
     for event in events:
         if event.session is not None:
-            named.setdefault(event.session, set()).add(event.id)
+            named.setdefault(event.session, {})[event.id] = event.seq
     return [
-        summary.id
+        one.id
         for session, ids in named.items()
-        for summary in _summaries(log, folds, session, undo=undo)
-        if not ids.isdisjoint(summary.refs)
-        and not (undo and _quotes_more(log, folds, summary, ids))
+        for one in (
+            *_summaries(log, folds, session, undo=undo),
+            *_derived(log, folds, session, min(ids.values())),
+        )
+        if not ids.keys().isdisjoint(one.refs)
+        and one.id not in ids
+        and not (undo and _quotes_more(log, folds, one, set(ids)))
     ]
+
+
+def _derived(log: FileLog, folds: Folds, session: str, first: int) -> Iterator[Event]:
+    """What rules made of a session's events behind a seq: decisions, tasks."""
+    facts = folds.sessions.state.sessions.get(session)
+    last = log.head().seq if facts is None else facts.last_seq
+    for line in log.read(first, min(last, first + _DERIVED_WITHIN)):
+        event = line.event
+        if event.session == session and is_derived(event) and not is_extract(event):
+            yield event
 
 
 def _named(
@@ -111,6 +125,7 @@ def _quotes_more(log: FileLog, folds: Folds, summary: Event, ids: set[str]) -> b
 
 
 # How something is forgotten: what is named must be there, and what quotes it goes with it.
+_DERIVED_WITHIN: Final = 5_000  # lines behind an event, in which stands what was made of it
 _IDS_AT_ONCE: Final = 200  # of an event that forgets
 _TRIES: Final = 5  # before somebody else writes
 

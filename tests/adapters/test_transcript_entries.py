@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from memplane.adapters.claude_sessions import packed, unpacked
 from memplane.errors import InputError
+from tests.examples import examples
 
 _KEYS = st.text(alphabet=st.characters(codec=None), max_size=5)
 _TEXTS = _KEYS | st.sampled_from(["x" * 9_000, "\0a\ud800" * 3_000, "é😀" * 40_000])
@@ -20,7 +21,7 @@ _JSON = st.recursive(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(20))
 @given(st.dictionaries(_KEYS, _JSON, max_size=5))
 def test_every_entry_comes_back_equal_field_by_field_and_in_order(fields):
     parts = packed(fields, lambda value: (value, {}))

@@ -147,7 +147,7 @@ def test_no_command_prints_it_either(tmp_path_factory, steps):
 
 
 @pytest.mark.long
-@settings(max_examples=100)
+@settings(max_examples=examples(33))
 @given(STEPS)
 def test_no_command_prints_it_either_whatever_was_done(tmp_path_factory, steps):
     prints_nothing(tmp_path_factory.mktemp("a"), steps)

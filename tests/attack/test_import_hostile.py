@@ -32,7 +32,7 @@ def deep(many):
     return b'{"role":"user","text":"x","data":' + b"[" * many + b"]" * many + b"}\n"
 
 
-# Source and bytes. A source of "" leaves it to memplane to find it out.
+# Source and bytes, or what makes them. A source of "" leaves it to memplane to find it out.
 BYTES = {
     "deep": ("jsonl", deep(100_000)),
     "deep and cut": ("jsonl", b"[" * 1_000_000),
@@ -52,10 +52,10 @@ BYTES = {
     "a forget": ("jsonl", lines({"kind": "forget", "data": {"forget": {"key": "kept"}}}, TURN)),
     "an artifact outside": ("jsonl", lines({"kind": "artifact", "data": {"path": "/etc/hostname", "reference": True}}, {"kind": "approval", "refs": ["kept"]})),
     "the year 1": ("jsonl", lines({**TURN, "ts": "0001-01-01T00:00:00Z"}, {**TURN, "ts": "9999-12-31T23:59:59Z"}, {**TURN, "ts": -1e18})),
-    "a long line": ("jsonl", lines({**TURN, "text": "x" * 80_000_000})),
+    "a long line": ("jsonl", lambda: lines({**TURN, "text": "x" * 80_000_000})),
     "many keys": ("jsonl", lines({**TURN, **{f"k{n}": n for n in range(50_000)}})),
     "wrong types": ("claude-code", lines(*({**CLAUDE, name: value} for name in CLAUDE for value in (None, 5, [], {"a": []}, "")))),
-    "a gzip bomb": ("jsonl", gzip.compress(lines(TURN) + bytes(300_000_000), 1)),
+    "a gzip bomb": ("jsonl", lambda: gzip.compress(lines(TURN) + bytes(300_000_000), 1)),
     "a cut gzip": ("jsonl", gzip.compress(lines(TURN) * 900)[:-20]),
     "codex": ("codex", lines({"type": "session_meta", "payload": []}, {"type": "response_item", "payload": {"type": "message", "content": [[]]}}, {"payload": {"payload": {}}})),
     "chat": ("chat", b'[{"mapping":{"a":{"parent":"b","message":null},"b":{"parent":"a","children":["a","b"]}},"current_node":"a"}]'),
@@ -119,7 +119,7 @@ def imported(world, forks, name):
     else:
         source, data = BYTES[name]
         path = world / "files" / f"{name}.jsonl"
-        path.write_bytes(data)
+        path.write_bytes(data() if callable(data) else data)
     broken = []
     env = {"HOME": str(world), "XDG_STATE_HOME": str(world / "state"), "PATH": os.environ["PATH"]}
     before = entries(world / "precious", world / "files")

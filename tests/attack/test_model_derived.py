@@ -27,6 +27,7 @@ from memplane.mcp import tools
 from memplane.mcp.schemas import checked, tool_named
 from memplane.mcp.tools import Desk
 from memplane.wiring import make_counter
+from tests.examples import examples
 
 CHANNELS = ("private", "team", "agent", "public")
 PAST, FUTURE = "2020-01-01T00:00:00Z", "2099-01-01T00:00:00Z"
@@ -249,7 +250,7 @@ def test_what_is_written_from_an_event_is_as_limited_as_the_event(tmp_path_facto
 
 
 @pytest.mark.long
-@settings(max_examples=600, phases=PHASES)
+@settings(max_examples=examples(200), phases=PHASES)
 @given(SOURCES, STEPS)
 def test_in_any_order_of_many_writers(tmp_path_factory, sources, steps):
     follow(tmp_path_factory.mktemp("derived"), sources, steps)

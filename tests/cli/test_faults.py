@@ -127,8 +127,9 @@ def test_bytes_that_are_no_text_are_replaced_one_by_one_and_counted(shell, home)
     assert (event["text"], event["data"]) == ("caf� � �� ok", {"replaced": 4})
 
 
-def test_fifty_megabytes_of_text_are_stored_whole(shell, home):
-    text = b"All work and no play.\n" * (50 * MIB // 22)
+@pytest.mark.parametrize("size", [8 * MIB, pytest.param(50 * MIB, marks=pytest.mark.long)])
+def test_megabytes_of_text_are_stored_whole(shell, home, size):
+    text = b"All work and no play.\n" * (size // 22)
     done = shell("record", "--stdin", "--home", home, stdin=text)
     assert (done.returncode, done.stderr) == (0, b"")
     with memplane.open(home) as plane:

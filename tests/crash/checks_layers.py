@@ -20,24 +20,24 @@ SUMMARY = Path(__file__).parents[2] / "reports" / "faults.json"
 
 # Of a layer: how many. Of planes, their calls and commands: of each operation.
 SHORT = {
-    "cuts": 500,
-    "states of the log": 1_050,
-    "states of a recovery": 700,
-    "states of a plane": 5,
-    "calls of the log": 140,
-    "calls of a plane": 5,
-    "calls of a command": 2,
+    "cuts": 400,
+    "states of the log": 700,
+    "states of a recovery": 420,
+    "states of a plane": 3,
+    "calls of the log": 112,
+    "calls of a plane": 3,
+    "calls of a command": 1,
     "kills": 60,
-    "flips": 10_000,
-    "changed files": 600,
-    "full disk": 4,
+    "flips": 5_000,
+    "changed files": 300,
+    "full disk": 2,
 }
 ALL = 10**9
 LONG = {
     "cuts": 500_000,
     "states of the log": 450_000,
     "states of a recovery": 40_000,
-    "states of a plane": 500,
+    "states of a plane": 300,
     "calls of the log": ALL,
     "calls of a plane": ALL,
     "calls of a command": ALL,

@@ -56,7 +56,8 @@ def hook(home, given, *more, agent="claude-code", limit=None, before=None, **env
     data = given if isinstance(given, bytes) else json.dumps(given).encode()
     done = subprocess.run(
         command(agent, *more), input=data, capture_output=True, timeout=60, check=False,
-        preexec_fn=prepared, **surroundings(home, **environment),
+        preexec_fn=None if limit is before is None else prepared,  # none: it may be a copy
+        **surroundings(home, **environment),
     )  # fmt: skip
     return checked(done.returncode, done.stdout, done.stderr)
 

@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memplane
+from tests.examples import examples
 
 MANY = 16 * 1024 * 1024
 
@@ -57,7 +58,7 @@ objects = st.tuples(st.dictionaries(fields, values, max_size=8), events).map(
 cut = st.tuples(objects, st.integers(1, 80)).map(lambda pair: pair[0][: -pair[1]])
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(20))
 @given(st.binary(max_size=60) | objects | cut)
 def test_whatever_is_on_stdin_the_agent_goes_on(fork, standing, data):
     fork(standing, data)

@@ -13,6 +13,7 @@ import memplane.index
 from memplane.errors import InputError
 from memplane.index import terms, vectors
 from memplane.index.vectors import NEAR_MAGIC, Kin, Nearest, Neighbours, StaticTable, related
+from tests.examples import examples
 
 DATA = Path(memplane.index.__file__).parent / "data"
 TABLE = StaticTable((DATA / "static.i8").read_bytes())
@@ -49,7 +50,7 @@ def test_the_build_script_makes_the_same_bytes_of_the_first_words():
     assert made[: -2 * KEPT.most * 100].endswith(codes)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(20))
 @given(st.sampled_from(COMMON))
 def test_what_is_kept_of_a_word_is_always_what_the_table_has_near_to_it(word):
     assert KEPT.near(word) == kin_of(word)
@@ -76,7 +77,7 @@ def test_terms_that_were_let_go_are_found_again(monkeypatch):
     assert [kept.term(word) for word in words] == [KEPT.term(word) for word in words]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(20))
 @given(questions, st.integers(0, 3), st.integers(0, 6), st.sampled_from([300, 420, 550]))
 def test_a_question_always_gets_the_same_related_words_as_from_the_table(asked, had, most, least):
     def present(some):

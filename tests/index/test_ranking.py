@@ -18,6 +18,7 @@ from memplane.index.ranking import RankedEvents, Ranking, RankingQuery, Similar,
 from memplane.index.store import SegmentedIndex
 from memplane.index.terms import PREFERENCE, Document
 from memplane.ports import ONE
+from tests.examples import examples
 
 ALONE = Ranking(near=Kernel(0, 180, 12), wide=Kernel(0, 700, 60))
 
@@ -283,7 +284,7 @@ turns = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(
     turns,
     st.tuples(factors, factors, factors, factors, factors),

@@ -10,6 +10,7 @@ from memplane.errors import InputError
 from memplane.intake import Redactor
 from memplane.intake.redact import masked_name, quoted_value, secrets_in, without_secrets
 from memplane.intake.secret_syntax import secret_key
+from tests.examples import examples
 
 DEFAULT_PATTERNS = (r"(?i)api_key\s*[:=]\s*\S+", r"(?i)password\s*[:=]\s*\S+")
 BUILT_IN = Redactor()
@@ -183,7 +184,7 @@ TEXTS = st.lists(SCRAPS, max_size=8).map("".join)
 ODD = Redactor((r"\w+$", r"[a-f]{3}", "redacted", r"^.", r"\S+\]"))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(133), deadline=None)
 @given(TEXTS)
 def test_redacting_twice_always_gives_what_redacting_once_gave(text):
     for redactor in (BUILT_IN, DEFAULT, ODD):
@@ -192,7 +193,7 @@ def test_redacting_twice_always_gives_what_redacting_once_gave(text):
         assert (once == text) == (not counts)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(
     st.dictionaries(
         TEXTS,
@@ -294,7 +295,7 @@ def test_a_masked_token_before_a_key_does_not_move_what_the_key_masks():
     assert BUILT_IN.redact(text)[1] == {"github-token": 1, "secret-value": 1}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(33), deadline=None)
 @given(
     st.lists(
         st.dictionaries(

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from memplane.errors import InputError
 from memplane.event import FIELDS, KINDS
 from memplane.intake import Redactor, normalise, prepare
+from tests.examples import examples
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "schemas" / "event.schema.json").read_text())
 Validator = jsonschema.Draft202012Validator
@@ -106,7 +107,7 @@ def test_the_schema_is_a_schema_and_names_every_field_and_kind():
     assert set(SCHEMA["$defs"]["input"]["properties"]) == set(VALID)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(EVENTS)
 def test_every_valid_event_is_taken_by_both_and_its_line_validates(fields):
     assert INPUT.is_valid(fields)
@@ -116,7 +117,7 @@ def test_every_valid_event_is_taken_by_both_and_its_line_validates(fields):
     LINE.validate(line)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(EVENTS, FIELD_NAMES, JSON | st.sampled_from(NEAR_THE_BOUNDS))
 def test_the_check_takes_an_event_exactly_when_the_schema_does(fields, field, value):
     mutated = {**fields, field: value}

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from memplane.intake import Redactor
 from memplane.intake.secret_syntax import MARK
 from memplane.intake.token_patterns import RUN_MIN, SHAPES, suspects
+from tests.examples import examples
 
 BUILT_IN = Redactor()
 
@@ -44,7 +45,7 @@ def test_a_token_of_every_provider_is_masked_wherever_it_stands(name, token):
         assert BUILT_IN.redact(before + token + after)[0] == before + mark + after
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(66), deadline=None)
 @given(st.text(max_size=30), st.sampled_from([token for _, token in EVERY]), st.text(max_size=30))
 def test_a_token_between_spaces_never_survives_whatever_stands_around_it(before, token, after):
     assert token not in BUILT_IN.redact(f"{before} {token} {after}")[0]
@@ -61,7 +62,7 @@ PIECES = st.one_of(
 )  # fmt: skip
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(166), deadline=None)
 @given(st.lists(PIECES, max_size=8).map("".join))
 def test_looking_ahead_never_leaves_out_a_shape_whose_token_stands_in_the_text(text):
     """Whatever comes before it: an escape, a colour, a percent sign, a letter beyond ASCII."""

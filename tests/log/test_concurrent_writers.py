@@ -17,6 +17,7 @@ from memplane.log import FileLog, reader, verify_log
 from memplane.log.log import Tail
 from memplane.log.reader import LogReader
 from memplane.ports import Position
+from tests.examples import examples
 
 NOW = "2026-01-05T12:00:00.000000Z"
 LOOK_BYTES = 4096
@@ -147,7 +148,7 @@ def test_what_nobody_else_touched_is_not_read_again(pair, monkeypatch):
     ),
     st.sampled_from([2_000, 30_000, 4_000_000]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_whoever_writes_when_and_how_much_the_log_is_whole(turns, segment_bytes_max):
     minutes = itertools.cycle([3, 1, 2])  # clocks that run backwards
     with tempfile.TemporaryDirectory() as folder:

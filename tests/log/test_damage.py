@@ -14,6 +14,7 @@ import memplane
 from memplane.errors import CorruptError
 from memplane.event import Draft, encode
 from memplane.log import FileLog, repair_log, verify_log
+from tests.examples import examples
 
 SEALED = "00000001.jsonl"
 
@@ -122,7 +123,9 @@ def check_flip(home, data, lines, bit):
 
 
 @settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(100),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(st.data())
 def test_a_flipped_bit_is_always_noticed_and_never_cut_below_the_watermark(tmp_path, data):
@@ -287,7 +290,9 @@ def test_repair_makes_a_torn_log_whole_and_reports_it_once(tmp_path):
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(20),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(st.data())
 def test_zeroed_and_cut_tails_behind_the_watermark_never_cost_a_durable_event(tmp_path, data):

@@ -14,6 +14,7 @@ from memplane.event import Draft, encode
 from memplane.log import Disk, FileLog, repair_log, verify_log
 from memplane.log.format import erased_id, tombstone
 from memplane.log.writer import blank_bytes
+from tests.examples import examples
 
 SECRET = "quagga-4711"
 EVENTS = 8
@@ -99,7 +100,7 @@ def test_lines_of_sealed_segments_are_erased_and_found_by_the_tables_of_ids(tmp_
         log.append([draft("m3", SECRET)])
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(min_size=1), st.text(), st.binary(min_size=16, max_size=16))
 def test_a_tombstone_fits_any_line_and_no_bit_of_it_can_be_another(id_, text, h):
     h = h.hex()[:16].encode()
@@ -317,7 +318,9 @@ def test_a_disk_that_is_full_before_a_purge_began_says_that_nothing_was_purged(t
 
 
 @settings(
-    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(26),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(st.data())
 def test_blanking_what_damage_left_takes_no_line_that_was_believed(tmp_path_factory, data):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from memplane.errors import CorruptError, MemplaneError
 from memplane.log import verify_log
+from tests.examples import examples
 
 PLANE = "demo"
 NEW = draft("new", "what a brief process has to say")
@@ -33,7 +34,7 @@ def outcome(home, **options):
     return error, messages(home, PLANE), quarantined(home)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(cut=st.integers(0, 700), more=st.binary(max_size=40))
 def test_a_torn_end_is_judged_as_by_who_verifies_all(log, tmp_path_factory, cut, more):
     homes = [tmp_path_factory.mktemp("torn") / name for name in ("brief", "whole")]

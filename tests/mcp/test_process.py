@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import anyio
 import pytest
@@ -254,14 +255,19 @@ def test_half_a_character_is_replaced_and_the_message_is_answered(start, opened)
 
 
 def slow(tmp_path, name):
-    """The environment of a process where searching (`search`) or recording takes a long time."""
+    """The environment of a process where searching (`search`) or recording is not done before
+    there is a file `go`, and some time passes then."""
     owner = {"search": "memplane.Plane", "append": "memplane.context.context.PlaneContext"}[name]
     (tmp_path / "sitecustomize.py").write_text(
-        "import memplane, memplane.context.context, time, sys\n"
+        "import memplane, memplane.context.context, os, time, sys\n"
         f"real = {owner}.{name}\n"
         "def slow(*a, **b):\n"
         "    print('begun', file=sys.stderr, flush=True)\n"
-        "    time.sleep(3)\n"
+        "    for _ in range(6_000):\n"
+        f"        if os.path.exists({str(tmp_path / 'go')!r}):\n"
+        "            break\n"
+        "        time.sleep(0.01)\n"
+        "    time.sleep(0.2)\n"
         "    return real(*a, **b)\n"
         f"{owner}.{name} = slow\n"
     )
@@ -271,6 +277,7 @@ def slow(tmp_path, name):
 def test_a_search_that_takes_long_is_answered_behind_the_end_of_the_input(start, tmp_path):
     server = start(env=slow(tmp_path, "search"))
     asked = request(1, "tools/call", name="memory_search", arguments={"query": "herons"})
+    (tmp_path / "go").touch()
     out, _ = server.communicate("\n".join([*opening(), asked]))
     assert server.returncode == 0
     assert answers(out)[1]["result"]["structuredContent"]["hits"] == []
@@ -286,6 +293,9 @@ def test_a_signal_cuts_a_search_short_and_no_record(start, tmp_path, opened, nam
     say(server, *opening(), asked)
     assert server.stderr.readline() == "begun\n"
     server.send_signal(signal.SIGTERM)
+    if stored:  # a search is not waited for
+        time.sleep(1.2)  # behind a signal there is a second for all but records
+        (tmp_path / "go").touch()
     out, err = server.communicate()
     # Before the first record comes that the session began, behind it that it ended.
     assert (server.returncode, set(err.split()) - ({"begun"} if stored else set())) == (0, set())

@@ -46,11 +46,10 @@ def test_the_same_bytes_in_another_process_under_another_hash_seed_and_path(plan
     plane.flush()
     before = log_bytes(plane.home)
     first = asked(plane.home, "1")
-    assert asked(plane.home, "2") == first
     copy = tmp_path / "elsewhere" / "copy"
     shutil.copytree(plane.home, copy)
     shutil.rmtree(copy / "projections")
-    assert asked(copy, "3") == first
+    assert asked(copy, "2") == first
     assert log_bytes(plane.home) == before == log_bytes(copy)
 
 

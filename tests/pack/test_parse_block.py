@@ -164,7 +164,7 @@ def test_no_recorded_text_changes_the_parse_of_a_block(empty, rows, asked, rules
 
 
 @pytest.mark.long
-@settings(max_examples=250, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(83), suppress_health_check=list(HealthCheck))
 @given(*ANYTHING)
 def test_nor_does_any_of_many(empty, rows, asked, rules, own):
     hold_of(empty, rows, asked, rules, own)

@@ -33,10 +33,9 @@ def hold(plane, tmp_path, seed: int, count: int) -> None:
     plane.flush()
     here = list(answers(plane, seed, count))
     assert len(set(here)) > count // 4, "the requests are too much alike to show anything"
-    assert elsewhere(plane.home, seed, count, PYTHONHASHSEED="1") == here
     without = other_dispatch()
     assert (
-        elsewhere(plane.home, seed, count, NPY_DISABLE_CPU_FEATURES=without, PYTHONHASHSEED="2")
+        elsewhere(plane.home, seed, count, NPY_DISABLE_CPU_FEATURES=without, PYTHONHASHSEED="1")
         == here
     )
     plane.rebuild()
@@ -45,7 +44,7 @@ def hold(plane, tmp_path, seed: int, count: int) -> None:
     shutil.copytree(plane.home, copy)
     for cache in ("projections", "index"):
         shutil.rmtree(copy / cache)
-    assert elsewhere(copy, seed, count, PYTHONHASHSEED="3") == here
+    assert elsewhere(copy, seed, count, PYTHONHASHSEED="2") == here
 
 
 def test_random_packs_are_the_same_everywhere(plane, tmp_path):

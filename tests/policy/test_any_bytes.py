@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from memplane.errors import PolicyError
 from memplane.policy import NAMES, Policies, load_policies
 from memplane.policy.document import read_document, without_places
+from tests.examples import examples
 
 TOP = Path(__file__).parents[2]
 SNIPPETS = st.sampled_from(
@@ -52,7 +53,7 @@ def always_the_same(kept, name, data, *shipped):
     assert outcome({name: data}, *shipped, kept) == first
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(26), deadline=None)
 @given(name=st.sampled_from(NAMES), data=file_bytes())
 def test_any_bytes_give_records_or_a_policy_error_and_the_same_each_time(
     defaults, schemas, kept, name, data
@@ -69,7 +70,7 @@ def test_thousands_of_files_give_records_or_a_policy_error_and_the_same_each_tim
     always_the_same(kept, name, data, defaults, schemas)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(data=st.data(), name=st.sampled_from(NAMES))
 def test_a_default_file_with_any_value_in_any_place_gives_records_or_a_policy_error(
     defaults, schemas, kept, name, data

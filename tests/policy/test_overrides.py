@@ -13,6 +13,7 @@ from memplane.errors import PolicyError
 from memplane.policy import NAMES, load_policies, variables
 from memplane.policy.document import read_document, without_places
 from memplane.policy.files import written
+from tests.examples import examples
 
 
 @pytest.fixture(scope="session")
@@ -98,8 +99,8 @@ def test_a_section_of_ones_own_and_only_one_that_is_there_can_be_changed(overrid
         ({"BUDGET__SCALE": "1"}, "unknown; did you mean `MEMPLANE_BUDGETS__SCALE`?"),
         ({"X__SCALE": "1"}, "unknown; expected one of `MEMPLANE_BUDGETS__<KEY>`, `MEMPLANE_PRIVACY__<KEY>`, `MEMPLANE_CHANNELS__<KEY>`, `MEMPLANE_SCORING__<KEY>`, `MEMPLANE_PLANE__<KEY>`"),
         ({"BUDGETS__SCALLE": "1"}, "unknown; did you mean `MEMPLANE_BUDGETS__SCALE`?"),
-        ({"PLANE__X": "1"}, "unknown; expected one of `version`, `reports`, `log`, `sessions`, `index`, `namespaces`, `keep`, `prompt_cache`, `hooks`"),
-        ({"PLANE__": "1"}, "unknown; expected one of `version`, `reports`, `log`, `sessions`, `index`, `namespaces`, `keep`, `prompt_cache`, `hooks`"),
+        ({"PLANE__X": "1"}, "unknown; expected one of `version`, `reports`, `log`, `sessions`, `episodes`, `index`, `namespaces`, `keep`, `prompt_cache`, `hooks`"),
+        ({"PLANE__": "1"}, "unknown; expected one of `version`, `reports`, `log`, `sessions`, `episodes`, `index`, `namespaces`, `keep`, `prompt_cache`, `hooks`"),
         ({"PLANE__SESSION__GAP_MINUTES": "1"}, "unknown; did you mean `MEMPLANE_PLANE__SESSIONS__GAP_MINUTES`?"),
         ({"PLANE__SESSIONS__GAP": "1"}, "`gap` unknown; expected one of `gap_minutes`, `summary_tokens_max`"),
         ({"BUDGETS__LIMITS": "{}"}, "expected one value, found a mapping of limits; write that into budgets.yaml"),
@@ -187,7 +188,7 @@ SCALARS = (
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(66), deadline=None)
 @given(
     document=st.dictionaries(
         st.text(st.characters(exclude_categories=["Cs"]), max_size=20),

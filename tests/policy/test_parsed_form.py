@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from memplane.errors import PolicyError
 from memplane.policy import NAMES, load_policies
 from memplane.policy import files as forms
+from tests.examples import examples
 
 WARM = """
 import json, sys
@@ -99,7 +100,7 @@ def test_what_the_environment_says_is_the_same_from_the_form(defaults, schemas):
     assert again.plane.reports_keep == 7
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(data=st.data())
 def test_a_damaged_form_is_ignored_always(defaults, schemas, policies, kept, data):
     (key,) = kept

@@ -16,6 +16,8 @@ from memplane.policy.regex_safety import SENTENCE, pattern_mistake
 sys.path.insert(0, str(Path(__file__).parent))
 from regex_proof import TooLargeError, ambiguous, shared
 
+from tests.examples import examples
+
 TOP = Path(__file__).parents[2]
 SPEC = [
     (TOP / "policies" / "privacy.yaml").read_text(),
@@ -309,7 +311,7 @@ def test_what_gives_nothing_back_or_can_no_longer_fail_adds_no_ways():
     assert pattern_mistake(r"\b\w+@") == ""
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(
     repeats=st.lists(st.sampled_from([".*", ".+", r"[^;]*", r"\w+", "(?:ab)*"]), min_size=3),
     between=st.lists(st.sampled_from(["", "a", "[ab]", "a?", "(?:a|ba)"]), min_size=3, max_size=3),
@@ -320,7 +322,7 @@ def test_two_repeats_of_one_text_are_always_refused(repeats, between):
     assert pattern_mistake(f"start{repeats[0]};;") == ""
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(count=st.integers(1, 12), repeat=st.sampled_from(["[a-z]+", r"\w*", "(?:ab|c)+", ".{0,30}"]))
 def test_repeats_with_an_end_that_they_cannot_take_are_never_refused(count, repeat):
     assert pattern_mistake("start" + f"(?:{repeat}\n)" * count + "!") == ""
@@ -366,7 +368,7 @@ PATTERNS = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(pattern=PATTERNS, end=st.sampled_from(["!", "", "b", ";"]))
 def test_whatever_the_proof_by_automata_refuses_is_refused(pattern, end):
     pattern += end
@@ -379,13 +381,13 @@ def test_whatever_the_proof_by_automata_refuses_is_refused(pattern, end):
         assert not ambiguous(pattern) or pattern_mistake(pattern, SENTENCE)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(33), deadline=None)
 @given(pattern=PATTERNS)
 def test_a_repeat_of_a_repeat_is_always_refused(pattern):
     assert pattern_mistake(f"(?:(?:{pattern})+)+!")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(33), deadline=None)
 @given(words=st.lists(st.text("abc", min_size=3, max_size=3), min_size=1, max_size=6))
 def test_different_words_of_one_length_are_never_refused(words):
     assert pattern_mistake("start(?:(?:%s);)+!" % "|".join(sorted(set(words)))) == ""

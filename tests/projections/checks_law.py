@@ -24,10 +24,10 @@ def holds_the_law(projector: Projector, lines: list[Line]) -> None:
     assert projector.dump(fold(projector, lines)) == whole, "two folds of one history differ"
     assert projector.dump(projector.load(whole)) == whole, "loading and dumping changes the bytes"
     step = max(1, len(lines) // SPLITS_MAX)
+    head = projector.initial()
     for at in range(0, len(lines) + 1, step):
-        head, tail = lines[:at], lines[at:]
-        checkpoint = projector.dump(fold(projector, head))
-        again = fold(projector, tail, projector.load(checkpoint))
+        fold(projector, lines[max(at - step, 0) : at], head)  # goes on after it was dumped
+        again = fold(projector, lines[at:], projector.load(projector.dump(head)))
         assert projector.dump(again) == whole, f"checkpoint behind line {at} and its tail differ"
     state = projector.initial()
     for at in range(0, len(lines), step):

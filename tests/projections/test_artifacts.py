@@ -13,6 +13,7 @@ from memplane.context.artifact_files import ArtifactApprovals
 from memplane.event import Event
 from memplane.projections.artifacts import Artifacts, facts_of
 from memplane.projections.memories import Memories
+from tests.examples import examples
 
 PROJECTOR = Artifacts()
 END = 2**63
@@ -42,13 +43,13 @@ def covered(*rows, as_of=END, now=NOW):
 HISTORY = st.lists(st.one_of(ARTIFACT_ROWS, APPROVAL_ROWS, APPROVAL_ROWS, ROWS), max_size=50)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(HISTORY)
 def test_any_split_of_the_log_folds_to_the_same_bytes(rows):
     holds_the_law(PROJECTOR, Journal(rows).lines)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(26), deadline=None)
 @given(HISTORY)
 def test_the_law_holds_where_the_bound_is_always_at_work(rows):
     holds_the_law(Artifacts(bytes_max=700), Journal(rows).lines)
@@ -68,7 +69,7 @@ def test_the_file_stays_within_its_bound_and_keeps_the_newest():
     assert f"{0:0128}" not in state.said
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(HISTORY, st.integers(0, 50))
 def test_what_is_covered_as_of_a_seq_is_what_was_covered_there(rows, at):
     assert covered(*rows, as_of=at) == covered(*rows[:at])
@@ -115,7 +116,7 @@ def test_an_approval_that_another_event_replaces_covers_nothing_more():
     assert [covered(*rows, as_of=seq) for seq in (2, 3)] == [(1,), ()]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(HISTORY)
 def test_one_artifact_is_covered_if_it_is_among_all_that_are(rows):
     found = approvals(*rows)

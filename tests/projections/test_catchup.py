@@ -12,6 +12,7 @@ from memplane.projections.ledger import Cards, Decisions
 from memplane.projections.memories import Memories
 from memplane.projections.projector import Folded, catch_up, fold, followers_behind
 from memplane.projections.tasks import Tasks
+from tests.examples import examples
 
 ROWS = [
     {"kind": ("decision", "fact")[n % 2], "text": str(n), "key": f"k{n % 5}"} for n in range(60)
@@ -92,7 +93,7 @@ def test_a_log_whose_tail_was_cut_is_folded_again_whatever_followed(before, afte
         assert {one.position for one in followers} == {journal.head()}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(HISTORIES)
 def test_what_a_projector_is_not_shown_would_have_changed_nothing(rows):
     lines = Journal(rows).lines

@@ -25,6 +25,7 @@ from memplane.projections.projector import (
     parse_checkpoint,
     read_checkpoint,
 )
+from tests.examples import examples
 
 
 class Later(Decisions):
@@ -154,7 +155,7 @@ def test_any_bytes_are_parsed_to_what_was_written_or_to_nothing(junk, at):
     assert (parse_checkpoint(broken) == WHOLE) == (broken == data)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(16))
 @given(st.text(), st.text(), st.text())
 def test_no_name_can_be_mistaken_for_the_state(projector, plane, variant):
     for text in ('x,"state":{}', variant):

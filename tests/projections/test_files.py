@@ -21,6 +21,7 @@ from memplane.projections.files import (
     json_bytes,
     json_bytes_of,
 )
+from tests.examples import examples
 
 FILE_BYTES_MAX = 192 * 1024
 PROJECTOR = Files()
@@ -71,7 +72,7 @@ def folded(*rows):
     return fold(PROJECTOR, Journal(rows).lines)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(26), deadline=None)
 @given(st.lists(ROW, max_size=70))
 def test_any_split_of_the_log_folds_to_the_same_bytes(rows):
     holds_the_law(PROJECTOR, Journal(rows).lines)
@@ -202,13 +203,13 @@ def test_heat_halves_every_twenty_touches_and_ends_at_nothing():
     assert fade(UNIT, 10**9) == 0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 3000), st.integers(0, 3000))
 def test_heat_never_grows_by_waiting(heat, first, second):
     assert fade(heat, max(first, second)) <= fade(heat, min(first, second)) <= heat
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(st.lists(st.integers(0, 40), max_size=120))
 def test_a_table_is_bounded_keeps_the_newest_and_loads_as_it_was(touched):
     table, held = FileTable(), set()
@@ -246,7 +247,7 @@ def test_of_seventeen_files_the_coldest_goes_whatever_the_clock_is():
             assert heat <= min(kept) * 103 // 100 + 1
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(st.lists(st.integers(0, 24), max_size=200))
 def test_what_a_full_table_lets_go_is_the_oldest_of_the_coldest_and_never_the_newest(touched):
     table = FileTable()

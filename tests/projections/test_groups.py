@@ -10,6 +10,7 @@ from memplane.projections.groups import GROUPS_MAX, VisibilityGroup, share_of
 from memplane.projections.hotset import BYTES_MAX, STATED, STATED_BYTES, Hotset, Hotsets
 from memplane.projections.ledger import Cards, Decisions, LedgersProjector
 from memplane.projections.system_map import PlaneMap, PlaneMaps
+from tests.examples import examples
 
 
 class Words:
@@ -121,7 +122,7 @@ def rings(state):
     }  # fmt: skip
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(20))
 @given(st.lists(TURN | PIN, max_size=260), st.integers(1, 8))
 def test_who_sees_all_groups_sees_what_one_fold_of_all_would_have(rows, times):
     lines = Journal(rows * times).lines[:600]

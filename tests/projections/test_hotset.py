@@ -15,6 +15,7 @@ from memplane.projections.hotset import (
     TOOLS,
     Hotset,
 )
+from tests.examples import examples
 
 FILE_BYTES_MAX = 512 * 1024
 
@@ -71,13 +72,13 @@ ROW = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(st.lists(ROW, max_size=60))
 def test_any_split_of_the_log_folds_to_the_same_bytes(rows):
     holds_the_law(PROJECTOR, Journal(rows).lines)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(st.lists(ROW, max_size=40))
 def test_who_reads_in_between_and_who_never_did_find_the_same(rows):
     lines = Journal(rows).lines
@@ -104,7 +105,7 @@ EVERY_FIELD = {
 }  # fmt: skip
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(33), deadline=None)
 @given(st.lists(st.one_of(ROW, LONG), max_size=12))
 @example([{**EVERY_FIELD, "text": "\x01" * 2001}])
 @example([{**EVERY_FIELD, "text": "\U0001f600" * 4000}])

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from memplane.projections.ledger import Cards, Decisions
 from memplane.projections.memories import Memories
+from tests.examples import examples
 
 
 def decision(text="", **fields):
@@ -28,7 +29,7 @@ def active(rows, projector=None):
     return [one.event.text for one in folded(rows, projector).active()]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(HISTORIES, st.integers(1, 6), st.sampled_from([700, 2000, 500_000]))
 def test_any_split_of_any_history_folds_to_the_same_bytes_whatever_the_bounds(rows, kept, size):
     lines = Journal(rows).lines
@@ -36,7 +37,7 @@ def test_any_split_of_any_history_folds_to_the_same_bytes_whatever_the_bounds(ro
     holds_the_law(Cards(kept_max=kept, bytes_max=size), lines)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(HISTORIES, st.integers(1, 4), st.sampled_from([700, 2000]))
 def test_the_bounds_hold_after_every_event(rows, kept, size):
     projector = Decisions(kept_max=kept, bytes_max=size)
@@ -54,7 +55,7 @@ def test_the_bounds_hold_after_every_event(rows, kept, size):
         assert flags.count((0, False)) <= kept
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(26), deadline=None)
 @given(HISTORIES)
 def test_ledger_and_memories_always_agree_on_what_is_in_force(rows):
     journal = Journal(rows)
@@ -207,7 +208,7 @@ def keyed(count):
     return [decision("long " * 50, key=f"k{n}", id=f"x:{n}", session=f"s{n}") for n in range(count)]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(26), deadline=None)
 @given(HISTORIES, st.integers(1, 3))
 def test_what_is_kept_and_what_left_are_all_that_is_in_force(rows, kept):
     journal = Journal(rows)

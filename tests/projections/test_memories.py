@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from memplane.projections.in_force import MemoryChains
 from memplane.projections.memories import Memories
+from tests.examples import examples
 from tests.projections.test_ledger import decision, forget
 
 SKIPPED = {"forget", "pin", "touch", "purge", "repair", "segment", "session"}
@@ -126,13 +127,13 @@ def says_what_is_promised(memories, lines, **as_of):
         assert memories.before(event) == (older[-1] if older else None)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(26), deadline=None)
 @given(HISTORIES)
 def test_any_split_of_any_history_folds_to_the_same_bytes(rows):
     holds_the_law(MemoryChains(), Journal(rows).lines)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(26), deadline=None)
 @given(HISTORIES, st.integers(0, 40))
 def test_every_answer_is_what_applying_each_event_at_once_would_give_also_as_of_earlier(rows, upto):
     journal = Journal(rows)
@@ -141,7 +142,7 @@ def test_every_answer_is_what_applying_each_event_at_once_would_give_also_as_of_
     says_what_is_promised(memories, journal.lines[:upto], upto=upto)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(
     HISTORIES,
     st.lists(st.sampled_from(["fold", "save", "reopen", "other saves"]), max_size=10),

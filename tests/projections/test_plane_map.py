@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memplane.projections.system_map import SORTS, PlaneMap
+from tests.examples import examples
 
 NAMED = st.fixed_dictionaries(
     {
@@ -44,13 +45,13 @@ def told(state, sort, upto=2**63):
     ]
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.one_of(MIXED, HISTORIES), st.integers(1, 4), st.sampled_from([900, 3000, 500_000]))
 def test_any_split_of_any_history_folds_to_the_same_bytes_whatever_the_bounds(rows, most, size):
     holds_the_law(PlaneMap(names_max=most, bytes_max=size), Journal(rows).lines)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(MIXED, st.integers(0, 40))
 def test_what_was_told_as_of_a_seq_stays_the_same_until_something_is_corrected(rows, at):
     """Nothing that is added later changes what the map said before it."""
@@ -67,7 +68,7 @@ def test_what_was_told_as_of_a_seq_stays_the_same_until_something_is_corrected(r
             assert told(after, sort, at) == told(before, sort, at)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(26), deadline=None)
 @given(MIXED, st.integers(1, 5), st.sampled_from([900, 2000, 4000]))
 def test_the_bounds_hold_after_every_event(rows, most, size):
     projector = PlaneMap(names_max=most, bytes_max=size)
@@ -79,7 +80,7 @@ def test_the_bounds_hold_after_every_event(rows, most, size):
         assert len(projector.dump(state)) <= size + 2500
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(26), deadline=None)
 @given(MIXED)
 def test_no_witness_is_superseded_forgotten_or_secret(rows):
     from memplane.projections.memories import Memories

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memplane.projections.memories import Memories
+from tests.examples import examples
 
 
 def expected(memories, lines):
@@ -16,7 +17,7 @@ def expected(memories, lines):
     return sorted((by, seq) for chain in chains for seq, by in pairwise(chain))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(20))
 @given(st.lists(HISTORIES, min_size=1, max_size=4), st.data())
 def test_all_that_was_replaced_is_told_however_it_was_folded(tmp_path_factory, parts, data):
     folder = tmp_path_factory.mktemp("memories")

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from memplane.projections.sessions import BYTES_MAX, GONE_MAX, SessionsProjector, session_facts
 from memplane.tokens import make
+from tests.examples import examples
 
 COUNTER = make("len4", scale_ppm=1_000_000, table=bytes)
 FILE_MAX = 512 * 1024
@@ -31,13 +32,13 @@ def mark(session, status, **fields):
     return {"kind": "session", "session": session, "data": {"status": status}, **fields}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(HISTORIES, st.integers(1, 5), st.sampled_from([1500, 3000, BYTES_MAX]))
 def test_any_split_of_any_history_folds_to_the_same_bytes_whatever_the_bounds(rows, kept, size):
     holds_the_law(SessionsProjector(COUNTER, kept_max=kept, bytes_max=size), Journal(rows).lines)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(HISTORIES, st.integers(1, 3), st.sampled_from([1500, 3000]))
 def test_the_bounds_hold_after_every_event_and_the_sizes_are_never_too_small(rows, kept, size):
     projector = SessionsProjector(COUNTER, kept_max=kept, bytes_max=size)
@@ -110,7 +111,7 @@ def row_of(facts):
     return {f: getattr(facts, f) for f in facts.__slots__ if f not in fields}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(HISTORIES, st.integers(1, 3), st.sampled_from(["s1", "s2", "s3"]))
 def test_a_session_folded_from_its_part_of_the_log_is_what_the_whole_log_says(rows, kept, name):
     found, _, whole = folded_alone(rows, name, kept_max=kept)

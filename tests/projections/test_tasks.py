@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from memplane.projections.task_table import BRIEF_MAX, DETAILED_MAX
 from memplane.projections.tasks import Tasks
+from tests.examples import examples
 
 FILE_BYTES_MAX = 512 * 1024
 PROJECTOR = Tasks()
@@ -58,19 +59,19 @@ TOLD_ROW = st.fixed_dictionaries(
 HISTORY = st.lists(st.one_of(TASK_ROW, TOLD_ROW, TOLD_ROW, ROWS), max_size=50)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(HISTORY)
 def test_any_split_of_the_log_folds_to_the_same_bytes(rows):
     holds_the_law(PROJECTOR, Journal(rows).lines)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(26), deadline=None)
 @given(HISTORY)
 def test_the_law_holds_where_the_bound_is_always_at_work(rows):
     holds_the_law(Tasks(bytes_max=3000), Journal(rows).lines)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(26), deadline=None)
 @given(HISTORY, st.sampled_from([3000, 10**9]))
 def test_what_is_counted_is_what_is_held_and_never_less_than_what_is_written(rows, most):
     state = fold(Tasks(bytes_max=most), Journal(rows).lines)
@@ -401,7 +402,7 @@ SAID_OF_A_TASK = st.fixed_dictionaries(
 HIDDEN_OF_A_TASK = SAID_OF_A_TASK.map(lambda row: {**row, "sensitivity": "high"})
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     st.lists(
         st.one_of(

@@ -12,6 +12,7 @@ from memplane.policy import ChannelRule
 from memplane.projections.files import Files
 from memplane.recall.file_guess import TERMS, guess_files
 from memplane.recall.suppress import Scope
+from tests.examples import examples
 
 NOW = "2026-01-05T12:00:00.000000Z"
 
@@ -188,7 +189,7 @@ ROWS = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(st.lists(ROWS, max_size=30), WORDS, st.sampled_from(["main", "fix/login", ""]))
 def test_what_was_guessed_before_never_changes_a_guess(rows, query, branch):
     projector = Files()

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from memplane.policy import load_policies
 from memplane.recall.time_words import read_time
+from tests.examples import examples
 
 TOP = Path(__file__).parents[2]
 DEFAULTS = {one.name: one.read_bytes() for one in (TOP / "policies").glob("*.yaml")}
@@ -132,7 +133,7 @@ WORDS = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(166), deadline=None)
 @given(
     st.lists(st.one_of(WORDS, st.text(max_size=4)), max_size=9).map(" ".join),
     st.dates(date(1971, 1, 1), date(2200, 1, 1)),

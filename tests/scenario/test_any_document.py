@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from memplane.home import asset
 from memplane.scenario import Scenario, ScenarioError, read_scenario
+from tests.examples import examples
 
 SCHEMA = json.loads(asset("schemas/scenario.schema.json"))
 
@@ -86,7 +87,7 @@ def read(document):
         return error.problems
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(50))
 @given(
     given_=VALUES, when=VALUES, assertions=VALUES, more=st.dictionaries(st.sampled_from(WORDS), VALUES, max_size=2)
 )  # fmt: skip
@@ -96,7 +97,7 @@ def test_any_document_is_a_scenario_or_a_list_of_mistakes(given_, when, assertio
     assert isinstance(found, Scenario) or all(problem.message for problem in found)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(50))
 @given(
     given_=of(SCHEMA["properties"]["given"]), when=of(SCHEMA["properties"]["when"]),
     assertions=of(SCHEMA["properties"]["assertions"]), long=st.booleans(),

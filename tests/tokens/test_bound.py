@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from memplane.tokens import make
 from memplane.tokens.bound import CHARACTERS, UNSURE_CHARACTER, lines, stand_ins, unpack
+from tests.examples import examples
 
 WORDS = st.lists(st.one_of(st.sampled_from(ATOMS), st.sampled_from(SENTENCES), st.text())).map(
     "".join
@@ -36,13 +37,13 @@ def test_never_below_either_encoding_in_a_long_sweep(bound, encodings, seed):
     sweep(bound, encodings, seed=seed, trials=150_000)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(166), deadline=None)
 @given(WORDS)
 def test_never_below_either_encoding_whatever_the_text(bound, encodings, text):
     assert bound.count(text) >= max(exact(encodings, text).values())
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(WORDS, WORDS)
 def test_a_text_always_costs_the_sum_of_its_lines(bound, text, other):
     assert bound.count(text) == sum(map(bound.count, lines(text)))
@@ -57,7 +58,7 @@ JOINS = st.tuples(
 ).map("".join)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(166), deadline=None)
 @given(JOINS)
 def test_no_run_of_newlines_and_slashes_is_too_long(bound, encodings, text):
     assert bound.count(text) >= max(exact(encodings, text).values())

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memplane.tokens import clip, cut, make
+from tests.examples import examples
 
 TEXT = st.lists(st.one_of(st.sampled_from(ATOMS), st.sampled_from(SENTENCES), st.text())).map(
     "".join
@@ -22,7 +23,7 @@ class Watched:
         return self._count(text)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(TEXT, st.integers(-1, 120))
 def test_what_is_cut_always_is_a_prefix_within_the_limit(bound, text, limit):
     found = cut(bound, text, limit)
@@ -30,7 +31,7 @@ def test_what_is_cut_always_is_a_prefix_within_the_limit(bound, text, limit):
     assert bound.count(found) <= max(limit, 0)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(66), deadline=None)
 @given(st.text("ab1.;/é漢 \n", max_size=60), st.integers(0, 30))
 def test_no_longer_prefix_of_whole_words_fits(bound, text, limit):
     found = cut(bound, text, limit)
@@ -74,7 +75,7 @@ def test_a_long_text_is_read_as_far_as_the_limit_asks(table):
             assert counter.longest <= 16_000
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(33), deadline=None)
 @given(TEXT, st.integers(0, 60))
 def test_other_counters_are_kept_to_their_limit_too(table, text, limit):
     for counter in (LEN4, SCALED):
@@ -85,7 +86,7 @@ LEN4 = make("len4", table=bytes)
 SCALED = make("len4", scale_ppm=1_300_000, table=bytes)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(66), deadline=None)
 @given(TEXT, st.integers(0, 80), st.integers(1, 3))
 def test_what_is_clipped_counts_what_it_says_and_fits_with_its_handle(bound, text, tokens, step):
     found = clip(bound, text, tokens, lambda kept: f"said: {kept} … #12\n", around=4, step=step)

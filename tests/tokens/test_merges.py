@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memplane.tokens.bound import closing, pretoken_count, starting
+from tests.examples import examples
 
 LETTERS = "ab\r"
 
@@ -39,13 +40,13 @@ def merged(text, ranks):
         parts[at : at + 2] = [parts[at] + parts[at + 1]]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(TEXT, VOCABULARY)
 def test_merging_joins_the_best_pair_until_none_is_left(text, ranks):
     assert pretoken_count(text, ranks) == (1 if text in ranks else len(merged(text, ranks)))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(33), deadline=None)
 @given(TEXT, VOCABULARY)
 def test_no_continuation_behind_the_newline_costs_more_than_closing_says(text, ranks):
     bound = closing(text, b"\r", ranks)
@@ -55,7 +56,7 @@ def test_no_continuation_behind_the_newline_costs_more_than_closing_says(text, r
             assert pretoken_count(whole, ranks) - size <= bound
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(33), deadline=None)
 @given(TEXT, VOCABULARY)
 def test_no_context_lets_more_tokens_begin_than_starting_says(text, ranks):
     bound = starting(text, ranks)

@@ -12,6 +12,7 @@ from table_formats import encode_token_index
 import memplane.tokens
 from memplane.tokens import make
 from memplane.tokens.bound import CHARACTERS, Ranks, unpack
+from tests.examples import examples
 
 FF = b"\xff"
 
@@ -48,7 +49,7 @@ def test_the_index_counts_what_the_table_counts_while_it_is_read_and_after(bound
 TOKEN = st.binary(min_size=1, max_size=5).filter(lambda token: FF not in token)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.sets(TOKEN, min_size=1, max_size=90), st.lists(TOKEN, max_size=40))
 def test_any_vocabulary_is_found_as_in_its_dictionary(tokens, others):
     ranks = {token: rank for rank, token in enumerate(sorted(tokens, key=lambda t: t[::-1]))}

@@ -309,7 +309,7 @@ FEW = settings(
     max_examples=examples(8), deadline=None, derandomize=True,
     suppress_health_check=list(HealthCheck), phases=[Phase.generate],
 )  # fmt: skip
-MANY = settings(FEW, max_examples=150)
+MANY = settings(FEW, max_examples=examples(50))
 
 
 class Planes:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from memplane.upkeep import purge_effects
 from memplane.upkeep.purge_effects import Quotations
+from tests.examples import examples
 
 SECRET = "The quagga lives behind the third door of the old library"
 words = st.text(st.sampled_from("ab \n.,é漢"), max_size=60)
@@ -24,7 +25,7 @@ def told(texts, text):
     return False
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(100))
 @given(some, some, st.data())
 def test_a_text_has_a_quotation_exactly_where_one_stands_in_it(texts, others, data):
     quoted = data.draw(st.sampled_from([*texts, ""]))
