@@ -19,7 +19,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 __all__ = [
     "CUSTOM_KIND",
@@ -37,6 +37,7 @@ __all__ = [
     "SENSITIVITIES",
     "TYPED_KINDS",
     "UPKEEP_KINDS",
+    "WISH_MARKER",
     "Draft",
     "Event",
     "EventSource",
@@ -47,6 +48,7 @@ __all__ = [
     "encode",
     "inherited",
     "is_kind",
+    "lifting",
     "same_place",
 ]
 
@@ -93,6 +95,8 @@ class MarkerType(StrEnum):
 
 MARKERS: Final = tuple(marker.value for marker in MarkerType)
 CUSTOM_MARKER: Final = "custom:"
+# What a user wants of the work at hand: it can be found by this, and nothing lifts or recalls it.
+WISH_MARKER: Final = "custom:wish"
 GLOBAL: Final = "/global"
 PROJECTS: Final = "/project/"  # how the namespace of a project begins
 IMPORTANCE_DEFAULT: Final = 500
@@ -182,6 +186,11 @@ class Draft(NamedTuple):
         None  # text too large for a line: goes to bodies/ before the line is written
     )
     recalled: tuple[bytes, ...] = ()  # blocks moved out of the text: to bodies/, as a body is
+
+
+def lifting(markers: Iterable[str]) -> tuple[str, ...]:
+    """Return the markers that may lift an event: all but `WISH_MARKER`."""
+    return tuple(marker for marker in markers if marker != WISH_MARKER)
 
 
 def same_place(ns: str, other: str) -> bool:
