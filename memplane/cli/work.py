@@ -169,7 +169,7 @@ def show_session(
 
 
 @command("today", example="today yesterday")
-def today(
+def tell_day(
     when: Annotated[
         str, typer.Argument(metavar="[WHEN]", help="Another time: yesterday, 'last week', '3 May'.")
     ] = "today",
@@ -202,7 +202,7 @@ def today(
 
 
 @command("last", example="last")
-def last(
+def tell_last_session(
     back: Annotated[
         int, typer.Argument(metavar="[N]", min=1, max=50, help="The session so many back.")
     ] = 1,

@@ -688,8 +688,11 @@ class Plane:
     def forget_many(
         self,
         *,
+        query: str | None = None,
         tag: str | Iterable[str] | None = None,
+        since: _Time = None,
         older_than: str | timedelta | None = None,
+        project: str | None = None,
         kind: str | Iterable[str] | None = None,
         ns: str | None = None,
         decisions: bool = False,
@@ -698,15 +701,21 @@ class Plane:
         now: str | datetime | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Forgotten:
-        """Archive what bears a tag, what is older than an age (`90d`, a timedelta), or both.
+        """Archive what matches all that is given: a tag, words, a span of time, a project.
 
-        Of one or several kinds and one namespace, if named; only what is in force. Decisions,
-        rules, constraints and what is pinned stay, unless `decisions` or their kind is given. A
-        `dry_run` says what it would take and writes nothing. `unforget(id=)` takes one back.
+        `query`: its whole text has every one of these words. `since` is a time or an age (`2d`),
+        `older_than` an age (`90d`, a timedelta), `project` a namespace. Of one or several kinds and
+        one namespace, if named; only what is in force, and nothing of another project than the
+        plane is opened for. Decisions, rules, constraints and what is pinned stay, unless
+        `decisions` or their kind is given. A `dry_run` says what it would take and writes nothing.
+        `undo` takes it back whole, `unforget(id=)` one. Raises InputError naming the argument.
         """
         given = {
+            "query": query,
             "tag": tag,
+            "since": since,
             "older_than": older_than,
+            "project": project,
             "kind": kind,
             "ns": ns,
             "decisions": decisions,

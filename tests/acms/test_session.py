@@ -222,7 +222,7 @@ def test_a_session_never_sees_anothers_turns(plane):
                 name = rng.choice(names)
                 word = rng.choice(["Goal: herons", "the heron colony", "soup", "thanks"])
                 await sessions[name].ingest("user", f"{word} {n} said by {name}")
-            for n in range(400):
+            for _ in range(400):
                 name = rng.choice(names)
                 budget = rng.randint(1, 300)
                 found = await sessions[name].assemble(
