@@ -154,13 +154,14 @@ def test_a_projection_that_says_something_else_than_the_log_is_found(home, name)
 
 
 def test_what_nobody_keeps_is_not_folded_to_be_compared(home):
-    for name in ("sessions.json", "files.json"):
+    for name in ("sessions.json", "files.json", "digests.json"):
         (home / "projections" / name).unlink()
     with open_plane(home, read_only=True, clock=lambda: NOW) as plane:
         assert plane.verify().ok
         folds = plane.context._folds
         assert not folds.sessions_opened
         assert not folds.files_opened
+        assert not folds.digests_opened
 
 
 def test_a_table_of_keys_that_says_something_else_than_the_log_is_found(home):
