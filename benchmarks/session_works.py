@@ -1,4 +1,4 @@
-"""The rows of a session's API: to ingest a turn, to recall at 10,000 turns, and a loop beside them."""
+"""The rows of a session's API: to ingest a turn, to recall at 10,000 turns, a loop beside them."""
 
 from __future__ import annotations
 

@@ -65,6 +65,8 @@ class MarkerType(StrEnum):
 
 MARKERS: Final = tuple(marker.value for marker in MarkerType)
 CUSTOM_MARKER: Final = "custom:"
+# What a user wants of the work at hand: it can be found by this, and nothing lifts or recalls it.
+WISH_MARKER: Final = "custom:wish"
 GLOBAL: Final = "/global"
 PROJECTS: Final = "/project/"  # how the namespace of a project begins
 IMPORTANCE_DEFAULT: Final = 500
@@ -180,6 +182,11 @@ class Draft(NamedTuple):
         None  # text too large for a line: goes to bodies/ before the line is written
     )
     recalled: tuple[bytes, ...] = ()  # blocks moved out of the text: to bodies/, as a body is
+
+
+def lifting(markers: Iterable[str]) -> tuple[str, ...]:
+    """Return the markers that may lift an event: all but `WISH_MARKER`."""
+    return tuple(marker for marker in markers if marker != WISH_MARKER)
 
 
 def same_place(ns: str, other: str) -> bool:
