@@ -22,35 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
-__all__ = [
-    "CUSTOM_KIND",
-    "CUSTOM_MARKER",
-    "DATA_BYTES_MAX",
-    "FIELDS",
-    "GLOBAL",
-    "IMPORTANCE_DEFAULT",
-    "KINDS",
-    "MARKERS",
-    "NO_EVENT",
-    "PROJECTS",
-    "REFS_MAX",
-    "ROLES",
-    "SENSITIVITIES",
-    "TYPED_KINDS",
-    "UPKEEP_KINDS",
-    "Draft",
-    "Event",
-    "EventSource",
-    "MarkerType",
-    "at_least",
-    "bare_project",
-    "decode",
-    "encode",
-    "inherited",
-    "is_kind",
-    "same_place",
-]
-
 TYPED_KINDS: Final = (
     "fact",
     "decision",
@@ -94,6 +65,8 @@ class MarkerType(StrEnum):
 
 MARKERS: Final = tuple(marker.value for marker in MarkerType)
 CUSTOM_MARKER: Final = "custom:"
+# What a user wants of the work at hand: it can be found by this, and nothing lifts or recalls it.
+WISH_MARKER: Final = "custom:wish"
 GLOBAL: Final = "/global"
 PROJECTS: Final = "/project/"  # how the namespace of a project begins
 IMPORTANCE_DEFAULT: Final = 500
@@ -209,6 +182,11 @@ class Draft(NamedTuple):
         None  # text too large for a line: goes to bodies/ before the line is written
     )
     recalled: tuple[bytes, ...] = ()  # blocks moved out of the text: to bodies/, as a body is
+
+
+def lifting(markers: Iterable[str]) -> tuple[str, ...]:
+    """Return the markers that may lift an event: all but `WISH_MARKER`."""
+    return tuple(marker for marker in markers if marker != WISH_MARKER)
 
 
 def same_place(ns: str, other: str) -> bool:

@@ -42,28 +42,10 @@ else:
     entering = late("memplane.projects.entering")
     upkeep_restore = late("memplane.upkeep.restore")
 
-__all__ = [
-    "CALLER",
-    "Caller",
-    "clock",
-    "find_detector",
-    "find_embedder",
-    "find_home",
-    "find_plane",
-    "held_words",
-    "in_project",
-    "init",
-    "make_counter",
-    "open_found",
-    "open_light",
-    "open_plane",
-    "restore",
-]
-
-
 # The groups of entry points.
 DETECTORS = "memplane.detectors"
 EMBEDDERS = "memplane.embedders"
+_MINILM, _STATIC = "all-MiniLM-L6-v2", "static"  # embedders that come with memplane
 COUNTERS = "memplane.counters"
 
 
@@ -122,10 +104,10 @@ def in_project(found: Home) -> Home:
 def _upward() -> Home:
     """The nearest plane at or above this folder, if it is trusted; else the user's own."""
     here = os.getcwd()  # noqa: PTH109 - a text is asked for
-    found = trust.upward(os.environ, here, _user())
+    found = trust.upward(os.environ, here, user_folder())
     if found.passed is not None:
         raise trust.refusal(found, os.environ)
-    own = os.path.join(_user(), HOME_NAME)  # noqa: PTH118 - a text
+    own = os.path.join(user_folder(), HOME_NAME)  # noqa: PTH118 - a text
     if found.home is None and os.path.isabs(own) and os.path.isfile(f"{own}/plane.json"):  # noqa: PTH113, PTH117
         tell = CALLER.get().tell
         if tell is not None:
@@ -139,7 +121,8 @@ def _upward() -> Home:
     return found.home
 
 
-def _user() -> str:
+def user_folder() -> str:
+    """The home folder of the user; `~` where there is no user."""
     return os.path.expanduser("~")  # noqa: PTH111 - pathlib raises where there is no user
 
 
@@ -186,7 +169,7 @@ def _is_empty(folder: Path) -> bool:
 def _trust(made: Home, folder: Path, now: str) -> None:
     """Trust a plane that was made just now; a TrustWarning where that cannot be kept."""
     location = trust.location_of(os.fspath(folder))
-    if trust.is_own_plane(location, _user()):
+    if trust.is_own_plane(location, user_folder()):
         return
 
     files = watched_files.Watched(made.folder, bool).trustable()
@@ -341,19 +324,7 @@ def find_detector(name: str) -> Detector:
 
     Raises InputError naming those there are.
     """
-    from importlib.metadata import entry_points  # noqa: PLC0415 - 20 ms that few processes pay
-
-    offered = entry_points(group=DETECTORS)
-    if name not in offered.names:
-        known = ", ".join(sorted(offered.names)) or "none"
-        raise InputError(
-            f"no detector {quoted_value(name)} is installed (found: {known}); a package offers one "
-            "as an "
-            f"entry point of the group {DETECTORS}",
-            where="detector",
-        )
-    made = offered[name].load()
-    detector: Detector = made() if isinstance(made, type) else made
+    detector: Detector = _offered("detector", name, DETECTORS, "detector")
     return detector
 
 
@@ -397,26 +368,31 @@ def find_embedder(name: str) -> Embedder:
     memplane's own, or what an installed package offers in group `memplane.embedders`. Raises
     MissingExtraError for `all-MiniLM-L6-v2` without its weights, InputError naming those there are.
     """
-    if name == "all-MiniLM-L6-v2":
+    if name == _MINILM:
         return minilm.MiniLM()
-    if name == "static":
+    if name == _STATIC:
         return vectors.StaticTable(
             (Path(__file__).parent / "index" / "data" / "static.i8").read_bytes()
         )
+    where = "policies/plane.yaml: index.embedder"
+    embedder: Embedder = _offered("embedder", name, EMBEDDERS, where, (_MINILM, _STATIC))
+    return embedder
+
+
+def _offered(what: str, name: str, group: str, where: str, own: tuple[str, ...] = ()) -> Any:
+    """What an installed package offers by a name in a group of entry points; a class is called."""
     from importlib.metadata import entry_points  # noqa: PLC0415 - 20 ms that few processes pay
 
-    offered = entry_points(group=EMBEDDERS)
+    offered = entry_points(group=group)
     if name not in offered.names:
-        known = ", ".join(("all-MiniLM-L6-v2", "static", *sorted(offered.names)))
+        known = ", ".join((*own, *sorted(offered.names))) or "none"
         raise InputError(
-            f"no embedder {quoted_value(name)} is installed (found: {known}); a package offers one "
-            "as an "
-            f"entry point of the group {EMBEDDERS}",
-            where="policies/plane.yaml: index.embedder",
+            f"no {what} {quoted_value(name)} is installed (found: {known}); a package offers one "
+            f"as an entry point of the group {group}",
+            where=where,
         )
     made = offered[name].load()
-    embedder: Embedder = made() if isinstance(made, type) else made
-    return embedder
+    return made() if isinstance(made, type) else made
 
 
 def _opened(

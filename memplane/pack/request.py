@@ -206,13 +206,14 @@ class LastSession(NamedTuple):
     """A recent session: what its digest is made of; where that is not known, its last turns.
 
     `items` are the generated summary and the last turns as items, `said` the messages of a time
-    that was asked for, in log order.
+    that was asked for, in log order, `gone` the ids of what is quoted in `parts` and out of force.
     """
 
     id: str
     items: tuple[Item, ...]
     parts: SessionParts | None = None
     said: tuple[Item, ...] = ()
+    gone: frozenset[str] = frozenset()
 
 
 # What packs read of a plane while they are laid out: the port with the types of this layer.

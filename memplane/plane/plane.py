@@ -14,6 +14,7 @@ from memplane.context.calls import (
     Receipt,
     Spooled,
     check_count,
+    check_kind,
     check_named,
     check_text,
     check_texts,
@@ -22,7 +23,7 @@ from memplane.context.context import PlaneContext
 from memplane.context.event_access import KeyVersion, Standing
 from memplane.context.folds import seq_by
 from memplane.errors import InputError, NotFoundError
-from memplane.event import GLOBAL, KINDS, Event, EventFields, is_kind
+from memplane.event import GLOBAL, Event, EventFields
 from memplane.intake import timestamp
 from memplane.intake.redact import quoted_value
 from memplane.lazy import late
@@ -272,11 +273,8 @@ class Plane:
         check_count(after, "after")
         if limit is not None:
             check_count(limit, "limit", 1)
-        if kind is not None and not is_kind(kind):
-            raise InputError(
-                f"unknown kind {quoted_value(kind)}; known: {', '.join(KINDS)}, custom:<name>",
-                where="kind",
-            )
+        if kind is not None:
+            check_kind(kind)
         reader = self.context.reader(channel, agent=agent, ns=ns)
         lines = self._log.read(after, self.context.as_of)
         return reader.events(lines, kind=kind, session=session, ns=ns, limit=limit)
