@@ -79,26 +79,18 @@ class RecallQuery(NamedTuple):
 
 
 class RecallTexts:
-    """Texts and token counts of events, as one policy and counter have them; a part of a plane."""
+    """Texts and token counts of events, by the policy and counter that they are of; of a plane."""
 
     def __init__(self, _: PlaneContext) -> None:
-        self._stamp: object = None
-        self._kept: OrderedDict[tuple[int, str], tuple[str, int]] = OrderedDict()
+        self._kept: OrderedDict[tuple[object, ...], tuple[str, int]] = OrderedDict()
 
-    def under(self, stamp: object) -> RecallTexts:
-        """These, without what was made under another policy or counter."""
-        if stamp != self._stamp:
-            self._stamp = stamp
-            self._kept.clear()
-        return self
-
-    def get(self, key: tuple[int, str]) -> tuple[str, int] | None:
+    def get(self, key: tuple[object, ...]) -> tuple[str, int] | None:
         found = self._kept.get(key)
         if found is not None:
             self._kept.move_to_end(key)
         return found
 
-    def keep(self, key: tuple[int, str], made: tuple[str, int]) -> tuple[str, int]:
+    def keep(self, key: tuple[object, ...], made: tuple[str, int]) -> tuple[str, int]:
         if len(made[0]) <= _CHARACTERS_KEPT:
             self._kept[key] = made
             if len(self._kept) > _TEXTS_KEPT:
@@ -178,9 +170,9 @@ class _Recall:
         self._scope: Scope = scope_of_request(context, folds, request, policies)
         self._floor = policies.scoring.evidence_floor
         self._policies = policies
-        stamp = (tuple(policies.hashes.items()), request.channel, request.agent)
-        kept = context.part(RecallTexts)
-        self._texts = kept.under((*stamp, used.counter.name, id(used.counter)))
+        self._texts = context.part(RecallTexts)
+        # The text of an event depends on the policy and the reader, its count on the counter.
+        self._stamp = (policies.hashes["privacy.yaml"], request.channel, request.agent)
         self._episodes: dict[str, SessionEpisodes | None] = {}
         self._events: dict[int, Event] = {}
         self._content: dict[int, str] = {}
@@ -342,7 +334,7 @@ class _Recall:
 
     def _cost(self, candidate: RecallCandidate) -> int:
         """The tokens of a candidate's text, as the reader is shown it."""
-        key = candidate.seq, candidate.id
+        key = (candidate.seq, candidate.id, self._used.counter, *self._stamp)
         made = self._texts.get(key)
         if made is None:
             event = self._events[candidate.seq]
