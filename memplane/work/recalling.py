@@ -366,8 +366,10 @@ class _Recall:
 
     def _item(self, kept: KeptCandidate) -> ContextItem:
         candidate = kept.scored.candidate
-        event = self._reader.emit(self._events[candidate.seq])
-        metadata = event.data.get("metadata") if event.data else None
+        event = self._events[candidate.seq]
+        metadata = None
+        if event.data and "metadata" in event.data:  # masked as the text is
+            metadata = self._reader.emit(event._replace(text="")).data.get("metadata")
         parts = _parts(kept.scored)
         return ContextItem(
             id=candidate.id,
