@@ -174,6 +174,7 @@ class _Recall:
         # The text of an event depends on the policy and the reader, its count on the counter.
         self._stamp = (policies.hashes["privacy.yaml"], request.channel, request.agent)
         self._episodes: dict[str, SessionEpisodes | None] = {}
+        self._begins: dict[str, list[int]] = {}  # of episodes, by session
         self._events: dict[int, Event] = {}
         self._content: dict[int, str] = {}
 
@@ -327,7 +328,10 @@ class _Recall:
         known = None if event.session is None else self._of_session(event.session)
         if event.session is None or known is None:
             return None
-        at = bisect_right(known.spans, event.seq, key=lambda span: span.first_seq) - 1
+        begins = self._begins.get(event.session)
+        if begins is None:
+            begins = self._begins[event.session] = [span.first_seq for span in known.spans]
+        at = bisect_right(begins, event.seq) - 1
         return episode_name(event.session, known.spans[at]) if at >= 0 else None
 
     # --- texts and the answer ---
