@@ -11,7 +11,7 @@ it::
      "before": SHA-256 of the file as it was, null where there was none,
      "backups": [[a copy that was made of it, its SHA-256]], "folders": [those made for it],
      "made": [["hooks"], ["hooks", "Stop"]], "inner": [[["hooks"], " "]],
-     "blank": "", "joint": ""}
+     "blank": "", "joint": "", "former": ""}
 
 It lies in the user's folder of state (XDG_STATE_HOME, else ~/.local/state), a file for each
 settings file: not beside the settings, which are often in git and shared, and not in a plane,
@@ -214,13 +214,15 @@ class Traces:
     """What an edit left in a text besides our entries.
 
     `made` are containers that were not there, `inner` what stood in those that were empty, `blank`
-    the whole text where there was nothing in it, `joint` what divides a table from what was before.
+    the whole text where there was nothing in it, `joint` what divides a table or a section from
+    what was before, `former` the value that stood where ours does, as JSON.
     """
 
     made: tuple[JsonPath, ...] = ()
     inner: tuple[tuple[JsonPath, str], ...] = ()
     blank: str | None = None
     joint: str = ""
+    former: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,6 +247,7 @@ class SettingsRecord:
             inner=tuple(inner.items()),
             blank=blank,
             joint=known.joint or traces.joint,
+            former=known.former or traces.former,
         )
         return replace(self, traces=more)
 
@@ -272,6 +275,7 @@ class SettingsStore:
                     inner=tuple((tuple(path), text) for path, text in traces["inner"]),
                     blank=traces["blank"],
                     joint=traces["joint"],
+                    former=traces.get("former", ""),
                 ),
             )
         except (OSError, ValueError, TypeError, KeyError, AttributeError):

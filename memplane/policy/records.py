@@ -724,6 +724,7 @@ class Retrieval(NamedTuple):
     preference: int
     tool_call: int
     tool_result: int
+    tool_heard: int
     near: Around
     wide: Around
     sources_max: int
