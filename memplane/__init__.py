@@ -18,6 +18,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from memplane.acms.plane import AsyncPlane as AsyncPlane
+    from memplane.acms.plane import aopen as aopen
     from memplane.errors import (
         BudgetError as BudgetError,
     )
@@ -25,10 +27,16 @@ if TYPE_CHECKING:
         ChangedError as ChangedError,
     )
     from memplane.errors import (
+        ConfigurationError as ConfigurationError,
+    )
+    from memplane.errors import (
         ConflictError as ConflictError,
     )
     from memplane.errors import (
         CorruptError as CorruptError,
+    )
+    from memplane.errors import (
+        EpisodeNotFoundError as EpisodeNotFoundError,
     )
     from memplane.errors import (
         FormatError as FormatError,
@@ -58,10 +66,19 @@ if TYPE_CHECKING:
         PolicyError as PolicyError,
     )
     from memplane.errors import (
+        ProviderError as ProviderError,
+    )
+    from memplane.errors import (
         PurgedError as PurgedError,
     )
     from memplane.errors import (
         ScopeError as ScopeError,
+    )
+    from memplane.errors import (
+        SecurityError as SecurityError,
+    )
+    from memplane.errors import (
+        SessionNotFoundError as SessionNotFoundError,
     )
     from memplane.errors import (
         UntrustedError as UntrustedError,
@@ -101,11 +118,14 @@ if TYPE_CHECKING:
     open = open_plane  # noqa: A001 - memplane.open
 
 _HOMES = {
+    "memplane.acms.plane": ("AsyncPlane", "aopen"),
     "memplane.errors": (
         "BudgetError",
         "ChangedError",
+        "ConfigurationError",
         "ConflictError",
         "CorruptError",
+        "EpisodeNotFoundError",
         "FormatError",
         "HomeError",
         "InputError",
@@ -115,8 +135,11 @@ _HOMES = {
         "NotFoundError",
         "PlaneError",
         "PolicyError",
+        "ProviderError",
         "PurgedError",
         "ScopeError",
+        "SecurityError",
+        "SessionNotFoundError",
         "UntrustedError",
         "WriteError",
     ),

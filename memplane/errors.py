@@ -4,14 +4,19 @@
 
     MemplaneError
     ├── InputError          what the caller gave cannot be taken (an event, a request, a name)
-    │   └── BudgetError     a token budget that no block can meet
+    │   ├── BudgetError     a token budget that no block can meet
+    │   └── SecurityError   what would put a secret, or a path outside, where it must not stand
     ├── ConflictError       an id that is taken by another event
     │   └── PurgedError     an id whose event was erased
     ├── NotFoundError       nothing by that id, key or handle
-    │   └── ChangedError    a file is no longer what was added: gone, or with other content
+    │   ├── ChangedError    a file is no longer what was added: gone, or with other content
+    │   ├── SessionNotFoundError    nothing was recorded in a session of that name
+    │   └── EpisodeNotFoundError    no such episode, or none is open
     ├── ScopeError          a namespace or write that is not for this channel or agent
-    ├── PolicyError         the YAML of the policies has mistakes, all of them listed
-    ├── MissingExtraError   a feature needs an optional dependency; names the extra
+    ├── ConfigurationError  how memplane is set up cannot work
+    │   ├── PolicyError     the YAML of the policies has mistakes, all of them listed
+    │   └── MissingExtraError   a feature needs an optional dependency; names the extra
+    ├── ProviderError       an embedder or a model failed
     └── PlaneError          the plane on disk cannot be used as it is
         ├── HomeError       no plane there, not ours, not writable, or not a directory
         │   └── StrangeFileError    a link or pipe where a plane keeps a file; an OSError too
@@ -33,9 +38,11 @@ from typing import NamedTuple
 __all__ = [
     "BudgetError",
     "ChangedError",
+    "ConfigurationError",
     "ConflictError",
     "CorruptError",
     "DegradedError",
+    "EpisodeNotFoundError",
     "FormatError",
     "HomeError",
     "InputError",
@@ -46,8 +53,11 @@ __all__ = [
     "PlaneError",
     "PolicyError",
     "Problem",
+    "ProviderError",
     "PurgedError",
     "ScopeError",
+    "SecurityError",
+    "SessionNotFoundError",
     "StrangeFileError",
     "UntrustedError",
     "WriteError",
@@ -71,6 +81,10 @@ class InputError(MemplaneError):
 
 class BudgetError(InputError):
     """A budget of zero or fewer tokens: no block can meet it."""
+
+
+class SecurityError(InputError):
+    """A credential in plain words, or a path that leads outside; the message does not repeat it."""
 
 
 class ConflictError(MemplaneError):
@@ -110,6 +124,14 @@ class ChangedError(NotFoundError):
         self.path, self.expected, self.found = path, expected, found
 
 
+class SessionNotFoundError(NotFoundError):
+    """Nothing was recorded in a session of that name that who asks may see."""
+
+
+class EpisodeNotFoundError(NotFoundError):
+    """There is no such episode, or none is open."""
+
+
 class ScopeError(MemplaneError):
     """A namespace is not for the channel or agent of this call, to read or to write.
 
@@ -130,7 +152,26 @@ class Problem(NamedTuple):
         return f"{where}: {self.key}: {self.message}" if self.key else f"{where}: {self.message}"
 
 
-class PolicyError(MemplaneError):
+class ConfigurationError(MemplaneError):
+    """How memplane is set up cannot work; the message names every mistake, a line each."""
+
+
+class ProviderError(MemplaneError):
+    """An embedder or a model failed. `retryable`: the same call may work later; `cause`: why."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        provider: str,
+        retryable: bool = False,
+        cause: Exception | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.provider, self.retryable, self.cause = provider, retryable, cause
+
+
+class PolicyError(ConfigurationError):
     """The policies have mistakes; `problems` lists every one of them."""
 
     def __init__(self, problems: tuple[Problem, ...]) -> None:
@@ -138,7 +179,7 @@ class PolicyError(MemplaneError):
         self.problems = problems
 
 
-class MissingExtraError(MemplaneError):
+class MissingExtraError(ConfigurationError):
     """A feature needs an optional dependency that is not installed."""
 
     def __init__(self, feature: str, extra: str) -> None:

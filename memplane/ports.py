@@ -13,30 +13,6 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar, overloa
 
 from memplane.event import Draft, Event
 
-__all__ = [
-    "ONE",
-    "Appended",
-    "Candidates",
-    "Clock",
-    "Column",
-    "Detector",
-    "Embedder",
-    "EventLog",
-    "FoundEvent",
-    "Hit",
-    "Index",
-    "Line",
-    "ListColumn",
-    "PackSource",
-    "Position",
-    "Progress",
-    "Reflector",
-    "Retriever",
-    "SearchResult",
-    "Span",
-    "TokenCounter",
-]
-
 
 class Position(NamedTuple):
     """A place in the log: behind the line with this seq and chain hash.
@@ -308,8 +284,9 @@ class Retriever(Protocol[ScopeT_contra, ItemT_co]):
         The statistics of terms are those of all documents up to `upto`. What is hidden or in
         `never` (the query itself) is no answer and no neighbour, nor is an event that bears none
         of the labels of a group in `only` (`kind:fact`, `ns:/global`, `session:s1`, `task:t`,
-        `tag:x` and `key:x` in small letters, `marker:goal`). A query without words finds nothing.
-        Of its terms the rarest take part, as far as their postings come to `bytes_max`.
+        `tag:x` and `key:x` in small letters, `marker:goal`, `file:src/a.py`: a path or its end). A
+        query without words finds nothing. Of its terms the rarest take part, as far as their
+        postings come to `bytes_max`.
         """
         ...
 

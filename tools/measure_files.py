@@ -10,7 +10,9 @@ Only the events up to the point are known then. `--as-recorded` leaves paths abs
 importer does; without it they are cut to the repository, as gold names them.
 
 Printed: the mean part of the gold that the first 5, 10 and 20 files hold, over all points and
-over each half of them (by time, and every second one).
+over each half of them (by time, and every second one); of sessions' starts also by author (the
+home folder that most paths of the session lie in) and by week, first 20. Gold and lists name files
+below the repository, so that a file in a work tree is the same file.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ import gzip
 import json
 import re
 import time
+from collections import Counter
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +38,13 @@ from memplane.recall.file_guess import guess_files
 from memplane.recall.suppress import Scope
 
 SIZES = (5, 10, 20)
+# What lies before a file's name below the repository, in a clone or a work tree of anybody. Hooks
+# take it from `.git`, imports from the session's folder; of this data neither is kept.
 _REPOSITORY = re.compile(
-    r"^/Users/[^/]+/(?:(?:.*?/)?cli/(?=(?:cmd|docs|scripts|\.github|\.claude)/|go\.mod$"
-    r"|CLAUDE\.md$|README\.md$|mise\.toml$))?"
+    r"^(?:/Users/[^/]+/)?(?:.*?/)??(?=(?:cmd|docs|scripts|plans|\.github|\.claude)/|go\.mod$"
+    r"|CLAUDE\.md$|README\.md$|mise\.toml$|\.go\w+\.ya?ml$)"
 )
+_AUTHOR = re.compile(r"^/Users/([^/]+)/")
 
 
 class Characters:
@@ -80,8 +87,19 @@ def short(path: str) -> str:
     return _REPOSITORY.sub("", path, count=1)
 
 
+def authors_of(folder: Path) -> dict[str, str]:
+    """Whose home most of a session's paths lie in."""
+    homes: dict[str, Counter[str]] = {}
+    for record in rows(folder / "events.jsonl.gz"):
+        found = _AUTHOR.match(record.get("path") or "")
+        if found is not None:
+            homes.setdefault(record["session_id"], Counter())[found[1]] += 1
+    return {session: counts.most_common(1)[0][0] for session, counts in homes.items()}
+
+
 def measure(folder: Path, *, cut: bool) -> dict[str, list[dict[int, float]]]:
     """For each kind of point, the part of the gold within each size of list."""
+    authors = authors_of(folder)
     points: dict[str, list[dict[str, Any]]] = {}
     for point in rows(folder / "points.jsonl.gz"):
         points.setdefault(point["event_id"], []).append(point)
@@ -110,7 +128,12 @@ def measure(folder: Path, *, cut: bool) -> dict[str, list[dict[int, float]]]:
             else:
                 table = warm.files.get(session or "")
                 listed = [path for path, _ in table.warmest()] if table is not None else []
-            found.setdefault(point["point"], []).append(covered(listed, point["gold_paths"]))
+            part = covered(listed, point["gold_paths"])
+            found.setdefault(point["point"], []).append(part)
+            if point["point"] == "session_start":
+                week = f"week {date.fromisoformat(point['ts'][:10]).isocalendar().week}"
+                for fold in (authors.get(point["session_id"], "unknown"), week):
+                    found.setdefault(f"start, {fold}", []).append(part)
     size = len(files.dump(state))
     at_bytes = state.bytes
     starts = len(found.get("session_start", ())) or 1
@@ -124,7 +147,7 @@ def measure(folder: Path, *, cut: bool) -> dict[str, list[dict[int, float]]]:
 
 def covered(listed: list[str], gold: list[str]) -> dict[int, float]:
     """The part of the gold that the first files of the list hold, by how many are looked at."""
-    wanted = set(gold)
+    wanted = {short(path) for path in gold}
     return {
         size: len(wanted & {short(path) for path in listed[:size]}) / len(wanted) for size in SIZES
     }
@@ -143,7 +166,7 @@ def main() -> None:
     asked = parser.parse_args()
     found = measure(asked.data, cut=not asked.as_recorded)
     print(f"{'point':<14}{'n':>5}  " + "".join(f"{f'first {size}':>26}" for size in SIZES))
-    for kind, all_points in found.items():
+    for kind, all_points in sorted(found.items()):
         half = len(all_points) // 2
         parts = (
             all_points, all_points[:half], all_points[half:], all_points[::2], all_points[1::2],

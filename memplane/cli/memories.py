@@ -21,6 +21,7 @@ from memplane.cli.options import (
     OfKind,
     OlderThan,
     OneNs,
+    Project,
     Reason,
     WithTag,
     Yes,
@@ -40,9 +41,10 @@ from memplane.cli.show import named_event
 from memplane.errors import InputError
 from memplane.event import GLOBAL
 from memplane.plane import Plane, Receipt
+from memplane.projects.entering import EVERY
 from memplane.upkeep.purge import ARCHIVED, PurgeReport
 from memplane.upkeep.purge_effects import Already, LostBytes
-from memplane.wiring import open_plane
+from memplane.wiring import CALLER, open_plane
 from memplane.work.forget import Forgotten
 
 _Key = Annotated[str | None, typer.Argument(metavar="KEY", help="The value under this key.")]
@@ -52,9 +54,19 @@ _Source = Annotated[
     str | None, typer.Option(metavar="PREFIX", help="All ids of an importer: claude-code.")
 ]
 _Event = Annotated[str | None, typer.Argument(metavar="ID|SEQ", help="A statement's id or number.")]
+_Query = Annotated[
+    str | None, typer.Option(metavar="WORDS", help="What says every one of these words.")
+]
+_Since = Annotated[
+    str | None, typer.Option(metavar="TIME|AGE", help="What happened since: RFC 3339, 2d, 12h.")
+]
+_DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would take; write nothing.")]
 _OfKey = Annotated[
     str | None, typer.Option("--key", metavar="KEY", help="The value that this key has now.")
 ]
+
+
+_DESCRIBING = "--query, --tag, --since, --older-than, --project"
 
 
 @command("forget", example="forget db.engine --reason outdated")
@@ -65,41 +77,55 @@ def forget_memory(
     event_id: _Id = None,
     session: _Session = None,
     source: _Source = None,
+    query: _Query = None,
     tag: WithTag = None,
+    since: _Since = None,
     older_than: OlderThan = None,
     kind: OfKind = None,
     decisions: Decisions = False,
+    dry_run: _DryRun = False,
     yes: Yes = False,
     now: Now = None,
     reason: Reason = "",
+    project: Project = None,
     home: Home = None,
     as_json: Json = False,
 ) -> None:
-    """Take something out of all blocks and lists. The log keeps it; `unforget` takes it back.
+    """Take something out of all blocks and lists. The log keeps it; `undo` takes it back.
 
-    --tag and --older-than describe what goes: it is said, and forgotten with --yes. Decisions,
-    rules, constraints and pins stay, unless --decisions or their --kind is given.
+    --query, --tag, --since, --older-than and --project describe what goes, all of them together: it
+    is said, and forgotten with --yes. Decisions, rules, constraints and pins stay, unless
+    --decisions or their --kind is given.
     """
-    described: dict[str, Any] = {
-        "tag": tag,
-        "older_than": older_than,
-        "kind": kind,
-        "decisions": decisions,
-        "now": now,
-    }
+    if dry_run and yes:
+        raise InputError("expected one of --dry-run and --yes, found both")
+    words: dict[str, Any] = {"query": query, "tag": tag, "since": since, "older_than": older_than}
+    more: dict[str, Any] = {"kind": kind, "decisions": decisions, "now": now}
+    named = any((key, event_id, session, source))
+    if project is not None:
+        CALLER.set(CALLER.get()._replace(project=project))
     with open_plane(home) as plane, Bar("reading") as bar:
-        if not tag and older_than is None:
-            if any(described.values()) or yes:
-                raise InputError("--kind, --decisions, --now and --yes go with --tag, --older-than")
+        described = any(words.values()) or (project not in (None, EVERY) and not named)
+        if not described:
+            if any(more.values()) or yes or dry_run:
+                raise InputError(
+                    f"--kind, --decisions, --now, --dry-run, --yes go with {_DESCRIBING}"
+                )
             given = _named(plane, key, ns or GLOBAL, event_id, session, source)
             receipt = plane.forget(**given, reason=reason)
             _tell(receipt, f"forgotten: {_words(given)}", as_json=as_json)
             return
-        if any((key, event_id, session, source)):
-            raise InputError(
-                "--tag and --older-than go with none of KEY, --id, --session, --source"
-            )
-        done = plane.forget_many(**described, ns=ns, reason=reason, dry_run=not yes, progress=bar)
+        if named:
+            raise InputError(f"KEY, --id, --session, --source go with none of {_DESCRIBING}")
+        done = plane.forget_many(
+            **words,
+            **more,
+            ns=ns,
+            project=None if project is None else plane.context.home.project,
+            reason=reason,
+            dry_run=not yes,
+            progress=bar,
+        )
     _tell_many(done, dry_run=not yes, as_json=as_json)
 
 
@@ -365,7 +391,6 @@ _Summaries = Annotated[
         "--summaries", help="Erase the summaries too that memplane made of sessions with it."
     ),
 ]
-_DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would take; write nothing.")]
 
 
 @command("purge", example="purge 2 --dry-run")

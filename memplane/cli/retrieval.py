@@ -391,6 +391,7 @@ def print_hits(
     kind: Annotated[_Texts, _only("KIND", "this kind")] = None,
     ns: Annotated[_Texts, _only("NS", "this namespace, or those of a pattern ('/spec/*')")] = None,
     session: Annotated[_Texts, _only("ID", "this session")] = None,
+    file: Annotated[_Texts, _only("PATH", "about this file: a path or its end")] = None,
     tag: Annotated[_Texts, _only("WORD", "with this tag")] = None,
     without_tag: WithoutTag = None,
     importance: AtLeast = None,
@@ -423,9 +424,9 @@ def print_hits(
     whose vectors the first such search makes: memplane search "which pet" --similar
     """
     filters: dict[str, Any] = {
-        "kind": kind, "ns": ns, "session": session, "tag": tag, "without_tag": without_tag,
-        "importance_min": number(importance, "--importance-min"), "since": since, "until": until,
-        "task": task, "agent": agent, "as_of": as_of,
+        "kind": kind, "ns": ns, "session": session, "file": file, "tag": tag,
+        "without_tag": without_tag, "importance_min": number(importance, "--importance-min"),
+        "since": since, "until": until, "task": task, "agent": agent, "as_of": as_of,
     }  # fmt: skip
     with open_plane(home) as plane, Bar("indexing") as bar:
         say_damage(plane)

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
+from memplane.cli import options
 from memplane.cli.app import BROKEN, FINE, command
 from memplane.cli.options import Agent, Channel, Home, Json, Now, Ns, OneNs, Session
 from memplane.cli.output import (
@@ -38,7 +39,7 @@ from memplane.harness import HarnessSpan, harness_spans, marked_text
 from memplane.home import HOME_NAME, nearest_home
 from memplane.intake.redact import quoted_value
 from memplane.log import Restart
-from memplane.plane import Plane, Standing
+from memplane.plane import Plane, Receipt, Standing
 from memplane.trust import printable
 from memplane.upkeep.doctor import filesystem
 from memplane.wiring import init, open_plane
@@ -49,7 +50,7 @@ _Key = Annotated[str, typer.Argument(metavar="KEY", help="As it was recorded.")]
 def named_event(
     plane: Plane, given: str, *, channel: str = "private", agent: str | None = None
 ) -> Event:
-    """The event that an argument names: a number is a seq first, and else an id like any other."""
+    """The event of an argument: a number is tried as a seq first, then as an id."""
     if given.isascii() and given.isdigit() and len(given) < 19:
         try:
             return plane.event(int(given), channel=channel, agent=agent)
@@ -177,6 +178,10 @@ def print_history(
 
 @command("decisions", example="decisions")
 def decisions(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[name ID|SEQ KEY]", help="Give a decision a key; else list them."),
+    ] = None,
     *,
     ns: OneNs = None,
     agent: Agent = None,
@@ -184,10 +189,24 @@ def decisions(
     home: Home = None,
     as_json: Json = False,
 ) -> None:
-    """List the decisions in force, in log order."""
+    """List the decisions in force, in log order, or name one.
+
+    In force is what was recorded as a decision, and what a user said with `Decision: ...` at the
+    beginning of a line. Without a key nothing replaces it; `decisions name 12 db.engine` gives one.
+    """
     with open_plane(home) as plane:
+        if words:
+            receipt = _name_decision(plane, words)
+            print_answer(receipt.as_json(), f"{receipt.seq} {receipt.id}", as_json=as_json)
+            return
         found = plane.decisions(channel=channel, ns=ns, agent=agent)
     print_answer([event_json(event) for event in found], event_rows(found), as_json=as_json)
+
+
+def _name_decision(plane: Plane, words: list[str]) -> Receipt:
+    if len(words) != 3 or words[0] != "name":
+        raise InputError("expected `name ID|SEQ KEY`, or nothing", where="decisions")
+    return plane.name_decision(options.ref(words[1]), words[2])
 
 
 def _harness(spans: list[HarnessSpan]) -> dict[str, Any]:
@@ -371,7 +390,7 @@ _NOTHING_YET = 'memplane record "what happened", or memplane import PATH'
 
 
 def print_status(home: str | None, *, as_json: bool) -> int:
-    """Print what is in the plane and the next step; BROKEN where something is wrong with it."""
+    """Print what the plane holds and the next step; returns BROKEN where something is wrong."""
     with open_plane(home) as plane:
         say_damage(plane)
         found = _found(plane)

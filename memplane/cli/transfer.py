@@ -7,7 +7,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import IO, Annotated, Final, cast
 
@@ -16,7 +16,7 @@ import typer
 from memplane.cli.app import FINE, NO, command
 from memplane.cli.options import Home, Json
 from memplane.cli.output import Bar, clipped_line, counted, print_answer, say
-from memplane.errors import InputError, WriteError
+from memplane.errors import InputError, MemplaneError, WriteError
 from memplane.importers import SOURCES, FoundSource, ImportReport, find_sources, git, import_paths
 from memplane.importers.detection import FILES_MAX, Discovered, discover
 from memplane.importers.run import Source
@@ -90,7 +90,7 @@ def export_to_file(
 
 
 class _Stream:
-    """Stdout as an export has it: where it takes less than all of that, what it took is none."""
+    """Stdout for an export; raises WriteError where it does not take all of it."""
 
     def __enter__(self) -> IO[bytes]:
         return sys.stdout.buffer
@@ -139,6 +139,8 @@ def restore_from_file(
             with tempfile.TemporaryFile() as kept:
                 shutil.copyfileobj(sys.stdin.buffer, kept)
                 report = restore_plane(kept, home, name="stdin", progress=bar)
+    with suppress(MemplaneError, OSError), open_plane(report.home) as plane:
+        plane.index()  # hooks search what is saved: without it they would meet prompts by silence
     print_answer(report.as_json(), _restored(report), as_json=as_json)
     place = filesystem(Path(report.home))
     if place.status != "ok":
@@ -353,10 +355,10 @@ _UNITS = ("bytes", "kB", "MB", "GB", "TB")
 
 
 def choose(*, yes: bool, dry_run: bool, as_json: bool) -> list[Discovered] | int:
-    """What is to be imported, or the exit code where nothing is.
+    """The sources to import, or the exit code where there are none.
 
-    What is of the project here, with `yes`; what a person chooses, where a terminal asks. Else it
-    only says what there is, and the answer is no, unless a dry run was all that was wanted.
+    With `yes` those of the project in this folder; on a terminal those that a person chooses.
+    Otherwise the sources are only listed, and the code is NO unless it is a dry run.
     """
     discovery = discover(Path.cwd(), Path.home(), os.environ)
     found = discovery.found

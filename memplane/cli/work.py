@@ -31,20 +31,27 @@ from memplane.cli.options import (
 )
 from memplane.cli.options import Session as OneSession
 from memplane.cli.output import Bar, clipped_line, counted, print_answer, say, say_aside
-from memplane.errors import InputError
+from memplane.clock import clock
+from memplane.errors import InputError, NotFoundError
 from memplane.event import GLOBAL, TYPED_KINDS
-from memplane.plane import Receipt
+from memplane.lazy import regex
+from memplane.plane import Plane, Receipt
 from memplane.projects.registry import UNKNOWN
+from memplane.recall.time_words import read_time
+from memplane.trust import working_folder
 from memplane.wiring import open_plane
 from memplane.work.projects import Project, Reassigned
 from memplane.work.sessions import Ended, Session
 from memplane.work.tasks import TaskView
+from memplane.work.turns import Episode
 
 _Id = Annotated[str, typer.Argument(metavar="ID", help="The session's name.")]
 _Agent = Annotated[
     str | None, typer.Option(metavar="NAME", help="Whose session; without it, nobody's.")
 ]
 _NAMES_SHOWN = 10
+_NAME_LEAST: Final = 6  # characters of a session's name that may stand for it
+_UUID: Final = regex(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 @command("start", example="session start fix-login --agent coder", group=session_app)
@@ -136,6 +143,10 @@ def list_sessions(
 def show_session(
     session: _Id,
     *,
+    episodes: Annotated[
+        bool,
+        typer.Option("--episodes", help="And its newest 100 episodes, the latest last."),
+    ] = False,
     agent: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Who reads: it alone is told what is in its namespace."),
@@ -144,10 +155,89 @@ def show_session(
     home: Home = None,
     as_json: Json = False,
 ) -> None:
-    """Print what a session came to, in figures, and its summary."""
+    """Print what a session came to, its figures, and the summary that was recorded of it.
+
+    The first eight characters of a client's name for it are enough.
+    """
     with open_plane(home) as plane:
+        session = _session_named(plane, session, channel)
         found = plane.sessions.get(session, channel=channel, agent=agent)
-    print_answer(found.as_json(), _whole_session(found), as_json=as_json)
+        divided = plane.episodes.list(session, channel=channel, agent=agent) if episodes else []
+    answer, words = found.as_json(), _whole_session(found)
+    if episodes:
+        answer["episodes"] = [one.to_dict() for one in divided]
+        words = "\n".join((words, *map(_episode_row, divided)))
+    print_answer(answer, words, as_json=as_json)
+
+
+@command("today", example="today yesterday")
+def tell_day(
+    when: Annotated[
+        str, typer.Argument(metavar="[WHEN]", help="Another time: yesterday, 'last week', '3 May'.")
+    ] = "today",
+    *,
+    agent: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Only this agent's sessions, as it sees them."),
+    ] = None,
+    channel: Channel = "private",
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Print what was done today, or at another time: sessions, what they came to, what is left.
+
+    Days are those of UTC.
+    """
+    with open_plane(home) as plane:
+        asked = read_time(when, clock(), plane.policies.scoring.times)
+        if asked is None or asked.sessions_back:
+            raise InputError(
+                f"expected a time such as yesterday, last week or 2026-05-03, found {when!r}",
+                where="WHEN",
+            )
+        found = plane.sessions.list(
+            agent=agent, channel=channel, since=asked.since, until=asked.until
+        )
+    told = [one for one in found if one.events.get("message") or one.digest]
+    words = "\n\n".join(map(_page, reversed(told))) or f"nothing was recorded {asked.words}"
+    print_answer([one.as_json() for one in told], words, as_json=as_json)
+
+
+@command("last", example="last")
+def tell_last_session(
+    back: Annotated[
+        int, typer.Argument(metavar="[N]", min=1, max=50, help="The session so many back.")
+    ] = 1,
+    *,
+    agent: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Only this agent's sessions, as it sees them."),
+    ] = None,
+    channel: Channel = "private",
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Print what the last session did, decided and left; with N the one so many back."""
+    with open_plane(home) as plane:
+        told = [
+            one
+            for one in plane.sessions.list(agent=agent, channel=channel)
+            if one.events.get("message") or one.digest
+        ]
+        told.sort(key=lambda one: one.last)
+        if back > len(told):
+            few = counted(len(told), "session")
+            raise NotFoundError(f"there are {few} in which something was said, not {back}")
+        found = plane.sessions.get(told[-back].id, channel=channel, agent=agent)
+    print_answer(found.as_json(), _page(found), as_json=as_json)
+
+
+def _page(one: Session) -> str:
+    """A session for people: when, how it is called, and what its digest says."""
+    from_, to = one.first[:16].replace("T", " "), one.last[11:16]
+    days = f"{from_} to {to}" if one.first[:10] == one.last[:10] else f"{from_} to {one.last[:10]}"
+    head = f"{days}  {one.status}  session {clipped_line(one.id, 60)}"
+    return f"{head}\n{one.digest}" if one.digest else head
 
 
 def _ended(ended: Ended) -> str:
@@ -164,11 +254,33 @@ def _reason(reason: str | None) -> str:
 
 
 def _session_row(one: Session) -> str:
-    more = "+" if one.partial else ""
-    events = f"{sum(one.events.values())}{more} events"
+    """A line: day and time, status, name as far as it tells it apart, title, branch, outcome."""
+    title = f'"{clipped_line(one.title, 48)}"' if one.title else ""
+    branch = f"on {clipped_line(one.branch, 30)}" if one.branch else ""
+    events = counted(sum(one.events.values()), "event") + ("+" if one.partial else "")
+    outcome = clipped_line(one.outcome, 60) if one.outcome else events
     agent = clipped_line(one.agent or "", 20)
-    name = clipped_line(one.id, 60)
-    return f"{one.last[:19]}Z  {one.status:<5}  {events:>12}  {agent:<10}  {name}"
+    told = "  ".join(filter(None, (title, branch, outcome, agent)))
+    return f"{one.last[5:16].replace('T', ' ')}  {one.status:<5}  {_short_name(one.id)}  {told}"
+
+
+def _short_name(session: str) -> str:
+    """A session's name; of a long one, as clients make them, what `session show` takes for it."""
+    return f"{session[:8]:<8}" if _UUID.fullmatch(session) else f"{clipped_line(session, 40):<8}"
+
+
+def _session_named(plane: Plane, name: str, channel: str) -> str:
+    """The session whose name begins so, if it is one alone; else the name as it is."""
+    if len(name) < _NAME_LEAST:
+        return name
+    found = [one.id for one in plane.sessions.list(channel=channel) if one.id.startswith(name)]
+    return found[0] if len(found) == 1 else name
+
+
+def _episode_row(one: Episode) -> str:
+    ended = one.close_reason or "open"
+    turns = counted(len(one.turn_ids), "turn")
+    return f"  {clipped_line(one.id)}  {turns}, {one.token_count} tokens  {clipped_line(ended)}"
 
 
 def _whole_session(one: Session) -> str:
@@ -192,7 +304,9 @@ def _whole_session(one: Session) -> str:
         ("tasks", _named(one.tasks, more=False)),
     ]
     shown = [f"{name:<12}{clipped_line(value, 1000)}" for name, value in lines if value]
-    return "\n".join([*shown, "", one.summary.text] if one.summary else shown)
+    told = [*one.digest.split("\n"), ""] if one.digest else []
+    summary = ["", one.summary.text] if one.summary and not one.digest else []
+    return "\n".join([*told, *shown, *summary])
 
 
 def _named(names: tuple[str, ...], *, more: bool) -> str:
@@ -387,7 +501,7 @@ def _task_row(view: TaskView) -> str:
 
 
 # Projects of the user's own plane, and what is remembered of one or for everywhere.
-_RECENT_SHOWN: Final = 5  # sessions that words list of what is nobody's
+_RECENT_SHOWN: Final = 5  # sessions of no project that the text lists
 
 
 @projects_app.callback(epilog="\b\nExample:\n  memplane projects")
@@ -402,7 +516,7 @@ def list_projects(
     if context.invoked_subcommand is not None:
         return None
     with open_plane(home) as plane:
-        found = plane.projects.list(_folder())
+        found = plane.projects.list(working_folder())
     say_aside(plane)
     print_answer([one.as_json() for one in found], _projects_listed(found), as_json=as_json)
     return FINE
@@ -428,7 +542,7 @@ def join_root(
     A `.git` can claim any origin: a second root with an origin that is known is a project of its
     own, and is shown nothing of the other, until you join it.
     """
-    path = os.path.abspath(os.path.expanduser(folder)) if folder is not None else _folder()  # noqa: PTH100, PTH111
+    path = os.path.abspath(os.path.expanduser(folder)) if folder is not None else working_folder()  # noqa: PTH100, PTH111
     with open_plane(home) as plane:
         moved = plane.projects.join(path, to)
     say_aside(plane)
@@ -497,13 +611,6 @@ def remember(
     )
     if receipt.duplicate:
         say("it was there already; nothing was added")
-
-
-def _folder() -> str:
-    try:
-        return os.getcwd()  # noqa: PTH109 - a text is asked for
-    except OSError:
-        return ""
 
 
 def _reassigned(moved: Reassigned, word: str) -> str:

@@ -13,11 +13,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from memplane.clock import ulid
-from memplane.errors import ConflictError, InputError, NotFoundError, PurgedError
-from memplane.event import IMPORTANCE_DEFAULT
+from memplane.errors import ConflictError, InputError, MemplaneError, NotFoundError, PurgedError
+from memplane.event import IMPORTANCE_DEFAULT, KINDS, is_kind
 from memplane.intake import Intake, Redactor, check_whole, cleaned, namespace, normalise, timestamp
 from memplane.intake.redact import masked, quoted_value
 from memplane.pack.request import REMINDERS, Request
+from memplane.recall.gate import are_marks
 
 if TYPE_CHECKING:
     from memplane.event import Draft, Event
@@ -26,8 +27,7 @@ if TYPE_CHECKING:
 
 
 _SEQ_MAX: Final = 2**63 - 1
-MARKS_MAX: Final = 400  # sentences of the project's files: they stand in the report
-_MARK, _HEX = 12, frozenset("0123456789abcdef")
+MARKS_MAX: Final = 800  # sentences that a caller holds: they stand in the report
 
 
 def check_text(value: object, where: str) -> str:
@@ -41,6 +41,22 @@ def check_text(value: object, where: str) -> str:
             f"expected a text without half a character, found {quoted_value(value)}", where=where
         ) from None
     return value
+
+
+def check_kind(kind: str) -> None:
+    """Raise InputError where a kind of event is not known."""
+    if not is_kind(kind):
+        raise InputError(
+            f"unknown kind {quoted_value(kind)}; known: {', '.join(KINDS)}, custom:<name>",
+            where="kind",
+        )
+
+
+def refuse_given(fields: Mapping[str, Any], own: Iterable[str]) -> None:
+    """Raise InputError where a caller's fields have one of those that the call itself gives."""
+    for name in own:
+        if name in fields:
+            raise InputError("is given by the call itself", where=name)
 
 
 def check_texts(**given: object) -> None:
@@ -76,7 +92,7 @@ def check_named(value: object, where: str) -> str | int:
 CHANNELS: Final = ("private", "public", "team", "agent")
 _TIMES: Final = ("since", "until", "now")
 _TAGS: Final = ("tag", "without_tag")
-_LISTS: Final = ("sections", "expand", "exclude", "ns", "in_files", *_TAGS)
+_LISTS: Final = ("sections", "expand", "exclude", "ns", "held_marks", *_TAGS)
 _SEQS: Final = ("dense_seq", "held_seq", "index_seq")
 _TEXTS: Final = (
     "channel", "intent", "session", "task", "agent", "project", "query_event", "remind",
@@ -124,7 +140,7 @@ def checked_request(
         fields[name] = tuple(map(redactor.name, texts_of_argument(name, asked.get(name))))
     fields |= {name: tuple(dict.fromkeys(map(str.lower, fields[name]))) for name in _TAGS}
     fields["importance_min"] = _importance(asked.get("importance_min"))
-    _check_marks(fields["in_files"])
+    _check_marks(fields["held_marks"])
     for ns in fields["ns"]:
         namespace(ns)
     for name in _TIMES:
@@ -145,13 +161,13 @@ def checked_request(
 def _check_marks(given: tuple[str, ...]) -> None:
     if len(given) > MARKS_MAX:
         raise InputError(
-            f"expected at most {MARKS_MAX} marks, found {len(given)}", where="in_files"
+            f"expected at most {MARKS_MAX} marks, found {len(given)}", where="held_marks"
         )
-    for mark in given:
-        if len(mark) != _MARK or not set(mark) <= _HEX:
-            raise InputError(
-                f"expected {_MARK} digits of hex, found {quoted_value(mark)}", where="in_files"
-            )
+    if not are_marks(given):
+        wrong = next(one for one in given if not are_marks([one]))
+        raise InputError(
+            f"expected 12 digits of hex, found {quoted_value(wrong)}", where="held_marks"
+        )
 
 
 def _check_reminder(value: str) -> None:
@@ -374,6 +390,39 @@ class Recorder:
             for row in again:
                 done += self._tolerant([row], refused)
         return done, refused
+
+    def each(
+        self, rows: Sequence[Mapping[str, Any]], make: Callable[[Any, str], Draft]
+    ) -> list[Appended | MemplaneError]:
+        """Append rows of several callers in one write; each gets its own answer or its own error.
+
+        A row that cannot be taken does not keep the others from being stored; where the log cannot
+        be written, all of them get that error.
+        """
+        found: dict[int, Appended | MemplaneError] = {}
+        drafts: list[tuple[int, Draft]] = []
+        for at, row in enumerate(rows):
+            try:
+                drafts.append((at, make(row, "")))
+            except InputError as error:
+                found[at] = error
+        once, again = _first_of_each(drafts)
+        for batch in (once, *([row] for row in again)):
+            left = batch
+            while left:
+                try:
+                    done = self._append([draft for _, draft in left])
+                except ConflictError as error:
+                    ids = set(error.ids) if isinstance(error, PurgedError) else {error.id}
+                    found.update((at, error) for at, draft in left if draft.id in ids)
+                    left = [(at, draft) for at, draft in left if draft.id not in ids]
+                except MemplaneError as error:
+                    found.update((at, error) for at, _ in left)
+                    break
+                else:
+                    found.update(zip((at for at, _ in left), done, strict=True))
+                    break
+        return [found[at] for at in range(len(rows))]
 
     def _tolerant(self, good: list[tuple[int, Draft]], refused: list[Refusal]) -> list[Appended]:
         """Append a batch; where an id is taken by other content, leave that row out and go on."""

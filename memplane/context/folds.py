@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from memplane.harness import remembered, remembered_lines, remembered_text, variant_with
+from memplane.lazy import late
 from memplane.pack.expansion_depths import belongs, says
 from memplane.ports import Line, Position, TokenCounter
 from memplane.projections.artifacts import Artifacts, ArtifactTable
+from memplane.projections.digests import Digests, DigestsState
 from memplane.projections.files import AllFiles, AllFilesState
 from memplane.projections.hotset import Hotsets, HotsetsState, HotsetState, without_gaps
 from memplane.projections.item import Item
@@ -37,10 +39,15 @@ if TYPE_CHECKING:
 
     from memplane.event import Event
     from memplane.log import FileLog
+    from memplane.policy.recall import EpisodeRules
     from memplane.ports import Line, TokenCounter
+    from memplane.projections import episodes as projections_episodes
+    from memplane.projections.episodes import EpisodesProjector, EpisodesState
     from memplane.projections.groups import Grouped, Sees, VisibilityGroup
     from memplane.projections.projector import Replayable
     from memplane.projections.task_table import TaskRecord, TaskTable
+else:
+    projections_episodes = late("memplane.projections.episodes")
 
 
 class RememberedLog:
@@ -168,6 +175,8 @@ class Prefix:
             yield line
 
 
+_RULES_KEPT: Final = 4  # sets of rules of episodes that are followed at once
+
 # Checkpoints that every pack needs, small enough to be read together.
 _BUNDLED: Final = (
     "decisions.json",
@@ -181,7 +190,7 @@ _BUNDLED: Final = (
 class Folds:
     """All projections over one log; `folder` None: in memory only.
 
-    Sessions and files open on demand, all others at once.
+    Sessions, files and digests open on demand, all others at once.
     """
 
     def __init__(
@@ -219,6 +228,8 @@ class Folds:
         self.artifacts: Folded[ArtifactTable] = opened(Artifacts())
         self._sessions: Folded[SessionsState] | None = None  # until somebody asks for them
         self._files: Folded[AllFilesState] | None = None  # likewise
+        self._digests: Folded[DigestsState] | None = None
+        self._episodes: dict[str, Folded[EpisodesState]] = {}  # likewise, by their rules
         self.of_tasks: dict[str, OfTask] = {}  # for who expands a task
         self._place = (folder, plane_id, counter)
         self._caught: Position | None = None  # where all stood when they were caught up last
@@ -273,9 +284,51 @@ class Folds:
             )
         return self._files.position
 
+    def episodes(self, rules: EpisodeRules) -> tuple[EpisodesState, EpisodesProjector]:
+        """The episodes under these rules, caught up, and their projector.
+
+        Opened at the first use, and kept up with then. One checkpoint is kept, that of the rules
+        that were asked for first.
+        """
+        found = self._episodes.get(rules.variant)
+        if found is None:
+            while len(self._episodes) >= _RULES_KEPT:
+                del self._episodes[list(self._episodes)[1]]
+            folder, plane, counter = self._place
+            found = self._episodes[rules.variant] = Folded(
+                projections_episodes.EpisodesProjector(rules, counter),
+                self.log,
+                None if self._episodes else folder,
+                plane=plane,
+                variant=f"{variant_with(self.variant)}, {rules.variant}",
+            )
+            found.catch_up()
+        return found.state, cast("EpisodesProjector", found.projector)
+
+    @property
+    def digests(self) -> DigestsState:
+        """What digests of sessions are made of, caught up: opened at the first use."""
+        self.open_digests().catch_up()
+        return self.open_digests().state
+
+    @property
+    def digests_opened(self) -> bool:
+        """Whether the digests are open: asking for them reads nothing but what was appended."""
+        return self._digests is not None
+
+    def open_digests(self) -> Folded[DigestsState]:
+        """Open the digests. Not caught up."""
+        if self._digests is None:
+            folder, plane, _ = self._place
+            self._digests = Folded(
+                Digests(), self.log, folder, plane=plane, variant=variant_with("")
+            )
+        return self._digests
+
     @property
     def _opened(self) -> list[Folded[Any]]:
-        return [one for one in (self._sessions, self._files) if one is not None]
+        lazy = (self._sessions, self._files, self._digests, *self._episodes.values())
+        return [one for one in lazy if one is not None]
 
     @property
     def followers(self) -> list[Follower]:
@@ -298,7 +351,8 @@ class Folds:
             return 0
         self._caught = None  # for as long as an interruption would leave them apart
         if self.hotset.position is None and self._place[0] is not None:
-            self.open_files()  # one pass over the log is to do for both
+            self.open_files()  # one pass over the log is to do for all
+            self.open_digests()
         read = catch_up(self.log, self.followers)
         at = {one.position for one in self.followers}
         self._caught = at.pop() if len(at) == 1 else None
@@ -327,8 +381,8 @@ class Folds:
 
     def save(self) -> bool:
         """Write all checkpoints; False where one of them could not be written."""
-        # Who saves has read much: the next pack that needs files finds them near the head.
-        _ = self.files
+        # Who saves has read much: the next pack that needs them finds these near the head.
+        _ = self.files, self.digests
         # Others may have saved more meanwhile: that is not written over.
         with self.log.moving() if isinstance(self.log, SnapshotLog) else nullcontext():
             saved = self._save()

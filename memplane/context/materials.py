@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 from memplane.context.calls import checked_request
 from memplane.context.folds import items_of_event, seq_by
 from memplane.errors import InputError
+from memplane.event import Event
 from memplane.harness import remembered_lines
 from memplane.intake.redact import quoted_value
 from memplane.pack.layout import budget_of
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from memplane.context.context import PlaneContext
     from memplane.context.folds import Folds, VisibleProjections
     from memplane.context.watched_files import Watched
-    from memplane.event import Event
     from memplane.pack.block import Block
     from memplane.pack.expansion_depths import OpenedHandle
     from memplane.pack.request import Request
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from memplane.projections.hotset import HotsetState
     from memplane.projections.item import Item, Printer
     from memplane.projections.sessions import SessionFacts
+    from memplane.projections.task_table import EventQuote
     from memplane.recall.gate import Passage, PromptAnswer
     from memplane.recall.time_words import AskedTime
 
@@ -161,7 +162,7 @@ class PlaneSource:
         newest = sorted(last, key=lambda id_: -last[id_])
         newest += [id_ for id_ in reversed(hotset.summed) if id_ not in last]
         found = (
-            LastSession(id_, tuple(items))
+            self._shown(id_, items)
             for id_ in newest
             if id_ != self._session and (items := self._items(id_))
         )
@@ -191,7 +192,7 @@ class PlaneSource:
         )
         back = asked.sessions_back
         wanted = heard[back - 1 : back] if back else heard[:_SESSIONS_MAX]
-        return tuple(LastSession(id_, tuple(self._items(id_)), said=said) for id_, said in wanted)
+        return tuple(self._shown(id_, self._items(id_))._replace(said=said) for id_, said in wanted)
 
     def _said(self, session: SessionFacts, scope: Scope) -> tuple[Item, ...]:
         """What people and agents said in a session that the reader sees, in log order."""
@@ -212,6 +213,23 @@ class PlaneSource:
                     if scope.hides(item) is None:
                         found.append(item)
         return tuple(found)
+
+    def _shown(self, session: str, items: Sequence[Item]) -> LastSession:
+        """The session with what its digest is made of, and what of that is out of force."""
+        parts = self._folds.digests.sessions.get(session)
+        quotes = () if parts is None else parts.every()
+        gone = frozenset(quote.id for quote in quotes if self._is_gone(quote))
+        return LastSession(session, tuple(items), parts, gone=gone)
+
+    def _is_gone(self, quote: EventQuote) -> bool:
+        """Whether what is quoted is out of force, as of the request."""
+        event: Event | None = Event(
+            quote.seq, quote.id, quote.ts, quote.ts, quote.kind, quote.ns, quote.session
+        )
+        if quote.key is not None:  # what replaced it may have come before it
+            line = self.line(quote.seq)
+            event = None if line is None else line.event
+        return event is None or self._memories.archived(event, upto=self._scope.as_of) is not None
 
     def _items(self, session: str) -> list[Item]:
         """What is shown of a session; nothing of one that was forgotten."""

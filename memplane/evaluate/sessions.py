@@ -42,6 +42,8 @@ _RARE: Final = 100  # a rare term is in at most one event of so many
 _SPEAK: Final = ("no", "maybe", "yes")
 _SEED: Final = 20  # of the random passages
 _DRAWS: Final = 10  # of so many for each answer: one draw says little
+# What a block puts around a passage: who said it, its event and day, before and behind.
+_CITED: Final = re.compile(r"\A\s*\w+ #\d+(?: \d{4}-\d\d-\d\d)?:|…#\d+\s*\Z")
 _LETTERS: Final = re.compile(r"[\W_]+")
 
 
@@ -221,7 +223,7 @@ class _Uses:
     def needed(self, passage: str, session: str, place: int) -> bool:
         """Whether the session uses a rare term of the passage soon, and had not used it before."""
         places = self._places[session]
-        for term in _named_terms(passage) & self._rare:
+        for term in _named_terms(_CITED.sub("", passage)) & self._rare:
             used = places.get(term, ())
             if not bisect_left(used, place) and bisect_right(used, place + _NEXT):
                 return True

@@ -343,7 +343,7 @@ _WORDS: Final = {
     "gap": "the log has lost it",
     "not_relevant": "what else answers the query does so much better, or it does not at all",
     "duplicate": "the same words as",
-    "in_files": "the project's own files say it, and the session has them",
+    "told": "the session has the same words, from a file of the project or an answer before",
     "section": "no section that shows it was asked for",
     "past_end": "the handle begins behind its end",
     "cut": "shown in part",

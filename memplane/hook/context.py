@@ -20,6 +20,7 @@ from memplane import nofollow
 from memplane.errors import InputError
 from memplane.hook.place import project_marks
 from memplane.intake import timestamp
+from memplane.recall.gate import are_marks, sentence_marks
 
 if TYPE_CHECKING:
     from memplane.hook.payload import HookPayload
@@ -58,6 +59,7 @@ def packed_answer(plane: Packer, said: HookPayload, hooks: Hooks, root: str = ""
     asked: dict[str, Any] = {
         "channel": hooks.channel,
         "exclude": shown.ids,
+        "held_marks": tuple(shown.marks),
         "cited": True,
         "remind": said.asks,
     }
@@ -65,7 +67,7 @@ def packed_answer(plane: Packer, said: HookPayload, hooks: Hooks, root: str = ""
         asked["since"] = shown.asked_at  # it goes on, and holds what it was shown before
     if said.asks == "start":
         redactor = plane.context.intake(plane.policies).redactor
-        asked["in_files"] = project_marks(root, lambda text: redactor.redact(text)[0])
+        asked["held_marks"] += project_marks(root, lambda text: redactor.redact(text)[0])
     if said.session:
         asked |= {"session": said.session, "held_seq": shown.held}
     query = said.query[:_QUERY_MAX] if said.asks == "prompt" else ""
@@ -74,7 +76,7 @@ def packed_answer(plane: Packer, said: HookPayload, hooks: Hooks, root: str = ""
     if block is not None and not _says_something(block):
         block = None
     if block is not None:
-        shown.add(_quoted(block), block.tokens)
+        shown.add(block)
     else:
         shown.silences += 1
     shown.save()
@@ -89,7 +91,8 @@ def _tool_answer(
     if not rule.tokens or shown.tool_answers >= rule.answers or not shown.meet(said.query):
         return None
     asked: dict[str, Any] = {"session": said.session, "held_seq": shown.held}
-    asked |= {"exclude": shown.ids, "query_event": said.event_id, "remind": "tool", "cited": True}
+    asked |= {"exclude": shown.ids, "held_marks": tuple(shown.marks)}
+    asked |= {"query_event": said.event_id, "remind": "tool", "cited": True}
     block = _fitting(
         lambda budget: plane.pack("", budget=budget, channel=hooks.channel, **asked),
         rule.tokens,
@@ -98,7 +101,7 @@ def _tool_answer(
     if block is not None and not _says_something(block):
         block = None
     if block is not None:  # a silence is counted for prompts alone
-        shown.add(_quoted(block), block.tokens)
+        shown.add(block)
         shown.tool_answers += 1
     shown.save()
     return block
@@ -120,12 +123,18 @@ def _dropped(plane: Packer, said: HookPayload) -> int:
 
 
 def _quoted(block: Block) -> list[str]:
-    """The ids of the events that the block quotes: whole, or by a passage or a beginning.
+    """The ids of the events that the block quotes whole.
 
     What a line of the map only names was not shown: it is of no one event.
     """
-    quoted = [id_ for one in block.entries for id_ in one.events]
-    return quoted + [id_ for one in block.entries if one.seq for id_ in one.parts]
+    return [id_ for one in block.entries for id_ in one.events]
+
+
+def _passage_marks(block: Block) -> list[str]:
+    """Marks of the sentences of passages: other passages of the same event may still be shown."""
+    passages = [one for one in block.entries if one.seq and one.parts and not one.events]
+    texts = (one.text.partition(": ")[2].rpartition(f"…#{one.seq}") for one in passages)
+    return [mark for before, _, behind in texts for mark in sentence_marks(before or behind)]
 
 
 def _fitting(pack: Callable[[int], Block], most: int, hooks: Hooks) -> Block | None:
@@ -148,13 +157,14 @@ def _says_something(block: Block) -> bool:
 # `HOME/projections/hooks/<name>.json` is a cache: if it is lost, something is shown again.
 
 _IDS_MAX: Final = 2_000
+_MARKS_MAX: Final = 400  # of sentences of passages: the newest
 _FILES_MAX: Final = 64
 _NUMBERS: Final = ("held", "answers", "silences", "tokens", "tool_answers")
 _MET_MAX: Final = 500
 
 
 class ShownEntries:
-    """The ids of the events that a session was shown, and how often it was answered.
+    """The ids of the events that a session was shown, `marks` of passages, and how often.
 
     Behind the seq `held` it holds all that it said itself. `asked_at`: when it was last answered or
     met by silence. `answers`, `silences` and `tokens` count since the session was first met;
@@ -166,15 +176,17 @@ class ShownEntries:
         name = hashlib.sha256(session.encode("utf-8", "surrogatepass")).hexdigest()[:32]
         self._file = self._folder / f"{name}.json"
         self.ids: list[str] = []
+        self.marks: list[str] = []
         self._met: list[str] = []  # hashes of the files and commands that were asked about
         self.asked_at = ""
         self.held = self.answers = self.silences = self.tokens = self.tool_answers = 0
         with suppress(OSError, ValueError, TypeError, KeyError, RecursionError, InputError):
             kept = json.loads(nofollow.read_bytes(self._file, home=self._home))
-            ids, met, numbers = kept["ids"], kept["met"], [kept[name] for name in _NUMBERS]
-            texts = all(type(one) is str for one in (*ids, *met))
+            ids, marks, met = kept["ids"], kept["marks"], kept["met"]
+            numbers = [kept[name] for name in _NUMBERS]
+            texts = all(type(one) is str for one in (*ids, *met)) and are_marks(marks)
             if texts and all(type(one) is int for one in numbers):
-                self.ids, self._met = list(ids), list(met)
+                self.ids, self.marks, self._met = list(ids), list(marks), list(met)
                 for name, number in zip(_NUMBERS, numbers, strict=True):
                     setattr(self, name, number)
             if kept["asked_at"]:
@@ -193,7 +205,7 @@ class ShownEntries:
 
     def forget(self, held: int) -> None:
         """The client has dropped what it held up to that seq."""
-        self.ids, self._met, self.held, self.tool_answers = [], [], held, 0
+        self.ids, self.marks, self._met, self.held, self.tool_answers = [], [], [], held, 0
 
     def meet(self, thing: str) -> bool:
         """Note what a tool worked on; False where the session has met it before."""
@@ -203,18 +215,18 @@ class ShownEntries:
         self._met = [*self._met, mark][-_MET_MAX:]
         return True
 
-    def add(self, ids: list[str], tokens: int) -> None:
-        """Note an answer: the ids of what it shows, and what it costs."""
-        self.ids = [*dict.fromkeys([*self.ids, *ids])][-_IDS_MAX:]
+    def add(self, block: Block) -> None:
+        """Note an answer: what it shows, and what it costs."""
+        self.ids = [*dict.fromkeys([*self.ids, *_quoted(block)])][-_IDS_MAX:]
+        self.marks = [*dict.fromkeys([*self.marks, *_passage_marks(block)])][-_MARKS_MAX:]
         self.answers += 1
-        self.tokens += tokens
+        self.tokens += block.tokens
 
     def save(self) -> None:
         """Keep it for the next hook of the session; a disk that refuses costs a repetition."""
         new = not nofollow.is_file(self._file)
-        kept = {name: getattr(self, name) for name in (*_NUMBERS, "asked_at", "ids")} | {
-            "met": self._met
-        }
+        kept = {name: getattr(self, name) for name in (*_NUMBERS, "asked_at", "ids", "marks")}
+        kept["met"] = self._met
         with suppress(OSError):
             nofollow.make_folder(self._folder, self._home)
             draft = self._file.with_name(f".{os.getpid()}.{self._file.name}")

@@ -33,6 +33,25 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.event import Event
 from memplane.harness import rejection_reason, remembered
+from memplane.importers.decided import (
+    Talk,
+    answers_given,
+    decision_row,
+    may_decide,
+    plan_accepted,
+    refused,
+)
+from memplane.importers.plans import (
+    PLANNING,
+    PlanChange,
+    Step,
+    change_of,
+    changed,
+    is_done,
+    known_steps,
+    plan_row,
+    task_name,
+)
 from memplane.importers.rows import (
     HOOK_TAG,
     REASON_TAG,
@@ -51,11 +70,20 @@ from memplane.importers.rows import (
 )
 from memplane.intake.prepare import is_own_tool
 from memplane.intake.redact import masked_name
+from memplane.projections.reports import title_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["AGENTS", "HookPayload", "asked_at_tool", "event_name", "read_payload", "tool_answer"]
+__all__ = [
+    "AGENTS",
+    "HookPayload",
+    "asked_at_tool",
+    "completed",
+    "event_name",
+    "read_payload",
+    "tool_answer",
+]
 
 
 AGENTS: Final = ("claude-code", "codex")
@@ -74,7 +102,8 @@ class HookPayload(NamedTuple):
     call. `begins`: nothing was shown to this session before, or the client
     holds it no longer. `compacted`: the client has dropped what it held of its session. `marks`:
     the row says that the session ended or went on, and is named by these words and by what came
-    before it, which only the log knows: see `memplane.hook.recording`.
+    before it, which only the log knows: see `memplane.hook.recording`. `change`: the call changed
+    the agent's to-do list, of which the log knows the rest; see `completed`.
     """
 
     event: str
@@ -87,6 +116,65 @@ class HookPayload(NamedTuple):
     begins: bool = False
     compacted: bool = False
     marks: tuple[str, ...] = ()
+    change: PlanChange | None = None
+
+    @property
+    def replies(self) -> bool:
+        """Whether a person answers something in it, so that what was said before matters."""
+        words = self.rows[-1] if self.asks == "prompt" and self.rows else None
+        return words is not None and may_decide(words["text"])
+
+
+def completed(agent: str, said: HookPayload, events: Iterable[Event]) -> list[Row]:
+    """The rows with those that take what the log has of the session: `events`, in log order.
+
+    The agent's to-do list as it is now, and what a person's reply decides.
+    """
+    own = [
+        event for event in events if event.session == said.session and _SIDECHAIN not in event.tags
+    ]
+    if said.change is not None:
+        return [*said.rows, *_planned(agent, said, said.change, own)]
+    return [*said.rows, *_replied(said, own)] if said.replies else list(said.rows)
+
+
+def _planned(
+    agent: str, said: HookPayload, change: PlanChange, events: Sequence[Event]
+) -> Iterator[Row]:
+    """The agent's to-do list as a change makes it."""
+    steps: list[Step] | None = None
+    asked = of = ""
+    task = task_name(said.session)
+    for event in events:
+        if event.kind == "task" and event.task == task:
+            steps = known_steps(event.data.get("plan"))
+        elif event.role == "user" and event.kind == "message" and (title := title_of(event.text)):
+            asked, of = title, event.id
+    plan, call = changed(steps or [], change), _call_of(said.rows)
+    if plan != steps and (plan or steps):
+        begins = steps is None or is_done(steps)
+        row = plan_row(said.session, plan, goal=asked if begins else "", of=of, call=call)
+        named = {"id": name(agent, said.session, "plan", call)} if call else {}
+        yield {"session": said.session, **named, **_hooked(row)}
+
+
+def _replied(said: HookPayload, events: Sequence[Event]) -> Iterator[Row]:
+    """What the prompt decides by what the agent said before it."""
+    talk, words = Talk(), said.rows[-1]
+    for event in events:
+        if event.kind == "message" and event.role == "assistant":
+            talk.answered(said.session, event.id, event.text)
+        elif event.kind == "message" and event.role == "user":
+            talk = Talk()
+    id_ = words.get("id", "")
+    for number, row in enumerate(talk.replied(said.session, id_, words["text"])):
+        refs = [one for one in row["refs"] if one]
+        named = {"id": name(*id_.split(":"), "decided", str(number))} if id_ else {}
+        yield {"session": said.session, **named, **_hooked({**row, "refs": refs})}
+
+
+def _call_of(rows: Sequence[Row]) -> str:
+    return next((call for row in rows if (call := row.get("data", {}).get("call", ""))), "")
 
 
 def event_name(said: Mapping[str, Any]) -> str:
@@ -112,6 +200,10 @@ def read_payload(agent: str, said: Mapping[str, Any], roots: tuple[str, ...] = (
     if sub:  # it holds what the agent above it has told it, and that is enough
         return found
     source = short_text(said, "source")
+    tool = short_text(said, "tool_name")
+    if event == "PostToolUse" and tool in PLANNING:
+        change = change_of(tool, said.get("tool_input"), said.get("tool_response"))
+        return found._replace(change=change if rows and frame else None)
     if event == "SessionStart" and source != _FORKS:
         compacted = source == _FORGETS
         begins = compacted or source in _BEGINS
@@ -258,7 +350,37 @@ def _called(agent: str, said: Mapping[str, Any], text: str, status: str) -> list
     if call:
         for row, part in zip(rows, ("call", "result", REASON_TAG), strict=False):
             row["id"] = name(agent, session, part, call)
+    if not short_text(said, "agent_id"):
+        rows += _acts(said, tool, call, rows)
+        decided = [row for row in rows if row["kind"] == "decision"]
+        for number, row in enumerate(decided if call else ()):
+            row["id"] = name(agent, session, "decided", call, str(number))
     return [_hooked(row) for row in rows]
+
+
+def _acts(said: Mapping[str, Any], tool: str, call: str, rows: list[Row]) -> list[Row]:
+    """What a call decides, as an import of the transcript says it."""
+    given, answer = said.get("tool_input"), said.get("tool_response")
+    failed = len(rows) > 1 and rows[1].get("data", {}).get("status") == "error"
+    refs = [row["id"] for row in rows[1:] if "id" in row]
+    if len(rows) > 2:
+        path = rows[0].get("data", {}).get("path", "")
+        found = refused(rows[2]["text"], f"{tool} {path}".strip())
+        return [] if found is None else [decision_row(found, refs[::-1], call=call)]
+    if failed:
+        return []
+    if tool == "AskUserQuestion":
+        return [decision_row(one, refs, call=call) for one in answers_given(given, answer)]
+    if tool == "ExitPlanMode":
+        plan = next((text for one in (answer, given) if (text := _plan_in(one))), "")
+        accepted = plan_accepted(plan)
+        return [] if accepted is None else [decision_row(accepted, refs, call=call)]
+    return []
+
+
+def _plan_in(given: Any) -> str:
+    plan = given.get("plan") if isinstance(given, dict) else None
+    return plan if isinstance(plan, str) else ""
 
 
 def _stopped(agent: str, said: Mapping[str, Any]) -> list[Row]:

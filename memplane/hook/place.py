@@ -12,7 +12,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane import nofollow
-from memplane.context.calls import MARKS_MAX
 from memplane.lazy import regex
 from memplane.projects.entering import (
     for_folder,
@@ -35,6 +34,7 @@ __all__ = ["SessionFolders", "WorkPlace", "folders_of", "project_marks", "work_p
 
 _FILES: Final = ("CLAUDE.md", "AGENTS.md", "README.md")
 _LABEL: Final = regex(r"^[-+*\s\d.]*\*\*[^*]{1,60}\*\*:? ")
+_MARKS_MAX: Final = 400
 _FILE_BYTES: Final = 32 * 1024  # of each: what stands behind is not read
 
 
@@ -127,7 +127,7 @@ def project_marks(root: str, redact: Callable[[str], str]) -> tuple[str, ...]:
             text = _paragraphs(redact(data.decode("utf-8", "replace")))
             behind = "\n".join(_LABEL.sub("", line, count=1) for line in text.splitlines())
             found |= dict.fromkeys((*sentence_marks(text), *sentence_marks(behind)))
-    return tuple(found)[:MARKS_MAX]
+    return tuple(found)[:_MARKS_MAX]
 
 
 def _paragraphs(text: str) -> str:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from memplane.clock import ulid
 from memplane.context.watched_files import watched
 from memplane.errors import CorruptError, InputError, LockError, MemplaneError
+from memplane.harness import remembered
+from memplane.hook.payload import completed
 from memplane.importers.rows import HOOK_TAG, name
 from memplane.intake import Intake, Marker, Redactor, same
 from memplane.intake.check import with_permitted_actor
@@ -95,6 +97,18 @@ class HookLog:
     def mark(self, said: HookPayload) -> Sequence[Row]:
         """The rows that say that a session ended or went on, named by what the log has last."""
         return marked_rows(self._log, said)
+
+    def complete(self, agent: str, said: HookPayload) -> Sequence[Row]:
+        """The rows, with what they come to by what the log has of the session last."""
+        if said.change is None and not said.replies:
+            return said.rows  # nearly always
+        log, events = self._log, []
+        with suppress(MemplaneError, OSError):  # whoever appends says what is wrong
+            for line in log.read(max(log.head().seq - _LOOK_MAX, 0)):
+                event = line.event
+                if event.session == said.session and event.kind in ("message", "task"):
+                    events.append(event._replace(text=log.text(event)))
+        return completed(agent, said, map(remembered, events))
 
     def close(self) -> None:
         """Let go of the files."""

@@ -181,7 +181,9 @@ def _respond(
         said = payload.read_payload(agent, given, at.roots)
         if not home.read_only:
             recording.enter(at.ns, at.rows)
-            recording.record(recording.mark(said) if said.marks else said.rows)
+            recording.record(
+                recording.mark(said) if said.marks else recording.complete(agent, said)
+            )
         for fault in recording.faults:
             watch.tell(fault)
     finally:

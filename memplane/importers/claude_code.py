@@ -13,6 +13,13 @@ internal to its writer and changes):
 * The reason that a person gave in refusing a call: a message of role user behind the call's result.
 * `system` with the subtype `compact_boundary`: a `session` event with status
   checkpoint; `api_error`: a message.
+* `summary`: the client's name for a session, where the record that it names (`leafUuid`) is in one
+  of this file: a `session` event with status title, `claude-code:title:<leaf>:<digest>`. `pr-link`:
+  a `session` event that names the pull request.
+* `progress` of a sub-agent (`agent_progress`): calls that change a file, and their results.
+* Of what tools and replies say: a to-do list is a `task` event (`memplane.importers.plans`), an
+  answered question, an accepted plan, a pick among options and the like a `decision`
+  (`memplane.importers.decided`). Their ids are those of the block with `plan` or `decided` behind.
 * The first record of a session that gives a row: a `session` event with status
   start, id `claude-code:<session>:start`.
 * After the import, a session that has been silent for longer than the plane's gap: a
@@ -36,7 +43,16 @@ import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.harness import rejection_reason
+from memplane.importers.decided import (
+    Talk,
+    answers_given,
+    decision_row,
+    plan_accepted,
+    refused,
+)
+from memplane.importers.plans import PLANNING, PlanBook, change_of
 from memplane.importers.rows import (
+    FILE_ARGUMENTS,
     OWN_ANSWER,
     OWN_CALL,
     REASON_TAG,
@@ -86,6 +102,12 @@ _QUEUED_MAX: Final = 50
 # Under this name the client writes answers of its own, of which no model knows.
 _NO_MODEL: Final = "<synthetic>"
 _NO_ANSWER: Final = "No response requested."
+_TITLES_MAX: Final = 50  # of a file, whose records were not met yet
+_TITLE_CHARS: Final = 200
+_GIVEN_KEPT: Final = PLANNING | {"AskUserQuestion", "ExitPlanMode"}
+_EDITS: Final = frozenset(FILE_ARGUMENTS) - {"Read", "NotebookRead"}
+# Tags of a user's words that answer nothing the agent said.
+_NO_REPLY: Final = frozenset(("command", "meta", "interrupted", "transcript-only", "reason"))
 
 
 class ClaudeCode:
@@ -111,6 +133,10 @@ class ClaudeCode:
         self._queue: list[_QueuedMessage] = []
         self._given: list[str] = []  # digests of what waited in it at the end of the file
         self._attaches = False
+        self._talk, self._plans = Talk(), PlanBook()
+        self._given_to: dict[str, dict[str, Any]] = {}  # calls that plan or ask -> their arguments
+        self._titles: dict[str, str] = {}  # of records that were not met yet
+        self._places: dict[str, tuple[str, str]] = {}  # uuid -> session, time
 
     def begin(self, state: Mapping[str, Any], file: str = "") -> None:
         """Begin a file, or go on with one where `state()` was left."""
@@ -133,15 +159,27 @@ class ClaudeCode:
         self._queue = [found for one in known if (found := _QueuedMessage.known(one)) is not None]
         self._given = [one for one in given if _is_text(one)] if isinstance(given, list) else []
         self._attaches = state.get("attaches") is True
+        self._talk.begin(state.get("talk"))
+        self._plans.begin(state.get("plans"))
+        titles = state.get("titles")
+        self._titles = {
+            leaf: title
+            for leaf, title in (titles.items() if isinstance(titles, dict) else ())
+            if _is_text(title)
+        }
+        self._places = {}
 
     def state(self) -> dict[str, Any]:
         """Return the calls that wait for a result, the sessions met, the last time and turn.
 
-        And what waits in the queue, where there is something.
+        And what waits in the queue, what the agent said last, its to-do lists, and titles of
+        records that were not met, where there is something.
         """
         waiting = list(self._open.items())[-_OPEN_CALLS_MAX:]
         queue = [list(one) for one in self._queue[-_QUEUED_MAX:]]
         queued = {"queue": queue, "given": self._given, "attaches": self._attaches}
+        queued |= {"talk": self._talk.state(), "plans": self._plans.state(sorted(self._sessions))}
+        queued |= {"titles": dict(list(self._titles.items())[-_TITLES_MAX:])}
         return {
             **{name: kept for name, kept in queued.items() if kept},
             "ts": self._ts,
@@ -157,7 +195,14 @@ class ClaudeCode:
         kind = short_text(record, "type")
         if kind == _QUEUE:
             return self._queued(record)
+        if kind == "summary":
+            return self._titled(record)
+        if kind == "pr-link":
+            return self._pull_request(record)
+        if kind == "progress" and (step := _sub_agent_step(record)) is not None:
+            return self._read("assistant" if step["type"] == "assistant" else "user", step, body)
         outcome = self._read(kind, record, body)
+        outcome = self._with_title(record, outcome)
         return self._with_queued(kind, outcome) if self._queue or self._given else outcome
 
     def rest(self) -> ReadOutcome:
@@ -165,6 +210,54 @@ class ClaudeCode:
         rows = self._give(self._queue)
         self._given = [*self._given, *map(_digest, rows)][-_QUEUED_MAX:]
         return ReadOutcome(tuple(rows))
+
+    def _titled(self, record: Mapping[str, Any]) -> ReadOutcome:
+        """Keep the client's title of a session until the record comes that it names."""
+        leaf, title = short_text(record, "leafUuid"), short_text(record, "summary").strip()
+        if not leaf or not title:
+            return ReadOutcome(skipped=("record type summary",))
+        if leaf in self._places:
+            return ReadOutcome((self._title_row(leaf, title),))
+        self._titles[leaf] = title
+        return ReadOutcome(skipped=("record type summary",))
+
+    def _with_title(self, record: Mapping[str, Any], outcome: ReadOutcome) -> ReadOutcome:
+        """The outcome with the title that waited for this record."""
+        uuid, session = short_text(record, "uuid"), short_text(record, "sessionId")
+        if not uuid or not session:
+            return outcome
+        self._places[uuid] = session, self._ts
+        if uuid not in self._titles or session not in self._started:
+            return outcome
+        row = self._title_row(uuid, self._titles.pop(uuid))
+        return outcome._replace(rows=(*outcome.rows, row))
+
+    def _title_row(self, leaf: str, title: str) -> Row:
+        session, ts = self._places[leaf]
+        digest = hashlib.sha256(title.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+        return {
+            "id": name(SOURCE, "title", leaf, digest),
+            **({"ts": ts} if ts else {}),
+            "session": name(session),
+            "kind": "session",
+            "text": title[:_TITLE_CHARS],
+            "data": {"status": "title"},
+        }
+
+    def _pull_request(self, record: Mapping[str, Any]) -> ReadOutcome:
+        number, session = record.get("prNumber"), short_text(record, "sessionId")
+        if not isinstance(number, int) or session not in self._started:
+            return ReadOutcome(skipped=("record type pr-link",))
+        ts, url = short_text(record, "timestamp"), short_text(record, "prUrl")
+        row: Row = {
+            "id": name(SOURCE, "pr", session, str(number)),
+            **({"ts": ts} if ts else {}),
+            "session": name(session),
+            "kind": "session",
+            "text": f"Pull request #{number}",
+            "data": told({"status": "note", "pull_request": f"PR #{number}", "url": url}),
+        }
+        return ReadOutcome((row,))
 
     def _queued(self, record: Mapping[str, Any]) -> ReadOutcome:
         """Follow the queue of what a person types while the agent is at work."""
@@ -232,6 +325,7 @@ class ClaudeCode:
             block, row = made
             frame = self._frame(session, record, row.pop("tags", []))
             rows.append({"id": name(SOURCE, stem, block), **frame, **row})
+        rows = list(self._with_acts(stem, session, record, rows))
         if not rows and not skipped:
             skipped.append("empty record")
         if uuid and rows:
@@ -242,6 +336,69 @@ class ClaudeCode:
                 self._started.add(session)
                 rows.insert(0, self._start(session, record))
         return ReadOutcome(tuple(rows), tuple(skipped), turn=self._turn)
+
+    def _with_acts(
+        self, stem: str, session: str, record: Mapping[str, Any], rows: list[Row]
+    ) -> Iterator[Row]:
+        """The rows, each with what it decides or plans behind it."""
+        for row in rows:
+            yield row
+            if record.get("isSidechain") is True or not session:
+                continue
+            made = self._acts(session, record, row)
+            frame: Row = {one: row[one] for one in ("ts", "session") if one in row}
+            block = row["id"].removeprefix(name(SOURCE, stem, ""))
+            for number, act in enumerate(made):
+                word = "plan" if act["kind"] == "task" else f"decided:{number}"
+                named = name(SOURCE, stem, f"{block}:{word}")
+                yield {"id": named, **frame, **act}
+
+    def _acts(self, session: str, record: Mapping[str, Any], row: Row) -> list[Row]:
+        """What a row decides or plans, without ids."""
+        kind, role, tags = row["kind"], row.get("role"), row.get("tags", ())
+        if kind == "message" and role == "assistant" and "reasoning" not in tags:
+            self._talk.answered(session, row["id"], row["text"])
+        elif kind == "message" and role == "user" and _NO_REPLY.isdisjoint(tags):
+            return self._asked(session, record, row)
+        elif kind == "message" and role == "user" and REASON_TAG in tags:
+            tool, path, _ = self._calls.get(row["data"].get("call", ""), Call())
+            found = refused(row["text"], f"{tool} {path}".strip())
+            refs = [row["id"], row["id"].removesuffix(f":{REASON_TAG}")]
+            return [] if found is None else [decision_row(found, refs)]
+        elif kind == "tool_result" and row["data"].get("status") == "ok":
+            return self._settled(session, record, row)
+        return []
+
+    def _asked(self, session: str, record: Mapping[str, Any], row: Row) -> list[Row]:
+        """What a person's words decide: an accepted plan begins a session of its own."""
+        plan = record.get("planContent")
+        if isinstance(plan, str) and plan.strip():
+            found = plan_accepted(plan)
+            return [] if found is None else [decision_row(found, [row["id"]])]
+        self._plans.asked(session, row["id"], row["text"])
+        return self._talk.replied(session, row["id"], row["text"])
+
+    def _settled(self, session: str, record: Mapping[str, Any], row: Row) -> list[Row]:
+        """What a call came to that the client answered for the person, or that plans."""
+        tool, call = row["data"].get("tool", ""), row["data"].get("call", "")
+        answer = record.get("toolUseResult")
+        if tool in PLANNING:
+            given = self._given_to.pop(call, None)
+            change = change_of(tool, given, answer)
+            made = None if change is None else self._plans.row(session, change, call)
+            return [] if made is None else [made]
+        if tool == "AskUserQuestion":
+            found = answers_given(self._given_to.pop(call, None), answer)
+            return [decision_row(one, [row["id"]], call=call) for one in found]
+        if tool == "ExitPlanMode":
+            given = self._given_to.pop(call, None)
+            plan = next(
+                (said for one in (answer, given) if isinstance(one, dict)
+                 and isinstance(said := one.get("plan"), str) and said.strip()), "",
+            )  # fmt: skip
+            one = plan_accepted(plan)
+            return [] if one is None else [decision_row(one, [row["id"]], call=call)]
+        return []
 
     def folder_of(self, session: str) -> str:
         """Where a session of this file began, as its events name it; "" where nothing says so."""
@@ -327,6 +484,8 @@ class ClaudeCode:
         path = touched(tool, given, (*self._roots(home), home, folder))
         if call:
             self._calls[call] = self._open[call] = Call(tool, path, own_command(tool, given))
+            if tool in _GIVEN_KEPT and isinstance(given, dict):
+                self._given_to[call] = given
         if is_own_tool(tool):
             return OWN_CALL
         data = {"tool": tool, "call": call, "path": path, "branch": short_text(record, "gitBranch")}
@@ -425,6 +584,33 @@ def _with_turn(record: dict[str, Any]) -> dict[str, Any]:
     if isinstance(origin, dict) and short_text(origin, "kind") not in {"", "human"}:
         return record
     return {**record, "type": "user", "message": {"content": said.get("prompt")}}
+
+
+def _sub_agent_step(record: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The record of a sub-agent's step that changes a file, or tells what came of it.
+
+    Clients write such steps into the transcript of the session alone, as progress of it.
+    """
+    data = record.get("data")
+    if not isinstance(data, dict) or data.get("type") != "agent_progress":
+        return None
+    said = data.get("message")
+    message = said.get("message") if isinstance(said, dict) else None
+    content = message.get("content") if isinstance(message, dict) else None
+    if not isinstance(said, dict) or not isinstance(content, list):
+        return None
+    edits = [one for one in content if isinstance(one, dict) and one.get("name") in _EDITS]
+    if said.get("type") != "assistant" or not edits:
+        return None
+    return {
+        "type": "assistant",
+        "uuid": said.get("uuid"),
+        "timestamp": said.get("timestamp"),
+        "message": {**message, "content": edits} if isinstance(message, dict) else {},
+        "isSidechain": True,
+        "agentId": data.get("agentId"),
+        **{one: record.get(one) for one in ("sessionId", "cwd", "gitBranch")},
+    }
 
 
 def _from_user(record: Mapping[str, Any], text: str) -> Row:

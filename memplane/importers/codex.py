@@ -7,6 +7,8 @@ With an envelope, `{"timestamp", "ordinal"?, "type", "payload"}`, what is taken 
 * `compacted`: a `session` event with status checkpoint, and its summary.
 * `session_meta`: the first one names the session of the file. One that names another session
   begins a part that a fork copied from it.
+* Of what calls and replies say: `update_plan` is a `task` event (`memplane.importers.plans`), a
+  pick among options and the like a `decision` (`memplane.importers.decided`).
 * `turn_context`: only the folder, for the paths of later calls, and the turn's id.
 
 Older rollouts have no envelope: a header (`id`, `timestamp`, `git`), then the items, which
@@ -31,6 +33,8 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from memplane.importers.decided import Talk
+from memplane.importers.plans import PLANNING, PlanBook, change_of
 from memplane.importers.rows import (
     OWN_ANSWER,
     OWN_CALL,
@@ -122,6 +126,7 @@ class Codex:
         self._file: dict[str, str] = {}
         self._sidechain = False
         self._calls = Calls()
+        self._talk, self._plans = Talk(), PlanBook()
 
     def folder_of(self, session: str) -> str:
         """Where the session of this file began."""
@@ -143,12 +148,20 @@ class Codex:
         }
         self._sidechain = state.get("sidechain") is True
         self._calls = Calls(state.get("calls"))
+        self._talk.begin(state.get("talk"))
+        self._plans.begin(state.get("plans"))
         if state.get("started") is True:
             self._started.add(self._of("session"))
 
     def state(self) -> dict[str, Any]:
-        """Return the session, where the hash stands, and the calls that wait for an output."""
+        """Return the session, where the hash stands, and the calls that wait for an output.
+
+        And what the agent said last and planned, where there is something.
+        """
+        session = self._of("session")
+        kept = {"talk": self._talk.state(), "plans": self._plans.state([session])}
         return {
+            **{name: what for name, what in kept.items() if what},
             "file": self._file,
             "sidechain": self._sidechain,
             "started": self._of("session") in self._started,
@@ -243,11 +256,38 @@ class Codex:
             for part, row in enumerate(made)
             if not isinstance(row, str)
         ]
+        rows = list(self._with_acts(item, rows))
         if (rows or OWN_CALL in made) and kind != "reasoning":
             # What is left out of some imports, or of some copies, does not name what follows.
             self._file["hash"] = stem
         skipped = tuple(one for one in made if isinstance(one, str))
         return ReadOutcome((*self._start(rows), *rows), skipped, turn=self._of("turn"))
+
+    def _with_acts(self, item: Mapping[str, Any], rows: list[Row]) -> Iterator[Row]:
+        """The rows, each with what it decides or plans behind it."""
+        session = self._of("session")
+        for row in rows:
+            yield row
+            if self._sidechain or not session:
+                continue
+            frame: Row = {one: row[one] for one in ("ts", "session") if one in row}
+            for number, act in enumerate(self._acts(session, item, row)):
+                word = "plan" if act["kind"] == "task" else f"decided:{number}"
+                yield {"id": f"{row['id']}:{word}", **frame, **act}
+
+    def _acts(self, session: str, item: Mapping[str, Any], row: Row) -> list[Row]:
+        kind, role, tags = row["kind"], row.get("role"), row.get("tags", ())
+        if kind == "message" and role == "assistant" and "reasoning" not in tags:
+            self._talk.answered(session, row["id"], row["text"])
+        elif kind == "message" and role == "user":
+            self._plans.asked(session, row["id"], row["text"])
+            return self._talk.replied(session, row["id"], row["text"])
+        elif kind == "tool_call" and row.get("data", {}).get("tool") in PLANNING:
+            change = change_of(row["data"]["tool"], _arguments(short_text(item, "type"), item))
+            call = row["data"].get("call", "")
+            made = None if change is None else self._plans.row(session, change, call)
+            return [] if made is None else [made]
+        return []
 
     def _compacted(self, payload: Mapping[str, Any]) -> ReadOutcome:
         text = payload.get("message")

@@ -185,7 +185,13 @@ def _hashes(path: Path, offset: int) -> list[str]:
 
 _QUOTED: Final = b'"%b"' % HOOK_TAG.encode()
 _DIGITS: Final = 8  # of a digest of words, behind the turn in the id that a hook gives them
-_CALLS: Final = {"tool_call": "call", "tool_result": "result"}  # what hooks' ids say of them
+# What hooks' ids say of what a call comes to.
+_CALLS: Final = {
+    "tool_call": "call",
+    "tool_result": "result",
+    "task": "plan",
+    "decision": "decided",
+}
 _RUNNING_MINUTES: Final = 10
 _ANY: Final = ""  # in place of a session: in whichever
 

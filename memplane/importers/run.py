@@ -162,7 +162,7 @@ def _root_by_words(folder: str, kept: str) -> str:
 Progress = Callable[[int, int, int], None]
 
 # Raise it when a reader changes what it takes: files are then read again from their start.
-_VERSION: Final = 2
+_VERSION: Final = 3
 _ROWS_AT_ONCE: Final = 1024
 _TEXT_AT_ONCE: Final = 8 * 1024 * 1024
 _PROGRESS_BYTES: Final = 1024 * 1024

@@ -52,6 +52,7 @@ _ACTS: Final[dict[str, Callable[..., Answer]]] = {
     "memory_get": tools.get_tool,
     "memory_search": tools.search_tool,
     "memory_curate": tools.curate,
+    "memory_task": tools.task_tool,
     "memory_forget": tools.forget_tool,
     "memory_list_keys": tools.list_keys,
 }

@@ -1,8 +1,9 @@
-"""The six tools, each answer within its cap of tokens.
+"""The tools, each answer within its cap of tokens.
 
 `memory_get`, `memory_search` and `memory_list_keys` read, `memory_store` and `memory_forget`
-record, and `memory_curate` packs a block. `Desk` is the plane with the channel, session and agent
-that a call works for; `Cap` counts the tokens of an answer.
+record, `memory_task` does both, and `memory_curate` packs a block. What is not there is an answer
+whose note says so, and no error: errors are for arguments that cannot be taken. `Desk` is the plane
+with the channel, session and agent that a call works for; `Cap` counts the tokens of an answer.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -19,14 +21,18 @@ from memplane.context.calls import Receipt
 from memplane.errors import ConflictError, InputError, NotFoundError
 from memplane.event import GLOBAL, Event
 from memplane.intake import cleaned
-from memplane.intake.redact import masked_name
+from memplane.intake.redact import masked, masked_name, quoted_value
 from memplane.pack.block import Block, Entry
 from memplane.pack.handles import Handle
 from memplane.plane import Expanded, Plane, SearchHit
 from memplane.ports import TokenCounter
+from memplane.projections.task_table import CLOSED
 from memplane.projections.window import entry_lines, one_line, quoted_text, safe_name
+from memplane.projects.entering import project_named
+from memplane.search.search import SearchHits
 from memplane.tokens import cut
 from memplane.work.changes import forget_as, record_as
+from memplane.work.tasks import PlaneTasks, TaskView
 
 __all__ = [
     "Answer",
@@ -39,14 +45,18 @@ __all__ = [
     "forget_tool",
     "get_tool",
     "list_keys",
-    "no_value",
+    "miss",
     "search_tool",
     "store",
+    "task_tool",
 ]
 
 
 _KEYS_MAX: Final = 100_000
 _HIT_TOKENS: Final = 160  # a passage is a sentence at most, but that may be a page
+_MISS_CHARS: Final = 400
+_TO_KEYS: Final = "memory_list_keys shows what there is"
+_TO_SEARCH: Final = "memory_search finds handles"
 
 
 def get_tool(desk: Desk, given: dict[str, Any]) -> Answer:
@@ -56,13 +66,25 @@ def get_tool(desk: Desk, given: dict[str, Any]) -> Answer:
     if "key" in given:
         event = desk.plane.get(given["key"], given["ns"], **desk.who)
         if event is None:
-            raise no_value(given)
+            return _nothing_there(miss(_no_value(given), _TO_KEYS))
         handle = f"event/{event.seq}"
         if desk.plane.context.is_elsewhere(event.ns):  # by its number it is not named
             handle = str(Handle("memory", given["key"], event.ns))
     else:
         handle = given["handle"]
-    return _opened(desk, handle, given)
+    try:
+        return _opened(desk, handle, given)
+    except NotFoundError as error:
+        return _nothing_there(miss(error, _TO_SEARCH))
+
+
+def _nothing_there(note: str) -> Answer:
+    return Answer(note, {"text": "", "note": note})
+
+
+def miss(error: NotFoundError | str, then: str) -> str:
+    """The note of an answer about what is not there, without secrets, and what to try."""
+    return f"{clipped(masked(str(error)), _MISS_CHARS)}; {then}"
 
 
 def _opened(desk: Desk, handle: str, given: dict[str, Any]) -> Answer:
@@ -109,18 +131,12 @@ def _state(desk: Desk, event: Event) -> str:
 
 def search_tool(desk: Desk, given: dict[str, Any]) -> Answer:
     """The events that answer a query, the best first, as many as fit."""
-    hits = desk.plane.search(
-        given["query"],
-        given["limit"],
-        kind=given.get("type"),
-        ns=given.get("ns"),
-        since=given.get("since"),
-        tag=given.get("tags"),
-        without_tag=given.get("without_tags"),
-        importance_min=given.get("importance_min"),
-        progress=desk.tell,
-        **desk.who,
-    )
+    ns, unknown = given.get("ns"), None
+    if "project" in given:
+        if ns is not None:
+            raise InputError("give ns or project, not both", where="project")
+        ns, unknown = _project(desk, given["project"])
+    hits = SearchHits() if unknown else _hits(desk, given, ns)
     rows = [_row(desk, hit) for hit in hits]
     without = [f"incomplete: {part}" for part in hits.degraded]
     cap = desk.cap(given)
@@ -129,7 +145,7 @@ def search_tool(desk: Desk, given: dict[str, Any]) -> Answer:
         data: dict[str, Any] = {"hits": rows[:count]}
         notes = [*without]
         if not rows:
-            notes.append("nothing found; try other words")
+            notes.append(unknown or _nothing_found(desk, given))
         elif count < len(rows):
             notes.append(f"{len(rows) - count} more hits did not fit; raise max_tokens")
         if notes:
@@ -139,6 +155,50 @@ def search_tool(desk: Desk, given: dict[str, Any]) -> Answer:
     data = cap.rows(rows, make)
     lines = [entry_lines(_head(row), row["text"]) for row in data["hits"]]
     return Answer(cap.words("".join([*lines, data.get("note", "")]).rstrip("\n")), data)
+
+
+def _hits(desk: Desk, given: dict[str, Any], ns: str | None) -> SearchHits:
+    return desk.plane.search(
+        given["query"],
+        given["limit"],
+        kind=given.get("type"),
+        ns=ns,
+        session=given.get("session"),
+        file=given.get("file"),
+        since=given.get("since"),
+        until=given.get("until"),
+        tag=given.get("tags"),
+        without_tag=given.get("without_tags"),
+        importance_min=given.get("importance_min"),
+        progress=desk.tell,
+        **desk.who,
+    )
+
+
+def _project(desk: Desk, name: str) -> tuple[str | None, str | None]:
+    """The namespace of a project that is named, or why there is none."""
+    registry = desk.plane.context.registry
+    if registry is None:
+        return None, "this plane is one project's; leave project out"
+    try:
+        return project_named(registry.follow(), name, where="project"), None
+    except NotFoundError:  # whose words name all projects
+        return None, miss(f"no project {quoted_value(name, 160)}", "leave project out")
+
+
+_NARROWED: Final = ("type", "ns", "project", "file", "since", "until", "tags", "without_tags")
+
+
+def _nothing_found(desk: Desk, given: dict[str, Any]) -> str:
+    """What to try; a session of which nothing may be seen is named."""
+    if "session" in given:
+        try:
+            desk.plane.sessions.get(given["session"], **desk.who)
+        except NotFoundError as error:
+            return miss(error, "leave session out")
+    narrowed = [name for name in (*_NARROWED, "session", "importance_min") if name in given]
+    more = f", or leave out {', '.join(narrowed)}" if narrowed else ""
+    return f"nothing found; try other words{more}"
 
 
 def _head(row: dict[str, Any]) -> str:
@@ -240,10 +300,23 @@ def _placed(desk: Desk, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def forget_tool(desk: Desk, given: dict[str, Any]) -> Answer:
-    """Archive what is named; again is no mistake."""
+    """Archive what is named; again is no mistake, nor is what is not there."""
     if ("id" in given) == ("key" in given):
         raise InputError("give exactly one of id and key")
-    event = _named(desk, given)
+    try:
+        event = _named(desk, given)
+        if event is None:
+            return _not_there(miss(_no_value(given), _TO_KEYS))
+        return _forgotten(desk, given, event)
+    except NotFoundError as error:
+        return _not_there(miss(error, _TO_SEARCH))
+
+
+def _not_there(note: str) -> Answer:
+    return Answer(note, {"note": note})
+
+
+def _forgotten(desk: Desk, given: dict[str, Any], event: Event) -> Answer:
     name = f"key {clipped(masked_name(given['key']), 80)}" if "key" in given else f"#{event.seq}"
     standing = desk.plane.standing(event, **desk.who)
     if standing.reason == "forgotten" and standing.by_seq is not None:
@@ -258,8 +331,8 @@ def forget_tool(desk: Desk, given: dict[str, Any]) -> Answer:
     return Answer(words, {"seq": receipt.seq, "note": words})
 
 
-def _named(desk: Desk, given: dict[str, Any]) -> Event:
-    """What is to be forgotten, if the channel may see it."""
+def _named(desk: Desk, given: dict[str, Any]) -> Event | None:
+    """What is to be forgotten, if the channel may see it; None for a key without a value."""
     if "id" in given:
         return event_named(desk, given["id"])
     key, ns = given["key"], given["ns"]
@@ -269,7 +342,7 @@ def _named(desk: Desk, given: dict[str, Any]) -> Event:
     history = desk.plane.history(key, ns, **desk.who)
     # Of one that was superseded the value in force is hidden, so there is none.
     if not history or history[-1].reason == "superseded":
-        raise no_value(given)
+        return None
     return history[-1].event
 
 
@@ -324,6 +397,118 @@ def _known(event: Event) -> Answer:
     return Answer(note, {"seq": event.seq, "id": event.id, "duplicate": True, "note": note})
 
 
+# `memory_task`: the plan of a session's work, and how far it is.
+
+_TASK_TOKENS: Final = 2_000
+_GOAL_CHARS: Final = 400
+_STEP_CHARS: Final = 200
+_LATER: Final = "a later session goes on from it"
+
+
+def task_tool(desk: Desk, given: dict[str, Any]) -> Answer:
+    """Open a task, plan and mark its steps, close it, or list the open ones.
+
+    It is recorded under the session of the server. A task that the agent may not see, such as
+    another project's, is not there for it: it is neither named nor written to.
+    """
+    if given["action"] == "open":
+        return _opened_task(desk, given)
+    if given["action"] == "list" and "task" not in given:
+        views = desk.plane.tasks.list(session=desk.session, **desk.who)
+        return _tasks(desk, views, "" if views else "no open task; open makes one")
+    try:
+        view = _task_meant(desk, given)
+    except NotFoundError as error:
+        return _tasks(desk, [], miss(error, "list shows the open ones"))
+    if view is None:
+        return _tasks(desk, [], "no task is active; name one, or open one")
+    return _tasks(desk, [view]) if given["action"] == "list" else _changed_task(desk, view, given)
+
+
+def _changed_task(desk: Desk, view: TaskView, given: dict[str, Any]) -> Answer:
+    if view.status in CLOSED:
+        return _tasks(desk, [view], f"is {view.status} already; open it again to go on")
+    tasks = PlaneTasks(partial(_record_task, desk), desk.plane.context)
+    said = given.get("content", "")
+    if given["action"] == "done":
+        tasks.done(view.id, said, session=desk.session)
+        return _told_task(desk, view.id, "closed")
+    marks = {name: given[name] for name in ("doing", "done", "failed") if name in given}
+    tasks.update(view.id, said, plan=given.get("plan", ()), session=desk.session, **marks)
+    return _told_task(desk, view.id, _LATER)
+
+
+def _opened_task(desk: Desk, given: dict[str, Any]) -> Answer:
+    """Open one, or one that was closed again; one that is open stays as it is."""
+    goal, name = given.get("content", "").strip(), given.get("task")
+    if not goal and name is None:
+        raise InputError("expected the goal, found nothing", where="content")
+    tasks = PlaneTasks(partial(_record_task, desk), desk.plane.context)
+    if name is not None:
+        with suppress(NotFoundError):
+            view = tasks.get(name, session=desk.session, **desk.who)
+            if view.status not in CLOSED:
+                return _tasks(desk, [view], "is open already; plan changes it")
+            receipt = tasks.open(name, goal, plan=given.get("plan", ()), session=desk.session)
+            return _told_task(desk, str(receipt.event.task), f"opened again; {_LATER}")
+    else:
+        views = tasks.list(session=desk.session, **desk.who)
+        same = [view for view in views if one_line(view.goal) == one_line(goal)]
+        if same:
+            return _tasks(desk, same[:1], "is open already; plan changes it")
+    # The id of one that the agent may not see is taken all the same.
+    id_ = tasks.free_id(goal if name is None else name)
+    receipt = tasks.open(id_, goal, plan=given.get("plan", ()), session=desk.session)
+    return _told_task(desk, str(receipt.event.task), f"opened; {_LATER}")
+
+
+def _task_meant(desk: Desk, given: dict[str, Any]) -> TaskView | None:
+    """The task that a call names, else the active one; raises NotFoundError for a name of none."""
+    tasks = desk.plane.tasks
+    if "task" in given:
+        return tasks.get(given["task"], session=desk.session, **desk.who)
+    views = tasks.list(session=desk.session, **desk.who)
+    return next((view for view in views if view.active), None)
+
+
+def _record_task(desk: Desk, text: str, **fields: Any) -> Receipt:
+    desk.begin()
+    row = {"text": text, **fields, "actor": desk.actor}
+    return record_as(desk.plane.context, row, **desk.who)
+
+
+def _told_task(desk: Desk, id_: str, note: str) -> Answer:
+    view = desk.plane.tasks.get(id_, session=desk.session, **desk.who)
+    return _tasks(desk, [view], note)
+
+
+def _tasks(desk: Desk, views: Sequence[TaskView], note: str = "") -> Answer:
+    """As many of the tasks as fit, the newest first, with their steps in order."""
+    rows = [_task_row(view) for view in views]
+    cap = Cap(desk.counter, _TASK_TOKENS)
+
+    def make(count: int) -> dict[str, Any]:
+        left = f"{len(rows) - count} older ones did not fit; name one" if count < len(rows) else ""
+        said = "; ".join(filter(None, (note, left)))
+        return {"tasks": rows[:count], **({"note": said} if said else {})}
+
+    data = cap.rows(rows, make)
+    lines = [line for row in data["tasks"] for line in _task_lines(row)]
+    return Answer(cap.words("\n".join([*lines, *filter(None, [data.get("note")])])), data)
+
+
+def _task_row(view: TaskView) -> dict[str, Any]:
+    steps = [f"{step.state}: {clipped(step.text, _STEP_CHARS)}" for step in view.plan]
+    row: dict[str, Any] = {"task": view.id, "state": view.status, "active": view.active}
+    return {**row, "goal": clipped(view.goal, _GOAL_CHARS), "steps": steps}
+
+
+def _task_lines(row: dict[str, Any]) -> list[str]:
+    active = ", active" if row["active"] else ""
+    head = f"{row['task']} ({row['state']}{active}): {row['goal']}"
+    return [head, *(f"  {number} {step}" for number, step in enumerate(row["steps"], 1))]
+
+
 # `memory_curate`: a packed block, and what it is made of, together within one cap.
 
 _HANDLE: Final = re.compile(r"(?:expand://\S+|#\d+)$", re.MULTILINE)
@@ -334,16 +519,18 @@ _REST: Final = "memplane://report has all of them"
 def curate(desk: Desk, given: dict[str, Any]) -> Answer:
     """Pack for the server's session; three quarters of the cap are the block's, at first.
 
-    Written as JSON, a block takes more tokens than it has. Where a small list of its entries does
-    not find room behind it, it is packed again, smaller. Same plane, same arguments: same answer.
+    Without a query: where the work stands, unless a mode is given. Written as JSON, a block takes
+    more tokens than it has. Where a small list of its entries does not find room behind it, it is
+    packed again, smaller. Same plane, same arguments: same answer.
     """
     cap, budget = desk.cap(given), given["max_tokens"] * 3 // 4
+    lost = given["mode"] == "auto" and not given["query"].strip()
     held = _held(desk)
     while True:
         block = desk.plane.pack(
             given["query"],
             budget=budget,
-            intent=given["mode"],
+            intent="orient" if lost else given["mode"],
             session=desk.session,
             task=given.get("task"),
             held_seq=held,
@@ -458,10 +645,10 @@ def event_named(desk: Desk, given: str) -> Event:
     return desk.plane.event(name, **desk.who)
 
 
-def no_value(given: dict[str, Any]) -> NotFoundError:
-    """That the key of a call has no value, and how to see those that have one."""
+def _no_value(given: dict[str, Any]) -> str:
+    """That the key of a call has no value."""
     key, ns = (clipped(masked_name(given[name]), _NAME_CHARS) for name in ("key", "ns"))
-    return NotFoundError(f"no value under {key} in {ns}; memory_list_keys shows what there is")
+    return f"no value under {key} in {ns}"
 
 
 # Answers within their tokens: as many rows, or as much of a text, as fit, and a note on the rest.

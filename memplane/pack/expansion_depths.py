@@ -29,6 +29,7 @@ from memplane.projections.sessions import is_extract
 from memplane.projections.task_table import TaskRecord
 from memplane.projections.tasks import task_of
 from memplane.projections.window import nested, one_line, own_end, plain_text, safe_name
+from memplane.recall.session_digest import title_in
 from memplane.recall.session_summary import extract, is_readable
 from memplane.recall.suppress import VisibilityFields
 from memplane.tokens import clip
@@ -326,7 +327,8 @@ def session_leads(
     def rest(sight: Sight, room: int) -> Digest | None:
         seen = _seen(members(), sight)
         lines, refs = _summary(seen, sight, min(room, tokens_max), now)
-        lines = [line for line in lines if line != _said_already(seen, sight)]
+        about = _about(seen)
+        lines = [line for line in lines if about is None or not _repeats(line, about, sight)]
         count = sight.printer.counter.count
         tasks, naming = _tasks(seen, sight)
         text = "".join(lines)
@@ -370,12 +372,12 @@ def _about(seen: list[Member]) -> Member | None:
     return next(iter((*plain, *asked, *said)), None)
 
 
-def _said_already(seen: list[Member], sight: Sight) -> str:
-    """The line of the summary that only repeats the session's first line; "" for none."""
-    about = _about(seen)
-    if about is None or not first_sentence(about.event.text, sight.printer)[1]:
-        return ""
-    return _listed(f"Asked first: {about.event.text}")
+def _repeats(line: str, about: Member, sight: Sight) -> bool:
+    """Whether a line of the summary only repeats the session's first line."""
+    words, whole = first_sentence(about.event.text, sight.printer)
+    title, branch = title_in(line.removeprefix("- ").rstrip())
+    asked = line.removeprefix("- Asked: ").rstrip()
+    return whole and ((bool(title) and not branch and title in words) or asked == words)
 
 
 def _listed(words: str) -> str:

@@ -124,7 +124,7 @@ PARTS: Final = (
     BlockPart("elsewhere", "G", "task_state", "## Also stated since then"),
     BlockPart("decided", "G", "relevant_decisions", "## More decisions"),
     BlockPart("more", "G", "knowledge_cards", "## More knowledge"),
-    BlockPart("sessions", "G", "recent_window", "## Last sessions", dated=True),
+    BlockPart("sessions", "G", "recent_window", "## Last sessions", ordered=False),
     BlockPart("files", "G", "tool_state", "## Files touched", ordered=False),
     BlockPart("tools", "G", "tool_state", "## Tools"),
     BlockPart(

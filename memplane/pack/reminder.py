@@ -7,14 +7,15 @@ tool one passage stands that names the file or an identifier of the failure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice, zip_longest
 from typing import Final, NamedTuple
 
 from memplane.pack.layout import PARTS, EntryGroup, Sheet, entry_group, entry_of
 from memplane.pack.request import Form, LastSession, Materials, PackContext, PackQuery, Request
 from memplane.policy import SectionBudget
 from memplane.projections.item import Item, Printer
+from memplane.projections.reports import ends_in_narration, is_report
 from memplane.projections.window import plain_text
 from memplane.recall.gate import (
     Passage,
@@ -45,7 +46,7 @@ SECTIONS: Final = {
     "tool": frozenset(("retrieved_evidence",)),
     "start": frozenset(("retrieved_evidence", "task_state", "relevant_decisions")),
 }
-IN_FILES: Final = "in_files"  # why what the project's own files say is left out
+TOLD: Final = "told"  # why what the session has already is left out
 _PART: Final = next(part for part in PARTS if part.name == "reminder")
 
 
@@ -84,25 +85,36 @@ def remind(request: Request, materials: Materials, query: PackQuery, scope: Scop
     return Reminder(answer.passages[: rule.passages] if opens else (), answer, opens)
 
 
-def said_then(sessions: Iterable[LastSession]) -> list[Passage]:
-    """What was said in the sessions of a time: what decides something first, then the newest.
+def said_then(sessions: Sequence[LastSession]) -> list[Passage]:
+    """What was said in the sessions of a time, a passage of each in turn, the newest session first.
 
-    Of users what has three content words, of agents how each of their answers begins.
+    Of each what its users said, what decides something first, and what its agents reported, which
+    take turns too; then the newest.
     """
-    found: list[Passage] = []
+    told: list[Iterable[Passage]] = []
     for session in sessions:
-        for item in session.said:
-            told = statements_of(item, item.text)
-            found += told if item.role == "user" else told[:1]
-    found.sort(
-        key=lambda one: (
-            one.item.role != "user",
-            one.item.role == "user" and not decides(one.text),
-            -one.item.seq,
-            one.start,
-        )
-    )
-    return distinct_passages(found, letters_of)
+        newest = session.said[::-1]
+        asked = [one for item in newest if item.role == "user" for one in _said_by_user(item)]
+        asked.sort(key=lambda one: not decides(one.text))
+        reported = [one for item in newest if item.role != "user" for one in _reported(item)]
+        told.append(_in_turn(asked, reported))
+    return distinct_passages(_in_turn(*told), letters_of)
+
+
+def _said_by_user(item: Item) -> list[Passage]:
+    return statements_of(item, item.text)
+
+
+def _reported(item: Item) -> list[Passage]:
+    """How an agent's report begins; what is no report tells of what comes next."""
+    told = is_report(item.text) and not ends_in_narration(item.text)
+    return statements_of(item, item.text)[:1] if told else []
+
+
+def _in_turn(*lists: Iterable[Passage]) -> Iterator[Passage]:
+    """The first of each, then the second of each, ..."""
+    for row in zip_longest(*lists):
+        yield from (one for one in row if one is not None)
 
 
 def place_passages(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
@@ -122,9 +134,9 @@ def place_statements(sheet: Sheet, context: PackContext, _: SectionBudget) -> No
 
     What the project's files say is left out.
     """
-    kept = [one for one in context.passages if not all_marked(one.text, context.in_files)]
-    told = (one.item for one in context.passages if all_marked(one.text, context.in_files))
-    sheet.omit_all(told, _PART.section, IN_FILES)
+    kept = [one for one in context.passages if not all_marked(one.text, context.held_marks)]
+    told = (one.item for one in context.passages if all_marked(one.text, context.held_marks))
+    sheet.omit_all(told, _PART.section, TOLD)
     chosen = list(_fitting(sheet, context._replace(passages=tuple(kept))))
     for passage, form, group in sorted(chosen, key=lambda one: (-one[0].item.seq, one[0].start)):
         _put(sheet, passage, form, group)
@@ -136,10 +148,10 @@ def leave_told(
     """Omit the events whose whole text the project's files say; return the others."""
     kept: list[Item] = []
     for item in items:
-        if not all_marked(item.text, context.in_files):
+        if not all_marked(item.text, context.held_marks):
             kept.append(item)
         elif context.scope.hides(item) is None:
-            sheet.omit_all((item,), section, IN_FILES)
+            sheet.omit_all((item,), section, TOLD)
     return tuple(kept)
 
 

@@ -319,7 +319,7 @@ _NOT_SHAPE: Final = frozenset(
         "as_of",
         "now",
         "exclude",
-        "in_files",
+        "held_marks",
         "held_seq",
         "dense_seq",
         "index_seq",

@@ -9,15 +9,17 @@ cards are searched with.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from datetime import datetime
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypedDict
 
 from memplane.errors import InputError
 from memplane.harness import remembered
 from memplane.pack.expansion_depths import OpenedHandle
 from memplane.policy import Policies, Scoring
 from memplane.ports import PackSource, Retriever, TokenCounter
+from memplane.projections.digests import SessionParts
 from memplane.projections.files import FilesState
 from memplane.projections.hotset import HotsetState, SessionRing
 from memplane.projections.item import Item, digest_of
@@ -38,6 +40,7 @@ __all__ = [
     "Materials",
     "Needs",
     "PackContext",
+    "PackFields",
     "PackQuery",
     "Request",
     "Source",
@@ -77,9 +80,7 @@ class Request(NamedTuple):
     index_seq: int | None = None  # documents of the index of events up to here at most
     cited: bool = False  # entries name the seqs of their events, statements their day
     remind: str = ""  # one of REMINDERS: passages that the session does not hold, and no more
-    in_files: tuple[
-        str, ...
-    ] = ()  # marks of sentences that the session has from the project's files
+    held_marks: tuple[str, ...] = ()  # of sentences that the caller holds: `gate.sentence_marks`
     now: str = ""
 
     @property
@@ -95,6 +96,39 @@ class Request(NamedTuple):
             for name, value in self._asdict().items()
             if value != getattr(usual, name)
         }
+
+
+class PackFields(TypedDict, total=False):
+    """What may be asked of a pack beside its query; see `Plane.pack`. None: not asked for.
+
+    Times are RFC 3339 or aware datetimes; lists may be one text.
+    """
+
+    budget: int | None
+    channel: str | None
+    intent: str | None
+    session: str | None
+    task: str | None
+    ns: str | Iterable[str] | None
+    agent: str | None
+    project: str | None
+    sections: str | Iterable[str] | None
+    expand: str | Iterable[str] | None
+    exclude: str | Iterable[str] | None
+    held_seq: int | None
+    query_event: str | None
+    since: str | datetime | None
+    until: str | datetime | None
+    tag: str | Iterable[str] | None
+    without_tag: str | Iterable[str] | None
+    importance_min: float | None
+    as_of: int | str | datetime | None
+    dense_seq: int | None
+    index_seq: int | None
+    cited: bool
+    remind: str | None
+    in_files: Iterable[str] | None
+    now: str | datetime | None
 
 
 class View(NamedTuple):
@@ -169,14 +203,17 @@ class Expansion(NamedTuple):
 
 
 class LastSession(NamedTuple):
-    """A recent session: its generated summary, else its last turns, as items.
+    """A recent session: what its digest is made of; where that is not known, its last turns.
 
-    `said`: messages of a time that was asked for, in log order.
+    `items` are the generated summary and the last turns as items, `said` the messages of a time
+    that was asked for, in log order, `gone` the ids of what is quoted in `parts` and out of force.
     """
 
     id: str
     items: tuple[Item, ...]
+    parts: SessionParts | None = None
     said: tuple[Item, ...] = ()
+    gone: frozenset[str] = frozenset()
 
 
 # What packs read of a plane while they are laid out: the port with the types of this layer.
@@ -295,7 +332,7 @@ class PackContext(NamedTuple):
     files: tuple[ListedFile, ...] = ()  # to list: the session's own, or those that it may need
     remind: str = ""  # as requested
     passages: tuple[Passage, ...] = ()  # of a reminder, in the order in which they take its room
-    in_files: frozenset[str] = frozenset()  # see `Request`
+    held_marks: frozenset[str] = frozenset()  # see `Request`
     asked: AskedTime | None = None  # the query asks for a time and nothing else
     then: tuple[LastSession, ...] = ()  # the sessions of that time, newest first
 

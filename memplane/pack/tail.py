@@ -12,7 +12,7 @@ from memplane.event import bare_project
 from memplane.pack.block import Entry
 from memplane.pack.head import answering, is_card, merge_cards
 from memplane.pack.layout import PARTS, Sheet, own_part
-from memplane.pack.request import ListedFile, Materials, PackContext, PackQuery
+from memplane.pack.request import LastSession, ListedFile, Materials, PackContext, PackQuery
 from memplane.pack.task_digest import (
     PARAGRAPH_TOKENS_MAX,
     Digest,
@@ -26,9 +26,10 @@ from memplane.projections.files import FILES, FileTouch
 from memplane.projections.hotset import HotsetState
 from memplane.projections.item import Item
 from memplane.projections.task_table import EventQuote, TaskRecord
-from memplane.projections.window import entry_lines, one_line
+from memplane.projections.window import entry_lines, one_line, safe_name
 from memplane.recall.file_guess import guess_files
 from memplane.recall.score import importance_now
+from memplane.recall.session_digest import session_digest, session_label
 from memplane.recall.suppress import Scope
 
 __all__ = [
@@ -47,6 +48,7 @@ _BY_NAME = {part.name: part for part in PARTS}
 _STANDARD: Final = frozenset(part.section for part in PARTS) | {"system_map"}
 _OWN_MAX: Final = 50
 _LEAST_CARD: Final = 6  # tokens
+_LABEL_TOKENS: Final = 12  # of a session's label and what stands around its lines
 
 
 def is_own_section(section: SectionBudget) -> bool:
@@ -91,15 +93,51 @@ def _faded_importance(card: Item, materials: Materials, scope: Scope) -> int:
 
 
 def place_sessions(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
-    """What was done last: of each session its summary or last words, the newest session first."""
+    """What was done last: the digest of each session, the newest session first.
+
+    Beside it what was recorded of the session as a summary or a plan. Where there is nothing to
+    make a digest of, its last words.
+    """
     part, hides = _BY_NAME["sessions"], context.scope.hides
     then = context.then if context.asked is not None else None
     for session in context.materials.source.last_sessions() if then is None else then:
+        told = _place_session(sheet, context, session)
         for item in session.items:
+            generated = item.key == f"session/{session.id}/summary"
+            if told and (generated or item.kind == "message"):
+                continue
             if item.seq not in sheet.seqs and not hides(item):
                 # Of a long answer the first third is enough.
                 tier = 0 if item.kind == "summary" else 1
                 sheet.offer(part, item, tier=tier, source="projection:sessions")
+
+
+def _place_session(sheet: Sheet, context: PackContext, session: LastSession) -> bool:
+    """Place the digest of a session; False where there is none, or no room for it."""
+    part, hides, printer = _BY_NAME["sessions"], context.scope.hides, sheet.printer
+    room = sheet.room(part)
+    most = min(room - _LABEL_TOKENS, context.materials.policies.plane.session_summary_tokens_max)
+    if session.parts is None:
+        return False
+    made = session_digest(
+        session.parts,
+        lambda quote: quote.id not in session.gone and not hides(quote),
+        counter=printer.counter,
+        tokens_max=most,
+        redact=printer.redact,
+    )
+    if made is None:
+        return False
+    label, rest = session_label(made.day, made.text)
+    text = entry_lines(safe_name(printer.redact(label)), printer.redact(rest))
+    tokens = printer.counter.count(text)
+    if tokens > room or not sheet.needs.take_text(text):
+        return False
+    entry = Entry(
+        part.section, part.place, text, tokens, 0, (), made.refs, "projection:digests", part.area
+    )
+    sheet.put(part, entry)
+    return True
 
 
 def place_own(sheet: Sheet, context: PackContext, section: SectionBudget) -> None:

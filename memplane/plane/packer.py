@@ -69,7 +69,7 @@ class Packer:
         statements their day), remind (`prompt`: passages that the session does not hold, where the
         gate of `hooks.answer` opens; `start`: the user's own words of earlier sessions, what is
         left and what was decided; `tool`: one passage for the call that query_event names),
-        in_files (`gate.sentence_marks` of what a start need not say), now. Equal inputs give equal
+        held_marks (`gate.sentence_marks` of what need not be said), now. Equal inputs give equal
         bytes. `progress` is told of a long build of the index, `watch` is shown how the block was
         laid out. Where more events than `index_behind_max` are not indexed yet, a pack that
         searches the log finds of them what the hotset holds, unless it is to `wait`. What a block

@@ -7,13 +7,14 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import IO, TYPE_CHECKING, Any, Self, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, Self, TypeAlias, Unpack
 
 from memplane.context.calls import (
     BulkReceipt,
     Receipt,
     Spooled,
     check_count,
+    check_kind,
     check_named,
     check_text,
     check_texts,
@@ -22,7 +23,7 @@ from memplane.context.context import PlaneContext
 from memplane.context.event_access import KeyVersion, Standing
 from memplane.context.folds import seq_by
 from memplane.errors import InputError, NotFoundError
-from memplane.event import GLOBAL, KINDS, Event, is_kind
+from memplane.event import GLOBAL, Event, EventFields
 from memplane.intake import timestamp
 from memplane.intake.redact import quoted_value
 from memplane.lazy import late
@@ -38,7 +39,8 @@ if TYPE_CHECKING:
     from memplane.log.spool import AsideNote
     from memplane.pack.block import Block
     from memplane.pack.pack import Laid
-    from memplane.plane import packer
+    from memplane.pack.request import PackFields
+    from memplane.plane import opened_session, packer
     from memplane.policy import Policies
     from memplane.policy.files import PolicyCheck, PolicyValue
     from memplane.ports import Position
@@ -53,13 +55,15 @@ if TYPE_CHECKING:
     from memplane.upkeep.restore import MergeReport
     from memplane.upkeep.verify import AuditReport, PlaneReport
     from memplane.work import changes as work_changes
+    from memplane.work import episodes, handles, projects, recalling, sessions, tasks
     from memplane.work import forget as work_forget
-    from memplane.work import handles, projects, sessions, tasks
     from memplane.work.changes import Eviction, Undone
     from memplane.work.forget import Forgotten
+    from memplane.work.turns import ContextAssembly
 else:
     service = late("memplane.artifacts.service")
     materials = late("memplane.context.materials")
+    opened_session = late("memplane.plane.opened_session")
     packer = late("memplane.plane.packer")
     search = late("memplane.search.search")
     search_service = late("memplane.search.service")
@@ -71,6 +75,8 @@ else:
     work_changes = late("memplane.work.changes")
     handles = late("memplane.work.handles")
     work_forget = late("memplane.work.forget")
+    episodes = late("memplane.work.episodes")
+    recalling = late("memplane.work.recalling")
     sessions = late("memplane.work.sessions")
     projects = late("memplane.work.projects")
     tasks = late("memplane.work.tasks")
@@ -112,9 +118,16 @@ class Plane:
         with self.context.lock:
             self.context.close()
 
+    def __repr__(self) -> str:
+        """Where it is, how far its log goes, and what may be done with it."""
+        if self.context.closed:
+            return f"<Plane {str(self.home)!r}, closed>"
+        read = ", read only" if self.read_only else ""
+        return f"<Plane {str(self.home)!r} up to seq {self.head().seq}{read}>"
+
     # --- recording ---
 
-    def record(self, text: str = "", **fields: Any) -> Receipt:
+    def record(self, text: str = "", **fields: Unpack[EventFields]) -> Receipt:
         """Store one event and acknowledge it.
 
         `fields` are those of the event: kind, key, session, task, role, tags, ts and so on. Raises
@@ -148,7 +161,7 @@ class Plane:
             tuple(refused),
         )
 
-    def spool(self, text: str = "", **fields: Any) -> Spooled:
+    def spool(self, text: str = "", **fields: Unpack[EventFields]) -> Spooled:
         """Store one event without waiting for another writer.
 
         Where nobody holds the log's lock it is recorded as `record` does. Else it is left in the
@@ -260,11 +273,8 @@ class Plane:
         check_count(after, "after")
         if limit is not None:
             check_count(limit, "limit", 1)
-        if kind is not None and not is_kind(kind):
-            raise InputError(
-                f"unknown kind {quoted_value(kind)}; known: {', '.join(KINDS)}, custom:<name>",
-                where="kind",
-            )
+        if kind is not None:
+            check_kind(kind)
         reader = self.context.reader(channel, agent=agent, ns=ns)
         lines = self._log.read(after, self.context.as_of)
         return reader.events(lines, kind=kind, session=session, ns=ns, limit=limit)
@@ -492,7 +502,7 @@ class Plane:
         progress: Callable[[int, int], None] | None = None,
         watch: Callable[[Laid], None] | None = None,
         wait: bool = False,
-        **asked: Any,
+        **asked: Unpack[PackFields],
     ) -> Block:
         """Pack a block for the query within its budget.
 
@@ -520,6 +530,7 @@ class Plane:
         ns: _OneOrMore = None,
         kind: _OneOrMore = None,
         session: _OneOrMore = None,
+        file: _OneOrMore = None,
         tag: _OneOrMore = None,
         without_tag: _OneOrMore = None,
         importance_min: float | None = None,
@@ -538,22 +549,23 @@ class Plane:
         """At most `k` events that answer a query, the best first; none where nothing matches.
 
         What is out of force is no hit, nor what a pack with the same `task`, `agent` and times
-        would not see. `ns`, `kind`, `session`, `tag` and `without_tag` take one or several;
-        `importance_min` is 0 to 1000 or 0.0 to 1.0, as recorded. Of events behind `dense_seq` no
-        vectors take part. With `similar` nothing but vectors decides: those of the
-        plane's embedder, as far as `embed` has come, or else of the static table, made and kept
-        here; a score is then the cosine in thousandths. `progress` is told of a long build of the
-        index. Where more events than the policy's `index_behind_max` are not indexed yet, those of
-        them that the hotset holds are found, by their words, unless the search is to `wait`; behind
-        `index_seq` always. What it went without, `degraded` of the answer says. Raises InputError
-        naming the argument, PolicyError, ScopeError for a namespace that the caller may not read; a
-        pattern (`/spec/*`) stands for those that it may read.
+        would not see. `ns`, `kind`, `session`, `file`, `tag` and `without_tag` take one or several;
+        `file` is the path that an event names (`data.path`) or its end, name by name: `pay.py`
+        stands for `src/pay.py`. `importance_min` is 0 to 1000 or 0.0 to 1.0, as recorded. Of events
+        behind `dense_seq` no vectors take part. With `similar` vectors alone decide: those of the
+        plane's embedder, as far as `embed` has come, else of the static table, made and kept here;
+        a score is then the cosine in thousandths. `progress` is told of a long build of the index.
+        Where more events than `index_behind_max` are not indexed yet, those that the hotset holds
+        are found by their words, unless the search is to `wait`; behind `index_seq` always. What it
+        went without is `degraded`. Raises InputError naming the argument, PolicyError, ScopeError
+        for a namespace that the caller may not read; `/spec/*` stands for those that it may read.
         """
         asked: dict[str, Any] = {
             "channel": channel,
             "ns": ns,
             "kind": kind,
             "session": session,
+            "file": file,
             "tag": tag,
             "without_tag": without_tag,
             "importance_min": importance_min,
@@ -569,6 +581,44 @@ class Plane:
         return search.search_plane(
             self.context, query, k, asked, similar=similar, wait=wait, progress=progress
         )
+
+    def recall(
+        self,
+        query: str,
+        *,
+        session: str,
+        budget: int = 4000,
+        profile: str = "acms-v2",
+        min_relevance: float = 0.0,
+        include_current_episode: bool = True,
+        scope: str = "plane",
+        channel: str = "private",
+        agent: str | None = None,
+        now: _Time = None,
+    ) -> ContextAssembly:
+        """What a session is given for a query: turns and facts within a budget of tokens, in order.
+
+        `acms-v2`: the turns of the current episode first (at most 40 % of the budget), then marked
+        turns of earlier episodes, then facts and what is found; `acms-v1`: all by relevance,
+        recency and coherence. Weights are in `profiles` of scoring.yaml, the ends of episodes in
+        `episodes` of plane.yaml. `min_relevance` (0 to 1) is asked of all but the current episode.
+        `scope`: `session` for what this session said alone, or `plane`. What did not fit is among
+        the omissions, with its reason. Equal inputs give equal items; writes nothing. Raises
+        BudgetError for a budget below 1, InputError, PolicyError.
+        """
+        asked = recalling.RecallQuery(
+            query,
+            session,
+            budget,
+            profile,
+            min_relevance,
+            include_current_episode,
+            scope,
+            channel,
+            agent,
+            now,
+        )
+        return recalling.recall_plane(self.context, asked)
 
     def index(self, progress: Callable[[int, int], None] | None = None) -> int:
         """Bring the search index up to the log; return the last seq that it has looked at.
@@ -606,6 +656,14 @@ class Plane:
         """
         return work_changes.update_statement(self.context, id, changes)
 
+    def name_decision(self, id: str | int, key: str) -> Receipt:  # noqa: A002
+        """Give a decision in force a key, by recording it anew: a later one of the key replaces it.
+
+        Also one that a user said with `Decision: ...`. Without a key it is filed under its seq.
+        Raises NotFoundError, and InputError for what is no decision or out of force.
+        """
+        return work_changes.name_decision(self.context, id, key)
+
     def undo(self, *, dry_run: bool = False) -> Undone:
         """Take back the last statement that was recorded, or the last forget or unforget.
 
@@ -637,8 +695,11 @@ class Plane:
     def forget_many(
         self,
         *,
+        query: str | None = None,
         tag: str | Iterable[str] | None = None,
+        since: _Time = None,
         older_than: str | timedelta | None = None,
+        project: str | None = None,
         kind: str | Iterable[str] | None = None,
         ns: str | None = None,
         decisions: bool = False,
@@ -647,15 +708,21 @@ class Plane:
         now: str | datetime | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Forgotten:
-        """Archive what bears a tag, what is older than an age (`90d`, a timedelta), or both.
+        """Archive what matches all that is given: a tag, words, a span of time, a project.
 
-        Of one or several kinds and one namespace, if named; only what is in force. Decisions,
-        rules, constraints and what is pinned stay, unless `decisions` or their kind is given. A
-        `dry_run` says what it would take and writes nothing. `unforget(id=)` takes one back.
+        `query`: its whole text has every one of these words. `since` is a time or an age (`2d`),
+        `older_than` an age (`90d`, a timedelta), `project` a namespace. Of one or several kinds and
+        one namespace, if named; only what is in force, and nothing of another project than the
+        plane is opened for. Decisions, rules, constraints and what is pinned stay, unless
+        `decisions` or their kind is given. A `dry_run` says what it would take and writes nothing.
+        `undo` takes it back whole, `unforget(id=)` one. Raises InputError naming the argument.
         """
         given = {
+            "query": query,
             "tag": tag,
+            "since": since,
             "older_than": older_than,
+            "project": project,
             "kind": kind,
             "ns": ns,
             "decisions": decisions,
@@ -755,6 +822,25 @@ class Plane:
     def sessions(self) -> sessions.PlaneSessions:
         """The sessions: begin, mark and end them, list them, show one."""
         return sessions.PlaneSessions(self.context)
+
+    def session(
+        self,
+        id: str | None = None,  # noqa: A002
+        *,
+        agent: str | None = None,
+        goal: str = "",
+    ) -> opened_session.OpenedSession:
+        """A session to work in: `with plane.session(goal="mend the parser") as session: ...`.
+
+        It starts where the block begins (without an id it gets a new one) and ends behind it, with
+        its summary; where the block raises it ends too, for the reason `error` and without one.
+        """
+        return opened_session.OpenedSession(self, id, agent=agent, goal=goal)
+
+    @property
+    def episodes(self) -> episodes.PlaneEpisodes:
+        """The episodes of a session, by the rules of plane.yaml: list them, get one, close one."""
+        return episodes.PlaneEpisodes(self.context)
 
     @property
     def artifacts(self) -> service.PlaneArtifacts:

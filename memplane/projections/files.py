@@ -43,7 +43,7 @@ __all__ = [
     "UNIT",
     "AllFiles",
     "AllFilesState",
-    "Episode",
+    "FileEpisode",
     "FileIndex",
     "FileTable",
     "FileTouch",
@@ -80,8 +80,8 @@ class FileIndex:
 
     __slots__ = ("names", "terms", "words")
 
-    def __init__(self, episodes: Iterable[Episode], paths: Iterable[str]) -> None:
-        self.terms: dict[str, dict[Episode, None]] = {}
+    def __init__(self, episodes: Iterable[FileEpisode], paths: Iterable[str]) -> None:
+        self.terms: dict[str, dict[FileEpisode, None]] = {}
         self.words: dict[str, dict[str, None]] = {}
         self.names: dict[str, dict[str, None]] = {}
         for episode in episodes:
@@ -89,12 +89,12 @@ class FileIndex:
         for path in paths:
             self.enter(path)
 
-    def begin(self, episode: Episode) -> None:
+    def begin(self, episode: FileEpisode) -> None:
         """File an episode under its prompt's words."""
         for term in episode.terms:
             _put(self.terms, term, episode)
 
-    def end(self, episode: Episode) -> None:
+    def end(self, episode: FileEpisode) -> None:
         """Let go of an episode."""
         for term in episode.terms:
             _take(self.terms, term, episode)
@@ -142,7 +142,7 @@ _LAST_BYTES: Final = 48  # numbers and quotes of a last touch
 _EPISODE_BYTES: Final = 40
 
 
-class Episode:
+class FileEpisode:
     """The touches after one prompt. `terms` are empty where the prompt is less visible than they.
 
     `at` is the clock (touches of its group of events) at its last touch; `paths` counts touches.
@@ -213,7 +213,7 @@ class LastTouch:
         "valid_until",
     )
 
-    def __init__(self, episode: Episode, event: Event, touches: int) -> None:
+    def __init__(self, episode: FileEpisode, event: Event, touches: int) -> None:
         self.episode = episode
         self.touches = touches  # of this file in this namespace at this sensitivity
         self.seq, self.id, self.ts, self.kind = event.seq, event.id, event.ts, event.kind
@@ -242,7 +242,7 @@ class LastTouch:
         return self.episode.session
 
     @classmethod
-    def of(cls, episode: Episode, row: list[Any]) -> LastTouch:
+    def of(cls, episode: FileEpisode, row: list[Any]) -> LastTouch:
         """The touch that `fields` gave."""
         touch = object.__new__(cls)
         touch.episode = episode
@@ -335,13 +335,15 @@ class FilesState:
 
     def __init__(self) -> None:
         self.clock = 0
-        self.clocks: dict[Episode, int] = {}  # of episodes of other groups: what their clocks show
+        self.clocks: dict[
+            FileEpisode, int
+        ] = {}  # of episodes of other groups: what their clocks show
         self.changes = 0  # how often the fold changed something
         self.bytes = 0
-        self.episodes: list[Episode] = []
+        self.episodes: list[FileEpisode] = []
         self.last: dict[str, list[LastTouch]] = {}  # by path, the path touched last behind
         self.sessions: dict[str, Now] = {}
-        self.latest: dict[str, Episode] = {}  # the newest episode of each session
+        self.latest: dict[str, FileEpisode] = {}  # the newest episode of each session
         self.names: dict[str, int] = {}  # how many places of episodes hold each name
         self.keyed = 0  # touches with a key: so rare that they are looked for one by one
         self.grounds: dict[Any, Any] = {}
@@ -352,7 +354,7 @@ class FilesState:
         self.changes += 1
         self.grounds = {}
 
-    def age(self, episode: Episode) -> int:
+    def age(self, episode: FileEpisode) -> int:
         """Touches since an episode's last one."""
         return self.clocks.get(episode, self.clock) - episode.at
 
@@ -493,7 +495,7 @@ class Files:
         names, paths = list(state.names), [path for path, *_ in fields["last"]]
         for *places, prompt, terms, at, forgotten, unsaid, pairs in fields["episodes"]:
             session, branch, ns, sensitivity = (names[place] for place in places)
-            episode = Episode(session, branch, ns, sensitivity, prompt, terms)
+            episode = FileEpisode(session, branch, ns, sensitivity, prompt, terms)
             episode.at, episode.forgotten, episode.unsaid = at, bool(forgotten), bool(unsaid)
             numbers = zip(pairs[::2], pairs[1::2], strict=True)
             episode.paths = {paths[number]: count for number, count in numbers}
@@ -616,7 +618,7 @@ def _branch(state: FilesState, event: Event) -> str:
     return state.branch_of(event.session, hides)
 
 
-def _episode(state: FilesState, event: Event, path: str, branch: str) -> Episode:
+def _episode(state: FilesState, event: Event, path: str, branch: str) -> FileEpisode:
     """The episode that the touch belongs to: the session's latest, or a new one."""
     session = event.session or ""
     now = state.sessions.get(session)
@@ -632,7 +634,7 @@ def _episode(state: FilesState, event: Event, path: str, branch: str) -> Episode
     ):
         return latest
     alike = now is not None and (now.ns, now.sensitivity) == (event.ns, event.sensitivity)
-    episode = Episode(*named, prompt, now.terms if now is not None and alike else [])
+    episode = FileEpisode(*named, prompt, now.terms if now is not None and alike else [])
     state.episodes.append(episode)
     state.latest[session] = episode
     if state.indexed is not None:
@@ -663,7 +665,7 @@ def _bound(state: FilesState, bytes_max: int) -> None:
             _drop_touch(state, path, oldest)
 
 
-def _drop_touch(state: FilesState, path: str, episode: Episode) -> None:
+def _drop_touch(state: FilesState, path: str, episode: FileEpisode) -> None:
     """Let go of a file's last touch where it stands in this episode, and of a file without one."""
     touches = state.last[path]
     for at, touch in enumerate(touches):

@@ -44,8 +44,8 @@ __all__ = [
     "HotsetState",
     "Hotsets",
     "HotsetsState",
+    "RingTurn",
     "SessionRing",
-    "Turn",
     "is_standing",
     "is_stated",
     "joined_hotsets",
@@ -88,7 +88,7 @@ def is_standing(kind: str, ns: str, key: str | None) -> bool:
     return kind in ("rule", "preference") or (kind == "fact" and key is not None)
 
 
-class Turn(NamedTuple):
+class RingTurn(NamedTuple):
     """One event in a session's ring, with what came before it in that session.
 
     `before` counts events, `spent` tokens clipped to each tier of the window form. Neither is
@@ -132,7 +132,7 @@ class SessionRing:
         self.seen = first  # seq of the latest event: which session is the oldest
         self.count = 0
         self.spent: tuple[int, ...] = (0, 0, 0)
-        self.ring: list[Turn] = []
+        self.ring: list[RingTurn] = []
         self.prompts: list[int] = []
         self.stated: dict[int, int] = {}
         self.stated_bytes = 0
@@ -314,7 +314,7 @@ def _ring_of(rings: Sequence[SessionRing], items: Mapping[int, Item], *, cut: bo
     return both
 
 
-def _turns(rings: Sequence[SessionRing]) -> list[Turn]:
+def _turns(rings: Sequence[SessionRing]) -> list[RingTurn]:
     """The turns of all rings in log order, each with what came before it in any of them."""
     # Behind each turn of a ring, what its group has had: what the next one says, or the totals.
     after = [
@@ -330,7 +330,7 @@ def _turns(rings: Sequence[SessionRing]) -> list[Turn]:
     ]
     turns = []
     for seq, at, row in sorted(order):
-        turns.append(Turn(seq, sum(map(itemgetter(0), now)), _sum([spent for _, spent in now])))
+        turns.append(RingTurn(seq, sum(map(itemgetter(0), now)), _sum([spent for _, spent in now])))
         now[at] = after[at][row]
     return turns
 
@@ -516,7 +516,7 @@ class Hotset:
             ring = SessionRing(id_, epoch)
             ring.marked = bool(marked)
             ring.seen, ring.count, ring.spent, ring.prompts = seen, count, tuple(spent), prompts
-            ring.ring = [Turn(seq, before, tuple(clipped)) for seq, before, *clipped in turns]
+            ring.ring = [RingTurn(seq, before, tuple(clipped)) for seq, before, *clipped in turns]
             stated, ring.shed, lost, interrupted = rest
             ring.stated, ring.lost, ring.interrupted = dict(stated), bool(lost), bool(interrupted)
             ring.stated_bytes = sum(state.made[seq].size for seq in ring.stated)
@@ -615,7 +615,7 @@ def _turn(state: HotsetState, seq: int, id_: str, kind: str, role: str | None, t
         ring = _ring(state, id_, seq)
     ring.seen = seq
     turns, count, spent = ring.ring, ring.count, ring.spent
-    turns.append(tuple.__new__(Turn, (seq, count, spent)))  # the quickest way to make one
+    turns.append(tuple.__new__(RingTurn, (seq, count, spent)))  # the quickest way to make one
     holds = state.holds
     holds[seq] += 1
     ring.count = count + 1

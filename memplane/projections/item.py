@@ -19,6 +19,7 @@ from memplane.projections.window import (
     limits,
     nested,
     plain_text,
+    safe_name,
     short_handle,
 )
 from memplane.tokens import cut
@@ -36,6 +37,7 @@ _CHARACTERS_MOST: Final = 8
 _NAME_MAX: Final = 300
 _ENTIRE: Final = -1  # a form beside the tiers
 _STALE: Final = " (stale)"
+_OF_SESSION: Final = regex(r"session/.+/summary")
 _CLEAN_MAX: Final = 32_000  # characters
 _NAMED: Final = ("call", "tool", "status", "path")  # in an event's data
 _NAMES: Final = frozenset(_NAMED)
@@ -249,9 +251,21 @@ class Item:
         return lines, self.cost if known else printer.counter.count(lines), whole
 
     def _lines(self, head: str, text: str, *, whole: bool) -> str:
+        if self._of_session and text.startswith('"'):  # a digest begins with the session's title
+            first, _, rest = text.partition("\n")
+            head, text = f"{head} {safe_name(first)}", rest
         return entry_lines(head, text, "" if whole else f" … {handle(self.seq)}")
 
+    @property
+    def _of_session(self) -> bool:
+        """Whether it is the generated summary of a session: history, which is never stale."""
+        key = self.key
+        return self.kind == "summary" and key is not None and _OF_SESSION.fullmatch(key) is not None
+
     def _head(self, printer: Printer | None = None) -> str:
+        if self._of_session:
+            cited = f" #{self.seq}" if printer is not None and printer.cites else ""
+            return f"session {self.ts[5:10]}{cited}"
         named = {"task": self.task, "tool_result": self.tool}.get(self.kind, self.key)
         said = entry_label(self.kind, self.role, self.actor, named or "", self.status)
         if printer is not None and printer.cites:

@@ -43,6 +43,7 @@ __all__ = [
     "LedgersProjector",
     "Statement",
     "statement_item",
+    "states_decision",
 ]
 
 
@@ -512,20 +513,45 @@ def _form(one: Statement, counter: TokenCounter) -> EntryForm | None:
     return form if text.startswith(item.text) else None
 
 
+_DECISION: Final = "decision"  # the kind, and the marker
+_MESSAGE: Final = "message"
+_SIDE: Final = "sidechain"
+_SAID_CHARS_MAX: Final = 600  # of a message that decides; a longer one says much else
+
+
 # The two ledgers of the fast path: decisions, and knowledge cards.
 
 
 class Decisions(LedgerProjector):
     """The latest decision of each namespace and key; constraints are protected. None decays.
 
-    A pack chooses from those that are kept, and names the 200 in force that were kept before.
+    Also what a user said in a message that begins a line with `Decision: ...`. A pack chooses from
+    those that are kept, and names the 200 in force that were kept before.
     """
 
     name = "decisions"
-    version = 5
+    version = 6
     kinds = frozenset({"decision"})
     marker = "constraint"
     left_max = 200
+
+    def keeps(self, event: Event) -> bool:
+        return states_decision(event) if event.kind == _MESSAGE else super().keeps(event)
+
+
+def states_decision(event: Event) -> bool:
+    """Whether the event is a decision: one by its kind, or a short message of a user marked as one.
+
+    A message that quotes a line is none: the words may be somebody else's.
+    """
+    if event.kind != _MESSAGE:
+        return event.kind == _DECISION
+    if event.role != "user" or _DECISION not in event.markers or _SIDE in event.tags:
+        return False
+    text = event.text
+    return 0 < len(text) <= _SAID_CHARS_MAX and not any(
+        line.lstrip().startswith(">") for line in text.split("\n")
+    )
 
 
 class Cards(LedgerProjector):

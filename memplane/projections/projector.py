@@ -143,10 +143,12 @@ class Stretch(list[Line]):
 
     @property
     def rare(self) -> list[Line]:
-        """Those with a key, and those that are neither a message nor a tool's."""
+        """Those with a key or a marker, and those that are neither a message nor a tool's."""
         if self._rare is None:
             self._rare = [
-                line for line in self if line.event.kind not in _USUAL or line.event.key is not None
+                line
+                for line in self
+                if line.event.kind not in _USUAL or line.event.key is not None or line.event.markers
             ]
         return self._rare
 
@@ -162,7 +164,7 @@ def fold(projector: Projector[State], state: State, lines: Sequence[Line]) -> No
     shown = lines.rare if isinstance(lines, Stretch) and read.isdisjoint(_USUAL) else lines
     for line in shown:
         event = line.event
-        if event.key is not None or event.kind in read:
+        if event.key is not None or event.kind in read or event.markers:
             apply(state, line)
 
 

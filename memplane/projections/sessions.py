@@ -31,6 +31,7 @@ __all__ = [
     "SessionFacts",
     "SessionsProjector",
     "SessionsState",
+    "is_derived",
     "is_extract",
     "session_facts",
 ]
@@ -211,6 +212,11 @@ class SessionsProjector:
 def is_extract(event: Event) -> bool:
     """Whether it is a generated summary, which quotes the events in its `refs`."""
     return event.kind == "summary" and event.data.get("extract") is True
+
+
+def is_derived(event: Event) -> bool:
+    """Whether it was made by rules of the events in its `refs`, and goes where they go."""
+    return is_extract(event) or event.data.get("derived") is True
 
 
 def session_facts(

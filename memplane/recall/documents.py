@@ -25,7 +25,7 @@ from datetime import date, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from memplane.event import KINDS, PROJECTS, SENSITIVITIES, UPKEEP_KINDS, Event
+from memplane.event import KINDS, PROJECTS, SENSITIVITIES, UPKEEP_KINDS, WISH_MARKER, Event
 from memplane.harness import remembered, variant_with
 from memplane.index.terms import INSTRUCTION, PREFERENCE, READ, Document, sentences
 from memplane.intake.markers import Marker
@@ -45,6 +45,7 @@ __all__ = [
     "VERSION",
     "chunks",
     "documents_of",
+    "file_label",
     "kind_number",
     "microseconds",
     "variant_of",
@@ -53,7 +54,7 @@ __all__ = [
 if TYPE_CHECKING:
     from memplane.policy import Policies
 
-VERSION: Final = 3
+VERSION: Final = 4
 
 SENSITIVITY_BITS: Final = (2, 2)  # the lowest bit, how many
 SPACE_BITS: Final = (4, 2)
@@ -73,6 +74,7 @@ _TOKEN: Final = 4
 _CHUNKS_MAX: Final = 64  # of one event: the first half and the last
 _PIECE: Final = 1 << 18  # characters of a long text that are encoded at once
 _NAME_MAX: Final = 300
+_ENDS_MAX: Final = 16  # of one path: a file may be asked for by as many of its last names
 _EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00Z")
 _MICROSECOND: Final = timedelta(microseconds=1)
 _MONTHS: Final = (
@@ -300,7 +302,10 @@ def _names(event: Event) -> list[str]:
 
 
 def labels_of(event: Event) -> Iterator[str]:
-    """What an event may be asked for by: kind, namespace, session, task, tags, key, markers, id."""
+    """What an event may be asked for by: kind, namespace, session, task, tags, key, markers, id.
+
+    And the file that it is about (`data.path`): by its whole path or any end of it, name by name.
+    """
     yield f"kind:{event.kind}"
     yield f"ns:{event.ns}"
     if event.session is not None:
@@ -312,12 +317,31 @@ def labels_of(event: Event) -> Iterator[str]:
     if event.key is not None:
         yield f"key:{event.key.lower()}"
     for marker in event.markers:
-        yield f"marker:{marker if marker in _STANDING else marker.partition(':')[0]}"
+        alone = marker in _STANDING or marker == WISH_MARKER
+        yield f"marker:{marker if alone else marker.partition(':')[0]}"
     # Whatever a forget may name as the source of an id.
     end = event.id.find(":")
     while end >= 0:
         yield f"source:{event.id[:end]}"
         end = event.id.find(":", end + 1)
+    yield from map(file_label, _ends(event.data.get("path")))
+
+
+def _ends(path: object) -> Iterator[str]:
+    """A path and its ends, name by name: `a/b.py` and `b.py`; at most 16, and the whole path."""
+    if not isinstance(path, str) or len(path) > _NAME_MAX:
+        return
+    names = path.split("/")
+    for at in range(len(names) - 1, max(-1, len(names) - 1 - _ENDS_MAX), -1):
+        if names[at]:
+            yield "/".join(names[at:])
+    if path.startswith("/"):
+        yield path
+
+
+def file_label(path: str) -> str:
+    """Return the label of what is about a file, by its path or the end of one: `src/pay.py`."""
+    return f"file:{path.removeprefix('./')}"
 
 
 @lru_cache(maxsize=1_024)

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from memplane.lazy import regex
 from memplane.projections.files import (
-    Episode,
+    FileEpisode,
     FilesState,
     LastTouch,
     fade,
@@ -174,11 +174,11 @@ def _visible_touches(state: FilesState, scope: Scope) -> _VisibleTouches:
     return seen
 
 
-def _reaches(scope: Scope, episode: Episode) -> bool:
+def _reaches(scope: Scope, episode: FileEpisode) -> bool:
     return episode.sensitivity not in scope.levels and scope.reaches(episode.ns)
 
 
-def _touched(episodes: Iterable[Episode], state: FilesState) -> dict[str, int]:
+def _touched(episodes: Iterable[FileEpisode], state: FilesState) -> dict[str, int]:
     """Heat by file. Many touches under one prompt count as their root: one was enough to know."""
     heat: dict[str, int] = {}
     for episode in episodes:
@@ -196,7 +196,7 @@ def _prompted(
     """What the query shares with the prompts under which a file was touched."""
     if "message" in scope.kinds:
         return {}
-    shares: dict[Episode, int] = {}
+    shares: dict[FileEpisode, int] = {}
     for term in wanted:
         holding = [
             one

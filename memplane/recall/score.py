@@ -17,6 +17,7 @@ from operator import add
 from typing import Final, NamedTuple, Protocol
 
 from memplane.errors import NotFoundError
+from memplane.event import WISH_MARKER
 from memplane.lazy import regex
 from memplane.policy import Scoring
 from memplane.ports import ONE, Candidates, Retriever
@@ -188,7 +189,8 @@ def score(
         beside = _UNIT * near // best if best else 0
         # A marker lifts what is relevant; it makes nothing relevant by itself.
         for marker in item.markers:
-            marked += boosts.get(marker, boosts.get(marker.partition(":")[0], 0))
+            usual = 0 if marker == WISH_MARKER else boosts.get(marker.partition(":")[0], 0)
+            marked += boosts.get(marker, usual)
         total = words + beside + tags + key + marked
         scored.append(ScoredCandidate(item, total, words, tags, key, beside, marked))
     return scored

@@ -8,7 +8,7 @@ whether to speak; `statements` gives the user's own words; `at_tool` what names 
 from __future__ import annotations
 
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -42,7 +42,12 @@ _HOLDERS: Final = 256  # documents looked at for one word
 _GROUPS: Final = 64  # documents that say in which groups a session's events are
 _STATEMENTS: Final = 400  # documents of users that are looked at for a start
 _REMARK_CHARACTERS: Final = 200
-_USER, _ASSISTANT = ROLES.index("user"), ROLES.index("assistant")
+_SUMMARIES: Final = 8  # of compactions, the newest, that are read for a start
+_POINT_CHARACTERS: Final = 240
+_POINTS: Final = 24  # with three rare identifiers: more fit into no start
+_RARE: Final = 100  # a rare identifier is in at most one document of so many
+_NAMED: Final = 3  # rare identifiers of a point: more are no better
+_USER, _ASSISTANT, _SYSTEM = (ROLES.index(role) for role in ("user", "assistant", "system"))
 _MESSAGE: Final = KINDS.index("message")
 _STATED: Final = frozenset(KINDS.index(kind) for kind in TYPED_KINDS if kind != "observation")
 _COMPACT: Final = "compact"  # tags the summary that a client goes on with
@@ -119,15 +124,25 @@ class SavedPassages:
         new = _unsaid(reader, known, memory, reach, texts)
         named = len(set(words.named).intersection(known)) if len(words.content) <= _SHORT else 0
         size = len(words.content)
-        most = gate.GateFigures(size, size, len(known), len(new), named, words.asks)
+        composed = len(words.composed)
+        most = gate.GateFigures(size, size, len(known), len(new), named, words.asks, composed)
         passages: list[Passage] = []
         if gate.is_open(most, self._rule):  # if the best passage held every word
             more = min(len(request.exclude), _EXCLUDED)
             ranked = _ranked(retriever, words, memory, scope, reach, more)
-            passages = [one for one in ranked if not _repeats(one, prompt)]
+            held_marks = frozenset(request.held_marks)
+            passages = [
+                one
+                for one in ranked
+                if not _repeats(one, prompt) and not gate.all_marked(one.text, held_marks)
+            ]
         finder = gate.TextWords(words.content, IRREGULAR)
         matched = len(finder.count(passages[0].text)) if passages else 0
-        return PromptAnswer(most._replace(matched=matched), tuple(passages), reach)
+        best = [finder.count(one.text) for one in passages[: self._rule.passages]]
+        tied = sum(
+            any(all(part in one for part in parts) for one in best) for parts in words.composed
+        )
+        return PromptAnswer(most._replace(matched=matched, tied=tied), tuple(passages), reach)
 
     def at_tool(self, request: Request, event: Event, scope: Scope) -> PromptAnswer:
         """Return the best passages for a call of a tool that decide or warn and name what it names.
@@ -151,17 +166,24 @@ class SavedPassages:
         more = min(len(request.exclude), _EXCLUDED)
         ranked = _ranked(retriever, words, memory, scope, reach, more, _REMARK_CHARACTERS)
         finder = gate.TextWords(known, IRREGULAR)
-        remarks = (_shortened(one) for one in ranked if gate.is_remark(one.item.role, one.text))
-        passages = tuple(one for one in remarks if finder.count(one.text))
+        remarks = (_shortened(one) for one in ranked if _remarks(one))
+        held_marks = frozenset(request.held_marks)
+        passages = tuple(
+            one
+            for one in remarks
+            if finder.count(one.text) and not gate.all_marked(one.text, held_marks)
+        )
         matched = len(finder.count(passages[0].text)) if passages else 0
         return PromptAnswer(figures._replace(matched=matched), passages, reach)
 
     def statements(self, request: Request, scope: Scope, said: Sequence[Item]) -> list[Passage]:
         """Return what users said that the session does not hold: its own words first.
 
-        Of those of other sessions what decides something first; then the newest. Passages of at
-        most 240 characters with three content words and more. `said`: users' events that the hotset
-        has, of which the index may not have all yet. Looks at the 400 newest documents of users.
+        Of those of other sessions what decides something first; then the newest. Behind each of
+        them stands one of a compaction's summary that warns, names a cause or decides, and holds a
+        rare identifier. Passages of at most 240 characters. `said`: users' events that the hotset
+        has, of which the index may not have all yet. Looks at the 400 newest documents of users,
+        and at 8 summaries.
         """
         retriever, reader = self._retriever, self._retriever.reader
         retriever.keep_apart(scope)
@@ -190,8 +212,52 @@ class SavedPassages:
                 not one[0], not gate.decides(one[1].text), -one[1].item.seq, one[1].start
             )
         )  # fmt: skip
+        points: list[Passage] = []
+        if reader is not None:
+            points = self._points(memory, scope, reach)
         # Of texts that differ in numbers or marks alone one says enough at a start.
-        return gate.distinct_passages([one for _, one in found], gate.letters_of)
+        mixed = _mixed([one for _, one in found], points)
+        return gate.distinct_passages(mixed, gate.letters_of)
+
+    def _points(self, memory: _Memory, scope: Scope, reach: int) -> list[Passage]:
+        """What summaries of compactions say, those of three rare identifiers first.
+
+        A summary says in one line what took an hour: the fault, its cause, where it lies.
+        """
+        reader = self._retriever.reader
+        assert reader is not None
+        seqs = (
+            marks.seq
+            for marks in islice(reader.documents(_SYSTEM, reach), _STATEMENTS)
+            if memory.remembers(marks)
+        )
+        # A long summary is several documents.
+        items = (_shown(self._retriever, seq, scope) for seq in dict.fromkeys(seqs))
+        summaries = islice((one for one in items if one is not None), _SUMMARIES)
+        rare = max(reader.there(reader.below(reach)) // _RARE, 1)
+        found: list[tuple[int, Passage]] = []
+        for item in summaries:
+            if sum(size == _NAMED for size, _ in found) >= _POINTS:
+                break
+            text = self._retriever.text(item.seq)
+            for one in gate.passages_of(item, text, _POINT_CHARACTERS):
+                if gate.is_remark(one.text, decided=True):
+                    names = [term_of(word) for word in gate.named_words(one.text)]
+                    size = sum(0 < count <= rare for count in reader.counts(names, reach))
+                    if size:
+                        found.append((min(size, _NAMED), one))
+        found.sort(key=lambda one: (-one[0], -one[1].item.seq, one[1].start))
+        return [one for _, one in found]
+
+
+def _mixed(statements: list[Passage], points: list[Passage]) -> list[Passage]:
+    """One of each in turn, as long as there are any."""
+    pairs = zip_longest(statements, points)
+    return [one for pair in pairs for one in pair if one is not None]
+
+
+def _remarks(one: Passage) -> bool:
+    return gate.is_remark(one.text, decided=one.item.role != "assistant")
 
 
 def _is_own(item: Item, request: Request) -> bool:

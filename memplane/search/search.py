@@ -11,10 +11,10 @@ from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from memplane.context.calls import checked_request, texts_of_argument
+from memplane.context.calls import check_kind, checked_request, texts_of_argument
 from memplane.context.folds import seq_by
 from memplane.errors import ChangedError, DegradedError, InputError
-from memplane.event import KINDS, Event, is_kind
+from memplane.event import Event
 from memplane.harness import remembered
 from memplane.intake.redact import quoted_value
 from memplane.lazy import late
@@ -31,7 +31,7 @@ from memplane.search.service import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from memplane.context.context import PlaneContext
     from memplane.context.event_access import EventAccess
@@ -41,8 +41,10 @@ if TYPE_CHECKING:
     from memplane.policy import Policies
     from memplane.ports import SearchResult
     from memplane.projections.item import Item
+    from memplane.recall import documents
     from memplane.search.retriever import LogRetriever
 else:
+    documents = late("memplane.recall.documents")
     index_terms = late("memplane.index.terms")
 
 __all__ = ["HITS_MAX", "PASSAGE_TOKENS", "SearchHit", "SearchHits", "search_plane"]
@@ -52,7 +54,7 @@ HITS_MAX: Final = 1_000
 PASSAGE_TOKENS: Final = 40
 _PERMILLE: Final = 1_000
 # The filters that are labels of the index, by the argument that names them.
-_LABELLED: Final = ("kind", "session", "tag")
+_LABELLED: Final = ("kind", "session", "tag", "file")
 _PARTS: Final = ("words", "similar", "neighbours", "markers", "tags", "key")
 
 
@@ -128,7 +130,11 @@ def search_plane(
         reader = context.reader_of(request)
         if not request.query:
             return SearchHits()
-        upto, scope, without = request.as_of, _scope(context, folds, request, policies), list[str]()
+        upto, scope, without = (
+            request.as_of,
+            scope_of_request(context, folds, request, policies),
+            list[str](),
+        )
         if similar:
             most = upto if request.dense_seq is None else request.dense_seq
             wanted = IndexReach(most, wait=True, progress=progress)
@@ -139,7 +145,7 @@ def search_plane(
             )
         else:
             wanted = IndexReach(request.dense_seq, request.index_seq, wait, progress)
-            retriever, finding, without = _by_words(
+            retriever, finding, without = found_by_words(
                 context, policies, folds, request, scope, k, only, wanted
             )
         hits = _hits(context, policies, folds, request, reader, retriever, finding, similar=similar)
@@ -183,7 +189,7 @@ def _hits(
     return (hit for _, hit in hits)
 
 
-def _by_words(
+def found_by_words(
     context: PlaneContext,
     policies: Policies,
     folds: Folds,
@@ -192,15 +198,20 @@ def _by_words(
     most: int,
     only: Sequence[Sequence[str]],
     wanted: IndexReach,
+    *,
+    never: Collection[int] = (),
 ) -> tuple[LogRetriever, SearchResult, list[str]]:
-    """What answers by words, and by vectors where the embedder does not fail; what is missing."""
+    """What answers by words, and by vectors where the embedder does not fail; what is missing.
+
+    `never` are seqs that are no answer.
+    """
     if count(policies.scoring):  # what comes behind `most` of them may be lifted before them
         most = max(most, policies.budgets.limits.candidate_pool_max)
 
     def searched(wanted: IndexReach) -> tuple[LogRetriever, SearchResult, list[str]]:
         retriever = index_service(context).retriever(policies, folds, wanted)
         finding = retriever.find(
-            request.query, upto=request.as_of, scope=scope, never=(), most=most, only=only
+            request.query, upto=request.as_of, scope=scope, never=never, most=most, only=only
         )
         used = {"as_of": request.as_of, "index_seq": retriever.index_seq}
         return retriever, finding, degraded_parts(used)
@@ -253,7 +264,9 @@ def _scores(found: FoundEvent, terms: Circumstances | None) -> tuple[int, dict[s
     return score, parts
 
 
-def _scope(context: PlaneContext, folds: Folds, request: Request, policies: Policies) -> Scope:
+def scope_of_request(
+    context: PlaneContext, folds: Folds, request: Request, policies: Policies
+) -> Scope:
     """What a pack with these arguments would see."""
     if request.task is not None and request.as_of != folds.log.head().seq:
         folds = context.prefix(request.as_of, policies)
@@ -277,12 +290,8 @@ def _scope(context: PlaneContext, folds: Folds, request: Request, policies: Poli
 def _only(named: dict[str, tuple[str, ...]]) -> list[tuple[str, ...]]:
     """Labels by groups: an event must have one of each."""
     for kind in named["kind"]:
-        if not is_kind(kind):
-            raise InputError(
-                f"unknown kind {quoted_value(kind)}; known: {', '.join(KINDS)}, custom:<name>",
-                where="kind",
-            )
+        check_kind(kind)
     named = {**named, "tag": tuple(tag.lower() for tag in named["tag"])}
-    return [
-        tuple(f"{name}:{value}" for value in values) for name, values in named.items() if values
-    ]
+    files = tuple(map(documents.file_label, named.pop("file")))
+    groups = [tuple(f"{name}:{value}" for value in values) for name, values in named.items()]
+    return [group for group in (*groups, files) if group]

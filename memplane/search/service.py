@@ -288,6 +288,15 @@ def near_to(context: PlaneContext, policies: Policies, upto: int) -> search_dens
     return _alone(context, policies).near(index_service(context).index(policies), upto)
 
 
+def vectors_upto(context: PlaneContext, policies: Policies) -> int:
+    """Up to which event all texts have vectors of the plane's embedder; 0: none. Hold the lock."""
+    if search_dense.has_no_vectors(context):
+        return 0
+    service = index_service(context)
+    found = service.dense(policies)
+    return 0 if found is None else found.near(service.index(policies), context.head().seq).seq
+
+
 def _alone(context: PlaneContext, policies: Policies) -> Dense:
     """The vectors of the plane's embedder, or else of the static table."""
     found = index_service(context).dense(policies)

@@ -11,6 +11,7 @@ from memplane.event import GLOBAL, IMPORTANCE_DEFAULT, REFS_MAX, TYPED_KINDS, Ev
 from memplane.intake import normalise
 from memplane.intake.redact import quoted_value
 from memplane.projections.in_force import EVICTED, forget_of
+from memplane.projections.ledger import states_decision
 from memplane.projections.sessions import is_extract
 from memplane.recall.score import FADING_KINDS, LASTING
 from memplane.recall.suppress import is_pattern, within
@@ -33,6 +34,7 @@ __all__ = [
     "Undone",
     "evict",
     "forget_as",
+    "name_decision",
     "pin_row",
     "record_as",
     "touch_row",
@@ -262,11 +264,30 @@ def update_statement(
             raise InputError(f"cannot be changed; expected {', '.join(CHANGING)}", where=name)
     if not changes:
         raise InputError(f"expected a change: {', '.join(CHANGING)}; found none")
+    return _record_anew(context, named, changes, _states)
+
+
+def name_decision(context: PlaneContext, named: int | str, key: str) -> Receipt:
+    """Record a decision in force anew under a key, so that a later one can replace it.
+
+    Also one that a user said with `Decision: ...` at the beginning of a line.
+    """
+    if not isinstance(key, str) or not key:
+        raise InputError("expected a name, found nothing", where="key")
+    return _record_anew(context, named, {"kind": "decision", "key": key}, states_decision)
+
+
+def _record_anew(
+    context: PlaneContext,
+    named: int | str,
+    changes: Mapping[str, Any],
+    fits: Callable[[Event], bool],
+) -> Receipt:
     context.take_in_waiting()
     for left in range(_CHANGE_TRIES, -1, -1):
         with context.lock:
             folds = context.caught_up()
-            event = _statement(context, folds, named)
+            event = _statement(context, folds, named, fits)
             quoting = summaries_of(context.log, folds, [event], undo=False)
             read = folds.memories.position
         gone = [] if event.key is not None else [event.id, *quoting]
@@ -287,7 +308,9 @@ def update_statement(
     raise AssertionError("the last try returns or raises")
 
 
-def _statement(context: PlaneContext, folds: Folds, named: int | str) -> Event:
+def _statement(
+    context: PlaneContext, folds: Folds, named: int | str, fits: Callable[[Event], bool]
+) -> Event:
     """The statement that is to change: one that is in force."""
     if isinstance(named, bool) or not isinstance(named, int | str):
         raise InputError(f"expected an id or a seq, found {quoted_value(named)}", where="id")
@@ -295,8 +318,9 @@ def _statement(context: PlaneContext, folds: Folds, named: int | str) -> Event:
     if line is None:
         raise NotFoundError(f"no event {quoted_value(named)}")
     event = line.event
-    if not _states(event):
-        raise InputError(f"event {event.seq} is no statement but a {event.kind}: it stays as it is")
+    if not fits(event):
+        what = "statement" if fits is _states else "decision"
+        raise InputError(f"event {event.seq} is no {what} but a {event.kind}: it stays as it is")
     gone = folds.memories.archived(event)
     if gone is not None:
         raise InputError(f"event {event.seq} is no longer in force: {gone[0]} by event {gone[1]}")

@@ -1,4 +1,7 @@
-"""Forget events by name, or by tag, age, kind and namespace, with the summaries that quote them."""
+"""Forget events by name, or by what describes them, with the summaries that quote them.
+
+What describes: tags, words, a span of time, a project, a kind, a namespace.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,13 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.context.calls import Receipt, check_texts, texts_of_argument
-from memplane.errors import ConflictError, InputError, NotFoundError
+from memplane.context.folds import text_of
+from memplane.errors import ConflictError, CorruptError, InputError, NotFoundError
 from memplane.event import KINDS, TYPED_KINDS, UPKEEP_KINDS, Event
 from memplane.intake import namespace, timestamp
 from memplane.intake.redact import quoted_value
 from memplane.lazy import regex
-from memplane.projections.sessions import is_extract
+from memplane.projections.sessions import is_derived, is_extract
 from memplane.recall.score import LASTING
 
 if TYPE_CHECKING:
@@ -50,17 +54,31 @@ def summaries_quoting(
 
 def summaries_of(log: FileLog, folds: Folds, events: Iterable[Event], *, undo: bool) -> list[str]:
     """The same for events that are at hand."""
-    named: dict[str, set[str]] = {}  # by session
+    named: dict[str, dict[str, int]] = {}  # by session, with their seqs
     for event in events:
         if event.session is not None:
-            named.setdefault(event.session, set()).add(event.id)
+            named.setdefault(event.session, {})[event.id] = event.seq
     return [
-        summary.id
+        one.id
         for session, ids in named.items()
-        for summary in _summaries(log, folds, session, undo=undo)
-        if not ids.isdisjoint(summary.refs)
-        and not (undo and _quotes_more(log, folds, summary, ids))
+        for one in (
+            *_summaries(log, folds, session, undo=undo),
+            *_derived(log, folds, session, min(ids.values())),
+        )
+        if not ids.keys().isdisjoint(one.refs)
+        and one.id not in ids
+        and not (undo and _quotes_more(log, folds, one, set(ids)))
     ]
+
+
+def _derived(log: FileLog, folds: Folds, session: str, first: int) -> Iterator[Event]:
+    """What rules made of a session's events behind a seq: decisions, tasks."""
+    facts = folds.sessions.state.sessions.get(session)
+    last = log.head().seq if facts is None else facts.last_seq
+    for line in log.read(first, min(last, first + _DERIVED_WITHIN)):
+        event = line.event
+        if event.session == session and is_derived(event) and not is_extract(event):
+            yield event
 
 
 def _named(
@@ -107,6 +125,7 @@ def _quotes_more(log: FileLog, folds: Folds, summary: Event, ids: set[str]) -> b
 
 
 # How something is forgotten: what is named must be there, and what quotes it goes with it.
+_DERIVED_WITHIN: Final = 5_000  # lines behind an event, in which stands what was made of it
 _IDS_AT_ONCE: Final = 200  # of an event that forgets
 _TRIES: Final = 5  # before somebody else writes
 
@@ -187,7 +206,7 @@ def _is_of(event: Event, field: str, value: str | None) -> bool:
     return event.id.startswith(f"{value}:")
 
 
-# Which events a forget or a purge takes that names none: by tag, age, kind and namespace.
+# Which events a forget or a purge takes that names none: by tag, words, time, kind and namespace.
 #
 # What lasts is kept unless it is asked for: decisions, rules, constraints and what is pinned.
 # Tasks, sessions, artifacts and what memplane writes about its log are taken only where their kind
@@ -195,6 +214,7 @@ def _is_of(event: Event, field: str, value: str | None) -> bool:
 _USUAL: Final = frozenset(("message", "tool_call", "tool_result", *TYPED_KINDS))
 _KEPT: Final = frozenset(("decision", "rule"))
 _AGE: Final = regex(r"([0-9]{1,6})([smhdw])")
+_WORDS: Final = regex(r"\w+")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _TOLD_EVERY: Final = 5_000  # events
 
@@ -202,13 +222,20 @@ Progress = Callable[[int, int], None]
 
 
 class Pick(NamedTuple):
-    """Which events to archive: with one of the tags, before a time, of a kind and namespace."""
+    """Which events to archive: those that match all that is given.
+
+    One of the tags, from `since` on and before `before`, a kind, a namespace, and every one of
+    `words` in the whole text. `project`: the namespace is that of a project that was named.
+    """
 
     tags: tuple[str, ...]
     before: str | None
     kinds: tuple[str, ...]
     ns: str | None
     decisions: bool
+    since: str | None = None
+    words: frozenset[str] = frozenset()
+    project: bool = False
 
     @classmethod
     def of(
@@ -220,6 +247,9 @@ class Pick(NamedTuple):
         kind: str | Iterable[str] | None,
         ns: str | None,
         decisions: bool,
+        query: str | None = None,
+        since: str | datetime | None = None,
+        project: str | None = None,
     ) -> Pick:
         """Check what a caller gave; raises InputError naming the argument."""
         kinds = texts_of_argument("kind", kind)
@@ -228,25 +258,43 @@ class Pick(NamedTuple):
                 raise InputError(
                     f"expected a kind of events, found {quoted_value(one)}", where="kind"
                 )
+        if ns is not None and project is not None and ns != project:
+            raise InputError("expected one of ns and project, found both", where="ns")
+        ns = project if ns is None else ns
         namespace(ns)
         tags = tuple(one.lower() for one in texts_of_argument("tag", tag))
-        check_texts(**dict(zip(map(str, tags), tags, strict=True)))
+        check_texts(**dict(zip(map(str, tags), tags, strict=True)), query=query)
+        words = frozenset() if query is None else _words(query)
+        if query is not None and not words:
+            raise InputError(f"expected words, found {quoted_value(query)}", where="query")
         before = None if older_than is None else _before(now, older_than)
-        return cls(tags, before, kinds, ns, decisions)
+        from_ = None if since is None else _since(now, since)
+        return cls(tags, before, kinds, ns, decisions, from_, words, project is not None)
 
     @property
     def narrows(self) -> bool:
-        """Whether it names a tag or an age; kind and namespace alone do not suffice."""
-        return bool(self.tags) or self.before is not None
+        """Whether it names a tag, words, a time or a project; kind and namespace do not suffice."""
+        times = self.before is not None or self.since is not None
+        return bool(self.tags or self.words) or times or self.project
 
     def names(self, event: Event) -> bool:
-        """Whether the event matches, before `keeps` is asked."""
+        """Whether the event matches, before `says` and `keeps` are asked."""
         return (
             (event.kind in self.kinds if self.kinds else _is_usual(event.kind))
             and (self.before is None or event.ts < self.before)
+            and (self.since is None or event.ts >= self.since)
             and (self.ns is None or event.ns == self.ns)
             and (not self.tags or any(tag.lower() in self.tags for tag in event.tags))
         )
+
+    def says(self, event: Event, text: Callable[[Event], str]) -> bool:
+        """Whether the whole text has every word; a text that is lost has none."""
+        if not self.words:
+            return True
+        try:
+            return self.words <= _words(text(event))
+        except (CorruptError, NotFoundError):
+            return False
 
     def keeps(self, event: Event, memories: Memories) -> bool:
         """Whether a matching event is kept all the same."""
@@ -281,9 +329,10 @@ def forget_many(
     now = given.pop("now", None)
     pick = Pick.of(context.clock() if now is None else timestamp(now, where="now"), **given)
     if not pick.narrows:
-        raise InputError("expected a tag or an age, found neither")
+        raise InputError("expected a tag, words, a time or a project, found none")
     if not dry_run:
         context.take_in_waiting()
+    text = text_of(context.log)
     for left in range(_TRIES, -1, -1):
         with context.lock:
             folds = context.caught_up()
@@ -291,7 +340,10 @@ def forget_many(
             found = [
                 event
                 for event in _told(context, progress)
-                if pick.names(event) and folds.memories.archived(event) is None
+                if pick.names(event)
+                and not context.is_elsewhere(event.ns)
+                and folds.memories.archived(event) is None
+                and pick.says(event, text)
             ]
             taken = [event for event in found if not pick.keeps(event, folds.memories)]
             kept = len(found) - len(taken)
@@ -323,6 +375,17 @@ def _told(context: PlaneContext, progress: Progress | None) -> Iterator[Event]:
 
 def _is_usual(kind: str) -> bool:
     return kind in _USUAL or kind.startswith("custom:")
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(_WORDS.findall(text.casefold()))
+
+
+def _since(now: str, since: str | datetime) -> str:
+    """The time from which on events are meant: a time, or an age before now."""
+    if isinstance(since, str) and _AGE.fullmatch(since) is not None:
+        return _before(now, since)
+    return timestamp(since, where="since")
 
 
 def _before(now: str, older_than: str | timedelta) -> str:

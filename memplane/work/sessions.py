@@ -25,10 +25,12 @@ from memplane.context.context import NO_END
 from memplane.context.folds import items_of_event
 from memplane.errors import ConflictError, InputError, NotFoundError
 from memplane.event import GLOBAL, PROJECTS, SENSITIVITIES, Event, at_least
-from memplane.harness import typed_once
+from memplane.harness import remembered_lines, typed_once
 from memplane.intake.check import with_permitted_actor
 from memplane.intake.redact import quoted_value
+from memplane.projections.digests import parts_of
 from memplane.projections.sessions import SessionFacts, session_facts
+from memplane.recall.session_digest import SessionDigest, session_digest
 from memplane.recall.session_summary import EVENTS_MIN, extract, is_readable
 from memplane.recall.suppress import Scope, kinds_of_views
 
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from memplane.context.context import PlaneContext
     from memplane.context.folds import Folds
     from memplane.policy import Policies
+    from memplane.projections.digests import SessionParts
     from memplane.projections.sessions import Named, Origin
 
 __all__ = [
@@ -114,6 +117,18 @@ class SessionVisibility:
             )
         )
 
+    def digest(self, parts: SessionParts | None, tokens_max: int) -> SessionDigest | None:
+        """Return the digest of the quotes that the reader may see; None where there are none."""
+        if parts is None:
+            return None
+        return session_digest(
+            parts,
+            lambda quote: self._event(quote.seq) is not None,
+            counter=self._counter,
+            tokens_max=tokens_max,
+            redact=self._redact,
+        )
+
     def _passes(self, origin: Origin) -> bool:
         kind, sensitivity, _ = origin
         return kind not in self._scope.kinds and sensitivity not in self._scope.levels
@@ -138,10 +153,12 @@ class Session(NamedTuple):
     """A session as one reader sees it.
 
     `status`: open, idle (open, and silent for longer than the policy's gap) or ended, for `reason`:
-    explicit, importer, gap, abandoned. `events` counts by kind. `files` and `tasks` name the ones
-    touched last, newest first; `more`: there are others. `partial`: it is older than what was
+    explicit, importer, gap, abandoned, error. `events` counts by kind. `files` and `tasks` name the
+    ones touched last, newest first; `more`: there are others. `partial`: it is older than what was
     counted; `get` gives the whole. Figures are of all its events; agent, reason, files, tasks,
-    branch, folder and summary are told where the reader may see an event that they are of.
+    branch, folder and summary are told where the reader may see an event that they are of. `title`,
+    `outcome`, `left` and `digest` are quotes of its events, "" where there are none: see
+    `memplane.recall.session_digest`; `list` has them of the newest sessions alone.
     """
 
     id: str
@@ -163,6 +180,10 @@ class Session(NamedTuple):
     cwd: str | None
     partial: bool
     summary: Event | None = None
+    title: str = ""
+    outcome: str = ""
+    left: str = ""
+    digest: str = ""
 
     def as_json(self) -> dict[str, Any]:
         summary = self.summary
@@ -197,6 +218,7 @@ class Ended(NamedTuple):
 
 _SUMMED_AT_ONCE: Final = 32
 _Found = list[Session]
+_DIGEST_TOKENS: Final = 400  # of one session that is shown alone
 _Done = list[Ended]
 
 
@@ -213,16 +235,19 @@ class PlaneSessions:
         agent: str | None = None,
         branch: str | None = None,
         cwd: str | None = None,
+        goal: str | None = None,
     ) -> Started:
         """Start a session, or resume one; without an id it gets a new one.
+
+        `goal`: what it is for, in words; it stands in the start event's data.
 
         Other sessions of the same agent (none is one too) that are open and were silent for longer
         than the policy's gap are ended and summed up. Another agent's is never touched.
         """
         context = self._context
-        _texts(session=session, agent=agent, branch=branch, cwd=cwd)
+        _texts(session=session, agent=agent, branch=branch, cwd=cwd, goal=goal)
         named = ulid(context.clock()) if session is None else session
-        row = session_row(named, "start", "Session started", branch=branch, cwd=cwd)
+        row = session_row(named, "start", "Session started", branch=branch, cwd=cwd, goal=goal)
         row |= {} if agent is None else {"actor": agent}
         context.drafting()(row, "")  # a mistake in what was given ends nothing
 
@@ -251,13 +276,16 @@ class PlaneSessions:
             (receipt,) = write(context, [{**row, **bounds_of(context, facts)}])
         return receipt
 
-    def end(self, session: str, *, summary: bool = True) -> Ended:
+    def end(self, session: str, *, summary: bool = True, reason: str = "explicit") -> Ended:
         """End a session and record its summary. Ending an ended session writes nothing.
 
-        Raises NotFoundError where nothing happened in a session of that name.
+        `reason`: explicit, or error where what was done in it failed. Raises NotFoundError where
+        nothing happened in a session of that name.
         """
         context = self._context
         _texts(session=session, none=False)
+        if reason not in ("explicit", "error"):
+            raise InputError(f"expected explicit or error, found {reason!r:.60}", where="reason")
 
         def still_open(folds: Folds) -> Sequence[SessionFacts]:
             facts = self.facts(session, folds, policies)
@@ -265,7 +293,7 @@ class PlaneSessions:
 
         with context.lock:
             policies = context.watched.policies_or_last()
-            ended = end_all(context, policies, still_open, "explicit", summary=summary)
+            ended = end_all(context, policies, still_open, reason, summary=summary)
             if ended:
                 return ended[0]
             facts = self.facts(session, context.caught_up(policies), policies)
@@ -337,26 +365,39 @@ class PlaneSessions:
             return end_all(context, policies, left, "abandoned")
 
     def list(
-        self, *, agent: str | None = None, only_open: bool = False, channel: str = "private"
+        self,
+        *,
+        agent: str | None = None,
+        only_open: bool = False,
+        channel: str = "private",
+        since: str | None = None,
+        until: str | None = None,
     ) -> _Found:
         """The newest 200 sessions, the one with the latest event last; forgotten ones not.
 
-        `agent`: only this one's, as it sees them; `only_open`: only those that have not ended.
+        `agent`: only this one's, as it sees them; `only_open`: only those that have not ended;
+        `since`, `until`: only those in which something happened then, as times of events are
+        written.
         """
         context = self._context
-        _texts(agent=agent)
+        _texts(agent=agent, since=since, until=until)
         with context.lock:
             policies = context.watched.policies()
             folds = context.caught_up(policies)
             visible = SessionVisibility(context, folds, policies, channel, agent)
             now, gap = context.clock(), policies.plane.session_gap_minutes
+            parts, most = folds.digests.sessions, policies.plane.session_summary_tokens_max
             return [
-                _shown(facts, visible, now, gap)
+                _with_digest(
+                    _shown(facts, visible, now, gap), visible.digest(parts.get(facts.id), most)
+                )
                 for facts in sorted(folds.sessions.state.sessions.values(), key=_latest)
                 if not facts.forgotten
                 and visible.sees(facts)
                 and (agent is None or visible.name(facts.agent, facts.agent_seq) == agent)
                 and not (only_open and facts.ended)
+                and (since is None or facts.last_ts >= since)
+                and (until is None or facts.first_ts <= until)
             ]
 
     def get(self, session: str, *, channel: str = "private", agent: str | None = None) -> Session:
@@ -374,7 +415,12 @@ class PlaneSessions:
             visible = SessionVisibility(context, folds, policies, channel, agent)
             facts = self.facts(session, folds, policies, visible)
             found = _shown(facts, visible, context.clock(), policies.plane.session_gap_minutes)
-            return found._replace(summary=visible.event(facts.summary))
+            parts = folds.digests.sessions.get(facts.id)
+            if parts is None:  # let go of: folded from its events alone
+                lines = remembered_lines(folds.log.read(facts.first_seq - 1, facts.last_seq))
+                parts = parts_of(one.event for one in lines if one.event.session == facts.id)
+            told = _with_digest(found, visible.digest(parts, _DIGEST_TOKENS))
+            return told._replace(summary=visible.event(facts.summary))
 
     def facts(
         self,
@@ -436,6 +482,14 @@ def _latest(facts: SessionFacts) -> int:
     return facts.last_seq
 
 
+def _with_digest(session: Session, digest: SessionDigest | None) -> Session:
+    """The session with what its digest says."""
+    if digest is None:
+        return session
+    outcome, left = digest.after("Came to"), digest.after("Left")
+    return session._replace(title=digest.title, outcome=outcome, left=left, digest=digest.text)
+
+
 def _shown(facts: SessionFacts, visible: SessionVisibility, now: str, gap: int) -> Session:
     silent = facts.last_rec < minutes_before(now, gap)
     kinds = facts.kinds
@@ -466,7 +520,7 @@ def _shown(facts: SessionFacts, visible: SessionVisibility, now: str, gap: int) 
 # Ending sessions: the summary of each, the rows that record the end, and their write.
 
 # Why memplane says that a session ended; clients have words of their own.
-REASONS: Final = frozenset(("explicit", "importer", "gap", "abandoned"))
+REASONS: Final = frozenset(("explicit", "importer", "gap", "abandoned", "error"))
 Rows = list[dict[str, Any]]
 # The id of what is added behind a session's last event: of its name, a word and that event's id.
 NameEnd = Callable[[str, str, str], str]
@@ -474,6 +528,7 @@ NameEnd = Callable[[str, str, str], str]
 Choose = Callable[["Folds"], Sequence[SessionFacts]]
 
 _SESSIONS_AT_ONCE: Final = 32  # whose events are held at once, and who end in one write
+_RESULT_ENDS: Final = 4_000  # characters that are read of a tool's result: its beginning, its end
 _TRIES: Final = 5  # to write before somebody else does; then sessions end without a summary
 
 
@@ -631,8 +686,10 @@ def _sources(
             and is_readable(event, now)
             and archived(event) is None
         ):
-            # What a tool said is not quoted, and may be a megabyte.
-            mine.append(event._replace(text="") if event.kind == "tool_result" else event)
+            # What a tool said is hardly quoted, and may be a megabyte.
+            long = event.kind == "tool_result" and len(event.text) > 2 * _RESULT_ENDS
+            ends = f"{event.text[:_RESULT_ENDS]}\n{event.text[-_RESULT_ENDS:]}" if long else ""
+            mine.append(event._replace(text=ends) if long else event)
     for events in found.values():
         events.sort(key=lambda event: (event.ts, event.seq))
     return found

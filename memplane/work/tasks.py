@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from memplane.context.calls import check_channel
+from memplane.context.calls import check_channel, refuse_given
 from memplane.context.context import NO_END, PlaneContext
 from memplane.context.folds import Folds, task_fold
 from memplane.errors import InputError, NotFoundError, ScopeError
@@ -333,9 +333,7 @@ class PlaneTasks:
         given = fields.pop("data", {})
         if not isinstance(given, Mapping):
             raise InputError(f"expected an object, found {quoted_value(given)}", where="data")
-        for name in ("kind", "task", "text"):
-            if name in fields:
-                raise InputError("is given by the call itself", where=name)
+        refuse_given(fields, ("kind", "task", "text"))
         data = {**given, **data}
         return self._record(text, kind="task", task=id_, session=session, data=data, **fields)
 
@@ -372,6 +370,15 @@ class PlaneTasks:
             raise InputError(
                 f"expected a name without blanks, found {quoted_value(name, 80)}", where="name"
             )
+        return self.free_id(name), name
+
+    def free_id(self, name: str) -> str:
+        """Return an id that no task has, whoever may see it.
+
+        The name itself, or one made of its words where it has blanks or is taken.
+        """
+        if not any(character.isspace() for character in name) and self._find(name) is None:
+            return name
         # An id is stored as it is and compared: what a policy masks must not get into one.
         words = _WORDS.findall(self._context.redact(self._context.watched.policies_or_last())(name))
         first, number = _joined(words, _ID_CHARS_MAX), 1
@@ -379,7 +386,7 @@ class PlaneTasks:
         while self._find(id_) is not None:
             number += 1
             id_ = f"{_joined(words, _ID_CHARS_MAX - 1 - len(str(number)))}-{number}"
-        return id_, name
+        return id_
 
     def _view(
         self, reader: TaskReader, table: TaskTable, task: TaskRecord, session: str | None

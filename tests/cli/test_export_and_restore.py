@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 import memplane
+import memplane.clock
+from memplane.home import open_home
+from memplane.wiring import open_light
 
 
 def test_a_plane_goes_through_a_file_and_comes_back_as_it_was(run, filled, tmp_path, stored):
@@ -24,6 +27,15 @@ def test_a_plane_goes_through_a_file_and_comes_back_as_it_was(run, filled, tmp_p
     assert stored(tmp_path / "copy") == stored(filled)
     assert run("get", "db.engine", "--home", tmp_path / "copy").out.strip() == "We move to SQLite"
     assert run("verify", "--home", tmp_path / "copy").code == 0
+
+
+def test_a_restored_plane_is_searched_by_hooks_at_once(run, filled, tmp_path):
+    run("export", tmp_path / "e.jsonl", "--home", filled)
+    run("restore", tmp_path / "e.jsonl", "--into", tmp_path / "copy")
+    found = open_home(tmp_path / "copy")
+    with open_light(found, memplane.clock.clock, {}) as light:
+        block = light.pack("which database, SQLite or PostgreSQL?", remind="prompt", budget=300)
+        assert block.report["request"]["index_seq"] == light.head().seq
 
 
 def test_it_goes_through_a_pipe_too(shell, filled, tmp_path, stored):

@@ -30,7 +30,7 @@ def test_a_session_from_start_to_end(run, home):
     assert (done.code, done.out) == (0, "ended s1 (explicit), summary in event 7\n")
     shown = run("session", "show", "s1", "--home", home).out
     for said in ("agent       ann", "branch      main", "status      ended (explicit)",
-                 "prompts     3", "Asked first: Fix the parser"):  # fmt: skip
+                 "prompts     3", '"Fix the parser" on main'):  # fmt: skip
         assert said in shown
     assert json.loads(run("session", "show", "s1", "--home", home, "--json").out)["prompts"] == 3
 
@@ -148,3 +148,13 @@ def test_an_import_says_how_many_sessions_it_ended(run, home, tmp_path):
     (tmp_path / "a.jsonl").write_text(json.dumps(record) + "\n")
     done = run("import", "claude-code", tmp_path / "a.jsonl", "--home", home)
     assert done.out == "recorded  2 events from 1 file\nended     1 session\n"
+
+
+def test_a_session_is_shown_with_its_episodes_where_that_is_asked(run, left):
+    plain = run("session", "show", "of-ann", "--home", left)
+    shown = run("session", "show", "of-ann", "--episodes", "--home", left)
+    assert shown.out.startswith(plain.out)
+    assert shown.out.removeprefix(plain.out).startswith("  of-ann/")
+    assert shown.out.endswith("  open\n")
+    told = json.loads(run("session", "show", "of-ann", "--episodes", "--home", left, "--json").out)
+    assert [len(one["turn_ids"]) for one in told["episodes"]] == [3]

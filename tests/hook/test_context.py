@@ -1,5 +1,6 @@
 """What an answer of a hook holds: facts with their ids and days, nothing that the client holds."""
 
+import json
 import re
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import pytest
 from checks_calls import asked, command, context, events_of, hook, said, surroundings, told
 
 import memplane
+from memplane.recall.gate import sentence_marks
 
 CHOSEN = "We will use PostgreSQL for the ledger, not MySQL"
 
@@ -183,3 +185,18 @@ def test_a_decision_made_since_the_start_is_said_where_a_prompt_needs_it(fork, h
     assert "The gristmill closes at noon" in fork(home, question)
     again = asked(home, "so when does the gristmill close?", prompt_id="p4")
     assert fork(home, again) == ""
+
+
+def test_of_a_passage_that_was_shown_the_sentences_are_noted_and_no_more(fork, home):
+    parts = [
+        f"The {name} of the mill should be oiled by the {who}, who keeps the can. " * 3
+        for name, who in (("windshaft", "miller"), ("brake wheel", "carter"), ("quant", "baker"))
+    ]
+    with memplane.open(home, durability="os", environment={}) as plane:
+        plane.record("\n\n".join(parts), role="user", session="old1", id="parts")
+        plane.index()
+    fork(home, said("SessionStart", home, source="startup"))
+    [kept] = [json.loads(path.read_text()) for path in home.glob("projections/hooks/*.json")]
+    assert kept["marks"]
+    assert set(kept["marks"]) <= set(sentence_marks("\n".join(parts)))
+    assert "parts" not in kept["ids"]

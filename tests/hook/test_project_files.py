@@ -49,7 +49,7 @@ def test_what_a_file_of_the_project_says_is_left_out_of_a_start(fork, home, name
     assert "# Barge" not in answer
     saved = find_report(home, "last")
     omitted = str(saved.report["omissions"])
-    assert "in_files" in omitted
+    assert "told" in omitted
     (home.parent / name).unlink()
     with memplane.open(home, environment={}) as plane:
         assert replay_pack(plane, saved).block.text in answer
@@ -108,6 +108,6 @@ def test_a_text_is_told_only_by_all_of_its_own_letters(one, other):
 def test_marks_that_are_none_are_refused(home, marks):
     with (
         memplane.open(home, environment={}) as plane,
-        pytest.raises(InputError, match="in_files: expected"),
+        pytest.raises(InputError, match="held_marks: expected"),
     ):
-        plane.pack("", remind="start", in_files=marks)
+        plane.pack("", remind="start", held_marks=marks)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memplane.event import WISH_MARKER
 from memplane.intake import Intake, Marker, Redactor, markers
 from memplane.policy.markers import Markers
 from memplane.policy.regex_safety import SENTENCE, pattern_mistake
@@ -16,7 +17,8 @@ INSTRUCTION, PREFERENCE = ("custom:instruction",), ("custom:preference",)
 
 
 def said(text, role="user", kind="message"):
-    return OURS.find(text, role, kind)
+    """What is to hold from now on: wishes of the work at hand are looked at on their own."""
+    return tuple(marker for marker in OURS.find(text, role, kind) if marker != WISH_MARKER)
 
 
 def prepared(**fields):
@@ -322,3 +324,34 @@ def test_any_text_is_looked_at_and_its_markers_are_always_ones_that_the_log_take
 def test_what_one_role_says_by_line_starts_any_other_does(text):
     of_user = {one for one in said(text) if not one.startswith("custom:")}
     assert of_user == set(said(text, "assistant"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "We should add the wood of the mast to every list",
+        "let's keep the mast in one piece",
+        "I want the hull to show the grain",
+        "can we make the sail a bit wider?",
+        "use spruce instead, oak is too heavy",
+        "the hull must never be painted twice",
+    ],
+)
+def test_what_a_user_wants_of_the_work_at_hand_is_marked(text):
+    assert WISH_MARKER in OURS.find(text, "user")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "what should we do with the mast?",
+        "can we look at the mast first?",
+        "paint the hull",
+        "yes",
+        "He told me: we should paint it red",
+        "should I paint it?",
+    ],
+)
+def test_what_asks_or_only_orders_is_no_wish(text):
+    assert WISH_MARKER not in OURS.find(text, "user")
+    assert WISH_MARKER not in OURS.find("We should paint it", "assistant")

@@ -10,7 +10,8 @@ import anyio
 import pytest
 
 import memplane
-from memplane.wiring import init, make_counter, open_plane
+from memplane.projects.entering import for_folder
+from memplane.wiring import find_plane, init, make_counter, open_found, open_plane
 
 # The extra is an extra: without it there is no server to test, and `tests/cli` says what one reads.
 collect_ignore_glob = [] if find_spec("mcp") else ["test_*.py"]
@@ -115,3 +116,19 @@ def process(home):
 def opened(home):
     with memplane.open(home) as plane:
         yield plane
+
+
+@pytest.fixture
+def projects(tmp_path, monkeypatch):
+    """What opens the user's own plane for the project of a folder of that name."""
+    user = tmp_path / "user"
+    monkeypatch.setenv("HOME", str(user))
+    user.mkdir()
+    init(user / ".memplane").close()
+
+    def projects(name):
+        folder = tmp_path / "work" / name
+        folder.mkdir(parents=True)
+        return lambda: open_found(for_folder(find_plane(user / ".memplane"), str(folder))[0])
+
+    return projects

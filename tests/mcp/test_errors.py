@@ -3,8 +3,10 @@
 import os
 
 import pytest
+from jsonschema import validate
 
 import memplane
+from memplane.mcp.schemas import tool_named
 from memplane.wiring import init, open_plane
 
 MODES = ("auto", "legacy")
@@ -46,13 +48,67 @@ TOKEN = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
         ),
         ("memory_get", {}, "give exactly one of key and handle"),
         ("memory_forget", {"id": "#1", "key": "a"}, "give exactly one of id and key"),
-        ("memory_get", {"key": "nope"}, "no value under nope in /global; memory_list_keys shows what there is"),
-        ("memory_forget", {"key": "nope"}, "no value under nope in /global; memory_list_keys shows what there is"),
-        ("memory_get", {"handle": "#99"}, "no event 99"),
+        ("memory_search", {"query": "a", "type": "decisions"}, "type: expected a list, found 'decisions'"),
+        ("memory_search", {"query": "a", "type": ["factt"]}, "type: unknown kind 'factt'; known: "),
+        ("memory_search", {"query": "a", "ns": "/global", "project": "x"}, "project: give ns or project"),
+        ("memory_get", {"handle": "nothing/1"}, "handle: expected expand://event/<seq>, "),
+        ("memory_task", {}, "action: memory_task needs it, found none"),
+        ("memory_task", {"action": "close"}, "action: expected one of open, plan, done, list, found 'close'"),
+        ("memory_task", {"action": "open"}, "content: expected the goal, found nothing"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_named_with_what_can_be_taken(refused, name, arguments, said):
-    assert refused(name, arguments) == said
+    assert refused(name, arguments).startswith(said)
+
+
+KEYS = "memory_list_keys shows what there is"
+HANDLES = "memory_search finds handles"
+LIST = "list shows the open ones"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "said"),
+    [
+        ("memory_get", {"key": "nope"}, f"no value under nope in /global; {KEYS}"),
+        ("memory_get", {"handle": "#99"}, f"no event 99; {HANDLES}"),
+        ("memory_get", {"handle": "nobody"}, f"no event 'nobody'; {HANDLES}"),
+        ("memory_get", {"handle": "task/nope"}, f"no task 'nope'; {HANDLES}"),
+        ("memory_forget", {"key": "nope"}, f"no value under nope in /global; {KEYS}"),
+        ("memory_forget", {"id": "#99"}, f"no event 99; {HANDLES}"),
+        ("memory_search", {"query": "walrus"}, "nothing found; try other words"),
+        (
+            "memory_search",
+            {"query": "walrus", "file": "a.py", "until": "2026-01-01T00:00:00Z"},
+            "nothing found; try other words, or leave out file, until",
+        ),
+        (
+            "memory_search",
+            {"query": "herons", "session": "nope"},
+            "no session 'nope'; leave session out",
+        ),
+        (
+            "memory_search",
+            {"query": "herons", "project": "nope"},
+            "this plane is one project's; leave project out",
+        ),
+        ("memory_task", {"action": "plan", "task": "nope"}, f"no task 'nope'; {LIST}"),
+        ("memory_task", {"action": "done", "task": "nope"}, f"no task 'nope'; {LIST}"),
+        ("memory_task", {"action": "list", "task": "nope"}, f"no task 'nope'; {LIST}"),
+        ("memory_task", {"action": "done"}, "no task is active; name one, or open one"),
+        ("memory_task", {"action": "list"}, "no open task; open makes one"),
+    ],
+)
+def test_what_is_not_there_is_an_answer_that_says_so_and_writes_nothing(
+    call, opened, name, arguments, said
+):
+    opened.record("Herons stay", kind="fact", session="s0")
+    head = opened.head()
+    (result,) = call((name, arguments))
+    assert not result.is_error
+    assert result.content[0].text == said
+    assert result.structured_content["note"] == said
+    validate(result.structured_content, tool_named(name).gives)
+    assert opened.head() == head
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -66,19 +122,25 @@ def test_what_the_plane_refuses_reaches_the_agent_in_its_own_words(refused, mode
     assert "since" in refused("memory_search", {"query": "a", "since": "yesterday"}, mode=mode)
 
 
-def test_an_error_quotes_no_secret(refused):
-    for arguments in ({"key": TOKEN}, {"handle": TOKEN}, {TOKEN: 1}):
-        assert TOKEN not in refused("memory_get", arguments)
+def test_neither_an_error_nor_a_miss_quotes_a_secret(call):
+    asked = [
+        ("memory_get", arguments) for arguments in ({"key": TOKEN}, {"handle": TOKEN}, {TOKEN: 1})
+    ]
+    asked += [("memory_forget", {"id": TOKEN}), ("memory_search", {"query": "a", "session": TOKEN}),
+              ("memory_task", {"action": "done", "task": TOKEN})]  # fmt: skip
+    for result in call(*asked):
+        assert TOKEN not in result.model_dump_json()
 
 
-def test_an_error_is_short_whatever_was_given(refused):
+def test_an_error_and_a_miss_are_short_whatever_was_given(call):
     for arguments in (
         {"key": "k" * 256},
         {"handle": "h" * 400},
         {"x" * 9000: 1},
         {"key": 10**4000},
     ):
-        assert len(refused("memory_get", arguments)) < 600
+        (result,) = call(("memory_get", arguments))
+        assert len(result.content[0].text) < 600
 
 
 def test_an_unknown_tool_is_an_error_of_the_protocol(talk):
@@ -123,7 +185,8 @@ def test_without_a_plane_every_tool_says_which_command_makes_one(call, tmp_path)
     from memplane.mcp.schemas import TOOLS
 
     least = {"memory_store": {"content": "a", "type": "fact"}, "memory_search": {"query": "a"},
-             "memory_get": {"key": "a"}, "memory_forget": {"key": "a"}}  # fmt: skip
+             "memory_get": {"key": "a"}, "memory_forget": {"key": "a"},
+             "memory_task": {"action": "list"}}  # fmt: skip
     calls = [(tool.name, least.get(tool.name, {})) for tool in TOOLS]
     for result in call(*calls, open_here=lambda: open_plane(tmp_path / "nowhere")):
         assert result.is_error
@@ -171,14 +234,14 @@ def test_a_block_that_memory_gave_is_no_new_statement(done, refused, opened):
     assert list(opened.events(kind="fact")) == []
 
 
-def test_what_the_log_says_of_itself_is_not_forgotten(refused, opened):
+def test_what_the_log_says_of_itself_is_not_forgotten(done, opened):
     opened.record("Herons stay", kind="fact", key="herons")
     opened.forget("herons")
     head = opened.head()
     for event in opened.events():
         if event.kind in ("segment", "forget"):
-            said = refused("memory_forget", {"id": f"#{event.seq}"})
-            assert said == f"no event {event.seq}"
+            (told,) = done(("memory_forget", {"id": f"#{event.seq}"}))
+            assert told == {"note": f"no event {event.seq}; {HANDLES}"}
     assert opened.head() == head
 
 

@@ -14,7 +14,7 @@ import memplane
 from memplane.home import VERSION
 
 MODES = ("auto", "legacy")
-TOOLS = 6
+TOOLS = 7
 
 
 def request(number, method, **params):
@@ -94,7 +94,7 @@ def test_tools_are_listed_before_anything_heavy_is_imported(home):
         "async def main():\n"
         "    async with Client(made, mode='legacy') as client:\n"
         "        return await client.list_tools()\n"
-        "assert len(anyio.run(main).tools) == 6\n"
+        "assert len(anyio.run(main).tools) == 7\n"
         "print(*sys.modules)"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -37,6 +37,9 @@ def test_every_answer_validates_against_the_schema_of_its_tool(call, talk, mode)
         ("memory_curate", {"mode": "orient"}),
         ("memory_list_keys", {}),
         ("memory_list_keys", {"prefix": "none"}),
+        ("memory_task", {"action": "open", "content": "count herons", "plan": ["look"]}),
+        ("memory_task", {"action": "plan", "done": [1]}),
+        ("memory_task", {"action": "list"}),
         ("memory_forget", {"key": "bird"}),
         ("memory_forget", {"key": "bird"}),
     )
@@ -154,9 +157,70 @@ def test_search_finds_by_words_type_namespace_and_time(done):
     assert len(every["hits"]) == 3
     assert [hit["text"] for hit in decided["hits"]] == ["Herons stay"]
     assert [hit["text"] for hit in of_task["hits"]] == ["Herons of the task"]
-    assert later == {"hits": [], "note": "nothing found; try other words"}
+    assert later == {"hits": [], "note": "nothing found; try other words, or leave out since"}
     (opened,) = done(("memory_get", {"handle": every["hits"][0]["handle"]}))
     assert opened["text"] == every["hits"][0]["text"]
+
+
+def searched(done, **more):
+    (found,) = done(("memory_search", {"query": "herons", **more}))
+    return {hit["text"] for hit in found["hits"]}
+
+
+def test_search_keeps_to_a_session_a_file_and_a_span_of_time(done, opened):
+    for day, session, path in ((1, "s7", "src/nest.py"), (2, "s7", "lib/nest.py"), (3, "s8", "")):
+        data = {"tool": "Edit", **({"path": path} if path else {})}
+        opened.record(
+            f"herons {day}", kind="tool_call", session=session, data=data,
+            ts=f"2026-03-0{day}T00:00:00Z",
+        )  # fmt: skip
+    assert searched(done, session="s7") == {"herons 1", "herons 2"}
+    assert searched(done, file="nest.py") == {"herons 1", "herons 2"}
+    assert searched(done, file="src/nest.py") == {"herons 1"}
+    assert searched(done, file="est.py") == set()
+    assert searched(done, until="2026-03-02T00:00:00Z") == {"herons 1", "herons 2"}
+    assert searched(done, since="2026-03-02T00:00:00Z", session="s7") == {"herons 2"}
+
+
+def test_search_in_a_project_that_is_named_finds_what_is_there_alone(done, projects):
+    here, there = projects("app"), projects("web")
+    done(store("Herons of the web"), open_here=there)
+    done(store("Herons of the app"), open_here=here)
+    asked = ("memory_search", {"query": "herons"})
+    own, named, missed = done(
+        asked, (asked[0], {**asked[1], "project": "web"}), (asked[0], {**asked[1], "project": "we"}),
+        open_here=here,
+    )  # fmt: skip
+    assert [hit["text"] for hit in own["hits"]] == ["Herons of the app"]
+    assert [hit["text"] for hit in named["hits"]] == ["Herons of the web"]
+    assert missed == {"hits": [], "note": "no project 'we'; leave project out"}
+
+
+def test_a_session_of_another_project_is_answered_as_one_that_is_not_there(done, projects):
+    here, there = projects("app"), projects("web")
+    done(store("Herons of the web"), open_here=there, session="s9")
+    done(store("Herons of the app"), open_here=here)
+    theirs, none = done(
+        ("memory_search", {"query": "herons", "session": "s9"}),
+        ("memory_search", {"query": "herons", "session": "s0"}),
+        open_here=here,
+    )
+    assert theirs == {"hits": [], "note": "no session 's9'; leave session out"}
+    assert none == {"hits": [], "note": "no session 's0'; leave session out"}
+
+
+def test_curate_without_arguments_says_where_the_work_stands(done, opened):
+    opened.tasks.open("parser", "Parse lists")
+    opened.record("We keep PostgreSQL", kind="decision", session="s0")
+    bare, blank, orient, fast = done(
+        ("memory_curate", {}),
+        ("memory_curate", {"query": " "}),
+        ("memory_curate", {"mode": "orient"}),
+        ("memory_curate", {"mode": "fast"}),
+    )
+    assert bare == blank == orient
+    assert "Parse lists" in bare["text"]
+    assert fast != orient
 
 
 def test_hits_that_do_not_fit_are_counted(done):
@@ -225,10 +289,13 @@ def test_forgetting_archives_and_says_which_command_erases(done, opened):
     assert found["hits"] == []
 
 
-def test_an_agent_forgets_nothing_that_its_channel_may_not_see(opened, refused):
+def test_an_agent_forgets_nothing_that_its_channel_may_not_see(opened, done):
     seq = opened.record("between us", sensitivity="high", key="secret.plan").seq
-    assert refused("memory_forget", {"id": f"#{seq}"}) == f"no event {seq}"
-    assert refused("memory_forget", {"key": "secret.plan"}).startswith("no value under secret.plan")
+    by_id, by_key = done(
+        ("memory_forget", {"id": f"#{seq}"}), ("memory_forget", {"key": "secret.plan"})
+    )
+    assert by_id == {"note": f"no event {seq}; memory_search finds handles"}
+    assert by_key["note"].startswith("no value under secret.plan")
     assert opened.archived(opened.event(seq)) is None
 
 

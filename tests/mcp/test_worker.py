@@ -51,7 +51,7 @@ def test_while_searches_wait_the_server_answers_stores_and_lists(talk, monkeypat
             held.go.set()
         return waited, len(tools.tools), stored.is_error, [one.is_error for one in found]
 
-    assert talk(script, mode=mode) == (True, 6, False, [False] * 5)
+    assert talk(script, mode=mode) == (True, 7, False, [False] * 5)
     assert held.calls == 5
 
 

@@ -158,7 +158,7 @@ def test_a_session_is_told_ever_more_fully(plane):
     plane.record("commas need a look ahead", kind="insight", session="s")
     told = [plane.expand(f"session/s?depth={depth}", 2000).text for depth in range(4)]
     assert told[0] == "session s (2026-01-05, 3 events): Why does the parser hang?\n"
-    assert told[1].removeprefix(told[0]) == "- Said last: It loops on commas.\n- Tasks: parser\n"
+    assert told[1].removeprefix(told[0]) == "- Came to: It loops on commas.\n- Tasks: parser\n"
     assert told[2].removeprefix(told[1]) == "insight: commas need a look ahead\n"
     assert told[3].removeprefix(told[2]) == "assistant: It loops on commas.\n"
 

@@ -21,16 +21,10 @@ decision: We ship on Fridays
 ## Knowledge
 rule: Never push to main. Ask first.
 ## Last sessions
-2026-01-05
-summary session/s0/summary: Asked first: Please make the index faster, part 0
- Asked last: Please make the index faster, part 2
- Decided on: db.engine
- Said last: Done with part 2.
-2026-01-05
-user: Please make the index faster, part 2
-assistant: Done with part 2.
-2026-01-05
 plan: Next come the tests.
+session 01-05 "make the index faster, part 0": Came to: Done with part 2.
+session 01-05 "make the index faster, part 0": Came to: Done with part 2.
+ Decided on: db.engine
 """
 
 
@@ -94,7 +88,7 @@ def test_in_a_busy_session_too_the_last_sessions_find_room(busy):
         busy.record(f"Turn {n} of a long talk. " * 5, role="assistant", session="now")
     busy.record("where were we?", role="user", session="now")
     block = busy.pack(session="now", budget=4000)
-    assert "session/s0/summary" in block.text.partition("## Last sessions\n")[2]
+    assert "Decided on: db.engine" in block.text.partition("## Last sessions\n")[2]
     assert block.tokens <= 4000
 
 
@@ -103,14 +97,14 @@ def test_sessions_in_which_nothing_was_said_hide_none_in_which_something_was(bus
         for status in ("start", "end"):
             busy.record(kind="session", session=f"empty{n}", data={"status": status})
     said = busy.pack(intent="orient", budget=2000).text.partition("## Last sessions\n")[2]
-    for text in ("session/s0/summary", "Done with part 2.", "Next come the tests."):
+    for text in ("Decided on: db.engine", "Done with part 2.", "Next come the tests."):
         assert text in said
 
 
 def test_the_asking_session_is_no_last_session(busy):
     block = busy.pack(session="s1", intent="orient", budget=2000)
     sessions = block.text.partition("## Last sessions\n")[2].partition("## ")[0]
-    assert "session/s0/summary" in sessions
+    assert "Decided on: db.engine" in sessions
     assert "\nassistant: Done with part 2." not in sessions
 
 
@@ -129,7 +123,7 @@ def test_a_session_that_is_forgotten_or_not_for_the_channel_is_no_last_session(b
     assert "The merger" not in busy.pack(intent="orient", budget=2000, channel="team").text
     busy.forget(session="s0")
     text = busy.pack(intent="orient", budget=2000).text
-    assert "session/s0" not in text
+    assert "Decided on" not in text
     assert "PostgreSQL" not in text
 
 

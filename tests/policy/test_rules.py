@@ -131,6 +131,16 @@ LARGE = [
         for intent in ("deep", "orient", "fast")
     ],
     (
+        "plane",
+        f"episodes: {{close_on_patterns: [{listed(101, 'done%d')}]}}",
+        ["2: episodes.close_on_patterns: expected a list of regular expressions (at most 100), found a list of 101 items"],
+    ),
+    (
+        "plane",
+        f"episodes: {{close_on_patterns: [{'x' * 1001}]}}",
+        ["2: episodes.close_on_patterns[0]: expected at most 1000 characters, found 1001"],
+    ),
+    (
         "scoring",
         f"intents: {{deep: [{'x' * 1001}]}}",
         ["2: intents.deep[0]: expected at most 1000 characters, found 1001"],

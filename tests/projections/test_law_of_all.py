@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memplane.context.folds import Folds
+from memplane.policy.recall import CHAT
 from memplane.projections.in_force import MemoryChains
 from memplane.projections.memories import Memories
 from memplane.projections.projector import Stretch, fold
@@ -39,6 +40,7 @@ def followers(folds):
     """Every one of them: those that open for who asks are asked."""
     assert folds.sessions is not None
     assert folds.files is not None
+    assert folds.episodes(CHAT) is not None
     return folds.followers
 
 
@@ -79,7 +81,16 @@ def test_what_a_projector_is_not_shown_of_a_stretch_would_have_changed_nothing(p
 def test_the_law_is_asked_of_every_projector():
     names = [projector.name for projector in PROJECTORS]
     assert len(names) == len(set(names)) >= 9
-    assert {"hotset", "decisions", "cards", "tasks", "memories", "sessions", "files"} <= set(names)
+    assert {
+        "hotset",
+        "decisions",
+        "cards",
+        "tasks",
+        "memories",
+        "sessions",
+        "files",
+        "episodes",
+    } <= set(names)
 
 
 @settings(max_examples=40)

@@ -3,9 +3,11 @@
 from collections import Counter
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memplane.event import Event
 from memplane.index.terms import IRREGULAR, stem, text_words
 from memplane.policy.records import AnswerRule
 from memplane.recall.gate import (
@@ -15,8 +17,10 @@ from memplane.recall.gate import (
     count_content,
     decides,
     is_open,
+    is_remark,
     read_prompt,
     split_passages,
+    tool_names,
 )
 
 COMMON = frozenset(["file", "test", "run", "push", "branch"])
@@ -127,3 +131,46 @@ class TestPassages:
         assert decides("let's use the second one instead")
         assert decides("wir sollten das lieber lassen")
         assert not decides("it failed again")
+
+
+def test_an_identifier_is_taken_apart_in_a_very_short_question_alone():
+    asked = read_prompt("where is openTideGate and what does it do?", frozenset())
+    assert asked.composed == (("open", "tide", "gate"),)
+    assert read_prompt("where is the tide gate?", frozenset()).composed == ()
+    words = "sluice barge lock weir towpath windlass capstan halyard"
+    assert read_prompt(f"why does openTideGate want {words}?", frozenset()).composed == ()
+
+
+def test_parts_that_stand_together_open_a_question_with_something_known():
+    assert is_open(GateFigures(4, 2, 1, 0, 0, True, 1), AnswerRule())
+    assert not is_open(GateFigures(4, 2, 0, 0, 0, True, 1), AnswerRule())
+    assert not is_open(GateFigures(4, 2, 1, 0, 0, False, 1), AnswerRule())
+
+
+@pytest.mark.parametrize(
+    ("text", "decided", "counts"),
+    [
+        ("The build fails because the lock is held", False, True),
+        ("We should keep the lock", False, False),
+        ("We should keep the lock", True, True),
+        ("Let me check why it fails", True, False),
+        ("The lock is green", True, False),
+    ],
+)
+def test_a_remark_warns_or_decides_and_is_no_talk_of_next_steps(text, decided, counts):
+    assert is_remark(text, decided=decided) == counts
+
+
+def test_names_of_a_call_are_those_of_its_file_or_of_what_failed():
+    def event(kind, text="", **data):
+        return Event(1, "e", "", "", kind, text=text, data=data)
+
+    path = "src/tide_gate.py"
+    assert "tide_gate.py" in tool_names(event("tool_call", tool="Read", path=path))
+    assert tool_names(event("tool_call", tool="Grep", path=path)) == ()
+    assert tool_names(event("tool_call", text="see tide_gate.py", tool="Bash")) == ()
+    failed = event("tool_result", "openTideGate: no such lock", tool="Bash", status="error")
+    assert tool_names(failed) == ("opentidegate",)
+    assert tool_names(event("tool_result", "openTideGate", tool="Bash", status="ok")) == ()
+    many = " ".join(f"openTide{chr(65 + n % 26)}{n}x" for n in range(900))
+    assert 0 < len(tool_names(event("tool_result", many, tool="Bash", status="error"))) <= 64

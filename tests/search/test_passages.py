@@ -4,6 +4,7 @@ import pytest
 
 import memplane
 from memplane.explain.replay import replay_pack
+from memplane.recall.gate import sentence_marks
 from memplane.upkeep.reports import find_report
 
 DECIDED = "We keep the windlass greased with tallow because oil drips onto the deck"
@@ -106,3 +107,46 @@ def test_the_policy_may_always_or_never_speak(plane, when):
 def test_an_unknown_reminder_is_refused(plane):
     with pytest.raises(memplane.errors.InputError, match="remind: expected prompt, start or tool"):
         plane.pack("x", remind="never")
+
+
+def test_a_start_says_what_a_summary_warns_of_by_a_rare_identifier(plane):
+    summary = (
+        "The crew talked at length about the harbour and its weather.\n"
+        "`hoistMainsail` fails because bentSpar is never reset\n"
+        "The crew had lunch, and then tea, biscuits, tea, biscuits, tea, biscuits, tea, biscuits, "
+        "tea, biscuits, tea, biscuits, tea, biscuits, and then the whole crew had a sleep on deck."
+    )
+    plane.record(summary, kind="summary", role="system", tags=["compact"], session="s1")
+    text = plane.pack("", remind="start", budget=1_000, channel="agent", session="s2").text
+    assert "bentSpar is never reset" in text
+    assert "had lunch" not in text
+    own = plane.pack("", remind="start", budget=1_000, channel="agent", session="s1").text
+    assert "bentSpar" not in own
+    plane.record(
+        summary.replace("bentSpar", "oldSpar"), kind="summary", role="system", tags=["compact"],
+        session="s1", sensitivity="high",
+    )  # fmt: skip
+    assert "oldSpar" not in plane.pack("", remind="start", budget=1_000, channel="agent").text
+
+
+def test_a_question_for_an_identifier_is_answered_by_its_parts(plane):
+    said = "It archives what exists of a barquentine session in a folder with a number"
+    plane.record(said, role="assistant", session="s1")
+    plane.record("archiveBarquentineSession is called at the end", role="user", session="s2")
+    prompt = "where's archiveBarquentineSession and what is it for?"
+    block = reminded(plane, prompt, session="s2")
+    assert said in block.text
+    assert block.report["gate"]["tied"] == 1
+    assert reminded(plane, "where's archiveGooseneckSession and why?", session="s2").text == ""
+
+
+def test_a_passage_is_not_said_twice_and_another_of_its_event_is(plane):
+    first = "The gooseneck of the boom is bent because the vang was too tight in the gale. " * 4
+    second = "The gooseneck of the boom is bought in Whitby because they cast it in bronze. " * 4
+    plane.record(f"{first}\n\n{second}", role="user", session="s1")
+    prompt = "why is the gooseneck of the boom bent, and where is it bought, Whitby or elsewhere?"
+    assert "Whitby" in reminded(plane, prompt, session="s2").text
+    held = sentence_marks(second)
+    block = reminded(plane, prompt, session="s2", held_marks=held)
+    assert "Whitby" not in block.text
+    assert "vang" in block.text

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import memplane
 from memplane.event import GLOBAL
+from memplane.recall.documents import labels_of
 from tests.examples import examples
 
 
@@ -101,6 +102,35 @@ def test_what_was_recorded_is_found_at_once(herons):
 )
 def test_filters_leave_only_what_has_one_of_the_values_of_each(herons, given_filter, found):
     assert set(ids(herons.search("heron", **given_filter))) == found
+
+
+NAMES = st.lists(st.sampled_from(["src", "nests", "pay.py", "y.py", "a"]), min_size=1, max_size=5)
+
+
+@settings(max_examples=examples(12))
+@given(paths=st.lists(NAMES, min_size=1, max_size=4), asked=NAMES, root=st.sampled_from(["", "/"]))
+def test_a_file_is_always_found_by_its_path_and_any_end_of_it_and_by_nothing_else(
+    tmp_path_factory, paths, asked, root
+):
+    with memplane.init(tmp_path_factory.mktemp("p") / "p", trusted=False) as plane:
+        for number, path in enumerate(paths):
+            data = {"tool": "Edit", "path": root + "/".join(path)}
+            plane.record("heron count", id=f"e{number}", kind="tool_call", data=data)
+        plane.record("a heron in y.py", id="other")
+        ends = {f"e{n}" for n, path in enumerate(paths) if path[-len(asked) :] == asked}
+        assert set(ids(plane.search("heron", file="/".join(asked)))) == ends
+        assert set(ids(plane.search("heron", file=["./" + "/".join(asked), "none"]))) == ends
+        exact = {f"e{n}" for n, path in enumerate(paths) if root and path == asked}
+        assert set(ids(plane.search("heron", file="/" + "/".join(asked)))) == exact
+
+
+def test_of_a_deep_path_a_bounded_number_of_ends_is_indexed(plane):
+    deep = "/" + "/".join("d" * 99)
+    event = plane.record("heron", kind="tool_call", data={"tool": "Read", "path": deep}).event
+    assert len([one for one in labels_of(event) if one.startswith("file:")]) == 17
+    assert ids(plane.search("heron", file=deep)) == [event.id]
+    long = plane.record("heron", kind="tool_call", data={"tool": "Read", "path": "d" * 301}).event
+    assert not [one for one in labels_of(long) if one.startswith("file:")]
 
 
 def test_what_a_filter_leaves_out_lends_nothing_to_the_events_beside_it(herons):

@@ -3,9 +3,12 @@
 from datetime import timedelta
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import memplane
 from memplane.errors import InputError
+from tests.examples import examples
 
 NOW = "2026-06-01T00:00:00Z"
 
@@ -60,6 +63,54 @@ def test_decisions_rules_constraints_and_pins_stay_unless_they_are_asked_for(pla
     assert (taken(every), every.kept) == (["e2", "e3", "e4", "e5", "e6"], 0)
 
 
+def test_words_name_what_has_every_one_of_them_in_its_whole_text(plane):
+    assert taken(plane.forget_many(query="old CHATTER", dry_run=True)) == ["e2"]
+    assert taken(plane.forget_many(query="chatter", dry_run=True)) == ["e2", "e7"]
+    assert taken(plane.forget_many(query="chat", dry_run=True)) == []
+    done = plane.forget_many(query="old", dry_run=True)
+    assert (taken(done), done.kept) == (["e2", "e3"], 3)
+    plane.record("x " * 40_000 + "at the very end", id="long")
+    assert taken(plane.forget_many(query="very end", dry_run=True)) == ["long"]
+
+
+def test_a_time_or_an_age_names_what_happened_since(plane):
+    since = {"since": "2026-05-01T00:00:00Z"}
+    assert taken(plane.forget_many(**since, dry_run=True)) == ["e7", "e8"]
+    assert taken(plane.forget_many(**since, query="fact", dry_run=True)) == ["e8"]
+    assert taken(plane.forget_many(since="2d", now=NOW, dry_run=True)) == ["e7", "e8"]
+    assert taken(plane.forget_many(since="2d", older_than="3d", now=NOW, dry_run=True)) == []
+
+
+WORDS = st.lists(st.sampled_from(["heron", "Lake", "may", "İ", "1"]), min_size=1, max_size=4)
+
+
+@settings(max_examples=examples(12))
+@given(texts=st.lists(WORDS, min_size=1, max_size=4), asked=WORDS)
+def test_undo_always_brings_back_all_that_words_took(tmp_path_factory, texts, asked):
+    with memplane.init(tmp_path_factory.mktemp("u") / "p", trusted=False) as plane:
+        for number, words in enumerate(texts):
+            plane.record(", ".join(words), kind="fact", id=f"e{number}")
+        found = [
+            f"e{number}"
+            for number, words in enumerate(texts)
+            if {one.casefold() for one in asked} <= {one.casefold() for one in words}
+        ]
+        assert taken(plane.forget_many(query=" ".join(asked))) == found
+        gone = [plane.archived(plane.event(f"e{n}")) is not None for n in range(len(texts))]
+        assert gone == [f"e{n}" in found for n in range(len(texts))]
+        if found:
+            plane.undo()
+        assert not any(plane.archived(plane.event(f"e{n}")) for n in range(len(texts)))
+
+
+def test_more_than_one_forget_can_hold_is_taken_back_whole(plane):
+    plane.record_many([{"text": f"gull {n}", "id": f"g{n}"} for n in range(450)])
+    done = plane.forget_many(query="gull", reason="noise")
+    assert (len(done.taken), len(done.receipts)) == (450, 3)
+    plane.undo()
+    assert not [n for n in range(450) if plane.archived(plane.event(f"g{n}"))]
+
+
 def test_a_summary_that_quotes_what_is_forgotten_goes_with_it(tmp_path):
     with memplane.init(tmp_path / "s", trusted=False) as plane:
         plane.sessions.start("s1")
@@ -101,8 +152,12 @@ def test_a_purge_of_what_is_archived_can_be_narrowed_by_reason_tag_and_age(plane
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({}, "expected a tag or an age, found neither"),
-        ({"kind": "fact"}, "expected a tag or an age, found neither"),
+        ({}, "expected a tag, words, a time or a project, found none"),
+        ({"kind": "fact"}, "expected a tag, words, a time or a project, found none"),
+        ({"ns": "/global"}, "expected a tag, words, a time or a project, found none"),
+        ({"query": "?!"}, "query: expected words, found '\\?!'"),
+        ({"since": "lately"}, "since: "),
+        ({"tag": "x", "ns": "/global", "project": "/project/a"}, "ns: expected one of ns and"),
         ({"older_than": "soon"}, "expected a number and s, m, h, d or w"),
         ({"older_than": -timedelta(days=1)}, "expected an age"),
         ({"older_than": "999999w"}, "longer than time goes back"),
@@ -119,6 +174,6 @@ def test_what_describes_nothing_is_refused(plane, given, said):
 
 
 def test_a_purge_is_named_or_described_and_not_both(plane):
-    for given in ({"key": "x", "tag": "spike"}, {"session": "s", "older_than": "1d"}):
+    for what in ({"key": "x", "tag": "spike"}, {"session": "s", "older_than": "1d"}):
         with pytest.raises(InputError, match="expected exactly one of id, key, session and source"):
-            plane.purge(**given, dry_run=True)
+            plane.purge(**what, dry_run=True)

@@ -42,7 +42,7 @@ def test_a_transcript_that_grew_opens_its_session_and_ends_it_again(plane, tmp_p
     assert [event.data["status"] for event in plane.events(kind="session")] == [
         "start", "end", "end",
     ]  # fmt: skip
-    assert summary(plane, "s").text.endswith("Asked last: and the ibises")
+    assert summary(plane, "s").text.endswith("Asked: and the ibises")
 
 
 def test_a_transcript_that_may_still_go_on_is_ended_by_a_later_import(plane, clock, tmp_path):

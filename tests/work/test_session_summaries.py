@@ -47,6 +47,8 @@ def test_no_summary_where_none_is_asked_for_or_too_little_happened(plane):
 
 def test_the_summary_keeps_to_the_policy_s_tokens(plane):
     talk(plane, "s", *(f"{text} {'again and again ' * 80}" for text in THREE))
+    for text in THREE:
+        plane.record(f"{text} {'again and again ' * 40}", kind="decision", session="s")
     assert 100 < plane.sessions.end("s").summary.event.tokens <= 200
     file = plane.home / "policies" / "plane.yaml"
     file.write_text("version: 1\nsessions: {gap_minutes: 30, summary_tokens_max: 60}\n")
@@ -85,7 +87,7 @@ def test_a_summary_that_moves_to_another_namespace_leaves_none_behind(plane):
     talk(plane, "s", "of another task", ns="/task/b")
     second = plane.sessions.end("s").summary
     assert second.event.ns == "/global"
-    assert second.event.text == "Asked first: something for all"
+    assert second.event.text == "Asked: something for all"
     assert plane.archived(first.event)[0] == "forgotten"
     assert summary(plane, "s").id == second.id
 
@@ -152,4 +154,4 @@ def test_what_was_forgotten_before_is_not_quoted(plane):
     ids = talk(plane, "s", *THREE, "last of all")
     plane.forget(id=ids[0])
     made = plane.sessions.end("s").summary.event
-    assert made.text == "Asked first: and the storks\nAsked last: last of all"
+    assert made.text == "Asked: and the storks; last of all"

@@ -20,7 +20,7 @@ def test_a_session_is_started_marked_ended_and_summed_up(plane):
     assert (found.agent, found.branch, found.cwd) == ("coder", "main", "/work")
     assert (found.status, found.reason, found.prompts) == ("ended", "explicit", 3)
     assert found.events == {"session": 3, "message": 3}
-    assert found.summary.text == "Asked first: Fix the herons\nAsked last: then the cranes"
+    assert found.summary.text == '"Fix the herons"\nAsked: then the cranes'
     assert found.summary.id == ended.summary.id
     event = ended.summary.event
     assert (event.kind, event.role, event.session, event.key) == (
@@ -188,7 +188,7 @@ def test_a_session_that_the_projection_let_go_of_is_read_from_the_log(plane):
     found = plane.sessions.get("first")
     assert (found.prompts, found.partial) == (4, False)
     plane.sessions.end("first")
-    assert summary(plane, "first").text.startswith("Asked first: Fix the herons")
+    assert summary(plane, "first").text.startswith('"Fix the herons"')
     with pytest.raises(NotFoundError):
         plane.sessions.get("nowhere")
 

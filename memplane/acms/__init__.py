@@ -1,0 +1,84 @@
+"""The API of the ACMS plans: a session that ingests turns and recalls what is needed.
+
+    from memplane.acms import ACMS, Role
+
+    async with ACMS("trip", "notes") as session:
+        await session.ingest(Role.USER, "Constraint: no flights before noon")
+        for item in await session.recall("when may we fly?"):
+            print(item.role, item.content)
+
+The errors of the plans are memplane's own, under the names that they have there.
+"""
+
+from __future__ import annotations
+
+from memplane.acms.config import ACMSConfig, EpisodeBoundaryConfig, TiktokenCounter
+from memplane.acms.embedding import AsyncEmbedder
+from memplane.acms.session import ACMS
+from memplane.errors import (
+    BudgetError,
+    ConfigurationError,
+    EpisodeNotFoundError,
+    InputError,
+    MemplaneError,
+    PlaneError,
+    ProviderError,
+    ScopeError,
+    SecurityError,
+    SessionNotFoundError,
+)
+from memplane.event import MarkerType
+from memplane.tokens.plugged import CountsTokens, HeuristicTokenCounter
+from memplane.work.turns import (
+    ContextAssembly,
+    ContextItem,
+    Episode,
+    EpisodeStatus,
+    Fact,
+    RecallOmission,
+    Role,
+    SessionStats,
+    Turn,
+)
+
+ACMSError = TulvingError = MemplaneError
+ConfigError = ConfigurationError
+ValidationError = InputError
+StorageError = PlaneError
+TokenBudgetExceededError = BudgetError
+TokenCounter = CountsTokens
+Embedder = AsyncEmbedder
+
+__all__ = [
+    "ACMS",
+    "ACMSConfig",
+    "ACMSError",
+    "AsyncEmbedder",
+    "ConfigError",
+    "ConfigurationError",
+    "ContextAssembly",
+    "ContextItem",
+    "CountsTokens",
+    "Embedder",
+    "Episode",
+    "EpisodeBoundaryConfig",
+    "EpisodeNotFoundError",
+    "EpisodeStatus",
+    "Fact",
+    "HeuristicTokenCounter",
+    "MarkerType",
+    "ProviderError",
+    "RecallOmission",
+    "Role",
+    "ScopeError",
+    "SecurityError",
+    "SessionNotFoundError",
+    "SessionStats",
+    "StorageError",
+    "TiktokenCounter",
+    "TokenBudgetExceededError",
+    "TokenCounter",
+    "TulvingError",
+    "Turn",
+    "ValidationError",
+]

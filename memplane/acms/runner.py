@@ -1,0 +1,200 @@
+"""The threads of a plane's async face, and group commit: one write and one sync for all who wait.
+
+No call of a plane runs on the event loop. A plane has one thread for writes and three for reads in
+a process, whoever uses it: sessions and `AsyncPlane` share a `PlaneRunner`, which lives as long as
+one of them does. Rows that come while a write runs go into the next one together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec, TypeVar
+
+from memplane import wiring
+from memplane.context.calls import Receipt
+from memplane.errors import HomeError, MemplaneError
+from memplane.plane import Plane
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from memplane.ports import Appended, Embedder
+
+Given = ParamSpec("Given")
+Made = TypeVar("Made")
+Row = dict[str, Any]
+
+_READERS: Final = 3
+_ROWS_MAX: Final = 256  # of one write
+
+
+class _Waiting(NamedTuple):
+    """A row, and who waits for its receipt."""
+
+    row: Mapping[str, Any]
+    receipt: asyncio.Future[Receipt]
+
+
+class GroupCommit:
+    """Writes rows of one event loop, all that wait at once."""
+
+    def __init__(self, runner: PlaneRunner) -> None:
+        self._runner = runner
+        self._waiting: list[_Waiting] = []
+        self._writing: asyncio.Task[None] | None = None
+
+    async def write(self, row: Mapping[str, Any]) -> Receipt:
+        """Store one event; returns when it is as safe as the plane's durability says.
+
+        Who is cancelled while he waits does not know whether it was stored; with an id of his own
+        he may write the same again. Raises what `Plane.record` does.
+        """
+        receipt: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Waiting(row, receipt))
+        if self._writing is None or self._writing.done():
+            # A task of its own: who cancels one caller cancels no other's write.
+            self._writing = asyncio.create_task(self._write())
+        return await receipt
+
+    async def settled(self) -> None:
+        """Return when nothing waits any more."""
+        while self._writing is not None and not self._writing.done():
+            await asyncio.wait([self._writing])
+
+    async def _write(self) -> None:
+        await asyncio.sleep(0)  # whoever is ready to write as well joins
+        while self._waiting:
+            batch, self._waiting = self._waiting[:_ROWS_MAX], self._waiting[_ROWS_MAX:]
+            batch = [one for one in batch if not one.receipt.done()]  # who gave up writes nothing
+            if batch:
+                await self._write_batch(batch)
+
+    async def _write_batch(self, batch: list[_Waiting]) -> None:
+        rows = [one.row for one in batch]
+        try:
+            answers = await self._runner.writing(partial(write_each, self._runner.plane, rows))
+        except asyncio.CancelledError:
+            for one in batch:
+                one.receipt.cancel()
+            raise
+        except Exception as error:  # noqa: BLE001 - each of those who wait is to get it
+            answers = [error] * len(batch)
+        for one, answer in zip(batch, answers, strict=True):
+            if one.receipt.done():  # cancelled meanwhile
+                continue
+            if isinstance(answer, Receipt):
+                one.receipt.set_result(answer)
+            else:
+                one.receipt.set_exception(answer)
+
+
+def write_each(plane: Plane, rows: list[Mapping[str, Any]]) -> list[Receipt | Exception]:
+    """Record rows in one write, each with its own receipt or error."""
+    context = plane.context
+    done = context.recorder.each(rows, context.drafting())
+    return [_receipt(plane, one) for one in done]
+
+
+def _receipt(plane: Plane, answer: Appended | MemplaneError) -> Receipt | Exception:
+    if isinstance(answer, MemplaneError):
+        return answer
+    return Receipt(answer, plane.durability, plane.context.log.line)
+
+
+class PlaneRunner:
+    """The threads of one plane. Made by `hold`, given back by `release`."""
+
+    def __init__(self, plane: Plane, *, owned: bool) -> None:
+        self.plane, self.owned = plane, owned
+        self.users = 0
+        self._writer = ThreadPoolExecutor(1, "memplane-write")
+        self._readers = ThreadPoolExecutor(_READERS, "memplane-read")
+        self._commits: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, GroupCommit] = (
+            weakref.WeakKeyDictionary()
+        )
+
+    @property
+    def commit(self) -> GroupCommit:
+        """The group commit of the running loop."""
+        loop = asyncio.get_running_loop()
+        found = self._commits.get(loop)
+        if found is None:
+            found = self._commits[loop] = GroupCommit(self)
+        return found
+
+    async def writing(self, call: Callable[[], Made]) -> Made:
+        """Run a call that writes, after those before it."""
+        return await asyncio.get_running_loop().run_in_executor(self._writer, call)
+
+    async def reading(
+        self, call: Callable[Given, Made], *args: Given.args, **named: Given.kwargs
+    ) -> Made:
+        """Run a call that reads."""
+        return await asyncio.get_running_loop().run_in_executor(
+            self._readers, partial(call, *args, **named)
+        )
+
+    def shut(self) -> None:
+        """End the threads, and close the plane where it was opened here."""
+        self._writer.shutdown()
+        self._readers.shutdown()
+        if self.owned:
+            self.plane.close()
+
+
+_LOCK: Final = threading.Lock()
+_OF_PLANES: Final[weakref.WeakKeyDictionary[Plane, PlaneRunner]] = weakref.WeakKeyDictionary()
+_OF_PATHS: Final[dict[tuple[object, ...], PlaneRunner]] = {}
+
+
+def hold(
+    storage: Plane | str | os.PathLike[str], durability: str, embedder: Embedder | None
+) -> PlaneRunner:
+    """The runner of a plane, or of the plane in a folder, which is made where there is none.
+
+    Blocks; call it in a thread. Who holds it gives it back with `release`. One folder is opened
+    once, as long as somebody holds it, for the same durability and embedder.
+    """
+    with _LOCK:
+        if isinstance(storage, Plane):
+            if storage.context.closed:
+                raise HomeError(f"{storage.home}: this plane was closed; open it again to use it")
+            runner = _OF_PLANES.get(storage)
+            if runner is None:
+                runner = _OF_PLANES[storage] = PlaneRunner(storage, owned=False)
+        else:
+            key = _key(storage, durability, embedder)
+            runner = _OF_PATHS.get(key)
+            if runner is None:
+                plane = wiring.init(
+                    storage,
+                    durability="os" if durability == "os" else "sync",
+                    embedder=embedder,
+                    trusted=False,
+                )
+                runner = _OF_PATHS[key] = PlaneRunner(plane, owned=True)
+        runner.users += 1
+        return runner
+
+
+def _key(path: str | os.PathLike[str], durability: str, embedder: Embedder | None) -> Any:
+    return (os.path.realpath(Path(path).expanduser()), durability, id(embedder))
+
+
+def release(runner: PlaneRunner) -> None:
+    """Give a runner back; the last one ends its threads and closes a plane that was opened here."""
+    with _LOCK:
+        runner.users -= 1
+        if runner.users:
+            return
+        for every in (_OF_PLANES, _OF_PATHS):
+            for key, one in list(every.items()):
+                if one is runner:
+                    del every[key]  # type: ignore[arg-type]
+        runner.shut()

@@ -1,0 +1,468 @@
+"""What a digest of a session is made of: bounded quotes of its events, and nothing written.
+
+A fold of the log, so that a better rule improves sessions that were recorded long ago. Of each
+session it keeps, apart for each group of events that are open to the same readers:
+
+    titles      the client's own titles, and headings of plans that a person accepted
+    asked       the first prompts with something to do; first and last: the words of these
+    reports     the last reports of the agent: what they came to, and what they leave open
+    answers     its last short answer that tells something
+    deferred    what a person put off
+    plans       the last state of each to-do list
+    decisions   the last decisions
+    failures    checks that failed and did not pass since (`memplane.projections.checks`)
+    done        commits and pull requests
+    files       files that were changed, each with the branch and the number of edits
+    branches    the branch that was worked on last
+
+Who reads composes a digest of the quotes that he may see: `memplane.recall.session_digest`. What
+an event that was forgotten or replaced said is left out there, too.
+
+Sessions beyond the newest `KEPT_MAX` are let go of; their digest is folded from their events alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+from memplane.event import Event
+from memplane.ports import Line
+from memplane.projections.checks import (
+    ShellCheck,
+    blamed,
+    checks_in,
+    closes,
+    command_in,
+    says_green,
+    shows_red,
+)
+from memplane.projections.groups import VisibilityGroup, visibility_group
+from memplane.projections.projector import canonical
+from memplane.projections.reports import (
+    clipped_words,
+    commits_in,
+    ends_in_narration,
+    heading_of,
+    is_deferred,
+    is_narration,
+    is_report,
+    left_in,
+    outcome_of,
+    pull_request_in,
+    sentences_in,
+    title_of,
+)
+from memplane.projections.task_table import EventQuote
+
+__all__ = [
+    "ANSWERED",
+    "KEPT_MAX",
+    "OPEN",
+    "PARTS",
+    "REPORTED",
+    "DigestParts",
+    "Digests",
+    "DigestsState",
+    "SessionParts",
+    "parts_of",
+]
+
+KEPT_MAX: Final = 32  # sessions
+_GROUPS_MAX: Final = 4  # of one session
+_CALLS_MAX: Final = 24  # that wait for a result
+_COMMAND_MAX: Final = 1_200
+_PATH_MAX: Final = 200
+_TITLE: Final = "title"  # the status of an event that gives a session its name
+# How many quotes of each sort are kept; of prompts as many of the first.
+PARTS: Final = {
+    "titles": 2,
+    "asked": 2,
+    "first": 1,
+    "last": 2,
+    "reports": 2,
+    "answers": 1,
+    "deferred": 3,
+    "plans": 2,
+    "decisions": 8,
+    "failures": 6,
+    "done": 12,
+    "files": 24,
+    "branches": 1,
+}
+# What became of the last prompt: nothing yet, a report, or a short word.
+OPEN, REPORTED, ANSWERED = range(3)
+_FIRST_KEPT: Final = frozenset(("asked", "first"))
+_SIDE: Final = frozenset(("sidechain", "reasoning"))
+_NOT_ASKED: Final = frozenset(("reason", "meta", "interrupted", "compact"))
+_NO_BRANCH: Final = frozenset(("", "HEAD"))  # where none is checked out
+_EDITS: Final = frozenset(
+    ("edit", "multiedit", "write", "notebookedit", "apply_patch", "str_replace_editor", "create")
+)
+_PLANNED: Final = "Implement the following plan"
+_RESOLVED: Final = frozenset(("resolved", "fixed", "ok"))
+_GREEN_SORTS: Final = frozenset(("test", "lint", "format"))
+
+
+class DigestParts:
+    """What one group of a session's events gives: quotes by sort, in the order of time.
+
+    `calls`: name of a call -> a quote of it with its command and the file that it changes, until
+    its result comes. `turn`: what became of the last prompt, one of `OPEN`, `REPORTED` and
+    `ANSWERED`.
+    """
+
+    __slots__ = ("calls", "quotes", "turn", "turned")
+
+    def __init__(self) -> None:
+        self.quotes: dict[str, list[EventQuote]] = {sort: [] for sort in PARTS}
+        self.calls: dict[str, EventQuote] = {}
+        self.turn, self.turned = REPORTED, ""
+
+    def add(self, event: Event) -> None:
+        """Take in an event of the session."""
+        kind = event.kind
+        self._on_branch(event)
+        if kind == "tool_call":
+            self._called(event)
+        elif kind == "tool_result":
+            self._answered(event)
+        elif kind == "message":
+            self._said(event)
+        elif kind == "decision" and event.role != "tool":
+            self._put("decisions", EventQuote.of(event))
+        elif kind == "task" and isinstance(event.data.get("plan"), list):
+            self._planned(event)
+        elif kind == "session":
+            self._named(event)
+        if event.refs and event.data.get("status") in _RESOLVED:
+            self._drop("failures", lambda one: one.id in event.refs or one.call in event.refs)
+        if (
+            "failure" in event.markers
+            and event.role != "tool"
+            and kind not in ("summary", "session")
+        ):
+            self._put("failures", EventQuote.of(event))
+
+    def _on_branch(self, event: Event) -> None:
+        branch, known = event.data.get("branch"), self.quotes["branches"]
+        if (
+            isinstance(branch, str)
+            and branch not in _NO_BRANCH
+            and (not known or known[0].more != [branch])
+        ):
+            self._put("branches", EventQuote.of(event, "", more=[branch]))
+
+    def _named(self, event: Event) -> None:
+        pull_request = event.data.get("pull_request")
+        if event.data.get("status") == _TITLE:
+            self._put("titles", EventQuote.of(event))
+        elif isinstance(pull_request, str) and pull_request:
+            url = event.data.get("url")
+            named = f"{pull_request} {url[:120]}" if isinstance(url, str) else pull_request
+            if all(one.text != named for one in self.quotes["done"]):
+                self._put("done", EventQuote.of(event, named))
+
+    def row(self) -> list[Any]:
+        quotes = [[one.row() for one in self.quotes[sort]] for sort in PARTS]
+        return [
+            quotes,
+            [[name, call.row()] for name, call in self.calls.items()],
+            self.turn,
+            self.turned,
+        ]
+
+    @classmethod
+    def from_row(cls, row: list[Any]) -> DigestParts:
+        parts = cls()
+        quotes, calls, parts.turn, parts.turned = row
+        for sort, rows in zip(PARTS, quotes, strict=True):
+            parts.quotes[sort] = [EventQuote(one) for one in rows]
+        parts.calls = {name: EventQuote(call) for name, call in calls}
+        return parts
+
+    def _put(self, sort: str, quote: EventQuote) -> None:
+        kept = self.quotes[sort]
+        kept.append(quote)
+        if len(kept) > 1 and kept[-2].ts > quote.ts:  # an import adds of the time before
+            kept.sort(key=_moment)
+        if len(kept) > PARTS[sort]:
+            del kept[-1 if sort in _FIRST_KEPT else 0]
+
+    def _turned(self, event: Event, turn: int) -> None:
+        """Note what became of the last prompt, where the event is no older than that."""
+        if event.ts >= self.turned:
+            self.turn, self.turned = turn, event.ts
+
+    def _drop(self, sort: str, goes: Callable[[EventQuote], bool]) -> None:
+        kept = self.quotes[sort]
+        if kept:
+            self.quotes[sort] = [one for one in kept if not goes(one)]
+
+    def _said(self, event: Event) -> None:
+        tags = frozenset(event.tags)
+        if not event.text.strip() or not _SIDE.isdisjoint(tags):
+            return
+        if event.role == "user":
+            if "command" not in tags and _NOT_ASKED.isdisjoint(tags):
+                self._asked(event)
+        elif event.role == "assistant":
+            self._told(event)
+
+    def _asked(self, event: Event) -> None:
+        text = event.text
+        if text.lstrip().startswith(_PLANNED):
+            heading = heading_of(text)
+            if heading:
+                self._put("titles", EventQuote.of(event, heading))
+        else:
+            title = title_of(text)
+            if title:
+                self._put("asked", EventQuote.of(event, title))
+        words = EventQuote.of(event, clipped_words(text, 40))
+        self._put("first", words)
+        self._put("last", words)
+        self._turned(event, OPEN)
+        for one in sentences_in(text[:2_000], typed=True):
+            if is_deferred(one.text):
+                self._put("deferred", EventQuote.of(event, clipped_words(one.text, 30)))
+                break
+
+    def _told(self, event: Event) -> None:
+        text = event.text
+        if self.quotes["failures"] and says_green(text):
+            self._drop("failures", lambda one: _check_of(one).sort in _GREEN_SORTS)
+        if not is_report(text):
+            if not is_narration(text):
+                self._turned(event, ANSWERED if self.turn == OPEN else self.turn)
+                short = outcome_of(text, telling=True)
+                if short:
+                    self._put("answers", EventQuote.of(event, short))
+            return
+        outcome = outcome_of(text)
+        if outcome:
+            self._put("reports", EventQuote.of(event, outcome, more=left_in(text)))
+            # One who says what comes next is not at the end.
+            self._turned(event, self.turn if ends_in_narration(text) else REPORTED)
+
+    def _planned(self, event: Event) -> None:
+        steps = [
+            [str(step["step"])[:200], str(step.get("state", "todo"))]
+            for step in event.data["plan"]
+            if isinstance(step, dict) and step.get("step")
+        ]
+        self._drop("plans", lambda one: one.call == (event.task or ""))
+        quote = EventQuote.of(event, event.text[:200], call=event.task or "", more=steps[:32])
+        self._put("plans", quote)
+
+    def _called(self, event: Event) -> None:
+        data = event.data
+        call, tool = data.get("call"), data.get("tool")
+        if not isinstance(tool, str):
+            return
+        path = data.get("path")
+        edits = tool.lower() in _EDITS and isinstance(path, str) and 0 < len(path) <= _PATH_MAX
+        command = command_in(tool, event.text)[:_COMMAND_MAX]
+        if edits:
+            self._changed(event, str(path))
+        if isinstance(call, str) and call and (command or edits):
+            more = [command, str(path) if edits else ""]
+            self.calls[call] = EventQuote.of(event, "", more=more)
+            if len(self.calls) > _CALLS_MAX:
+                del self.calls[next(iter(self.calls))]
+
+    def _changed(self, event: Event, path: str) -> None:
+        branch = event.data.get("branch")
+        kept = self.quotes["files"]
+        before = next((one for one in kept if one.path == path), None)
+        edits = 1 if before is None else 1 + int(before.more[1])
+        self._drop("files", lambda one: one.path == path)
+        named = isinstance(branch, str) and branch not in _NO_BRANCH
+        more = [str(branch) if named else "", str(edits)]
+        self._put("files", EventQuote.of(event, "", more=more))
+
+    def _answered(self, event: Event) -> None:
+        call = event.data.get("call")
+        known = self.calls.pop(call, None) if isinstance(call, str) else None
+        if known is None:
+            return
+        command, path = known.more
+        failed = event.data.get("status") == "error"
+        if path and failed:
+            self._drop("files", lambda one: one.seq == known.seq)
+        if command:
+            self._ran(event, known, command, failed=failed)
+
+    def _ran(self, event: Event, call: EventQuote, command: str, *, failed: bool) -> None:
+        text = event.text
+        if failed:
+            if event.data.get("rejected") or text.startswith("[Request interrupted"):
+                return
+            check = blamed(command, text)
+            if check is not None:
+                self._passed([one for one in checks_in(command) if one != check])
+                self._failed(event, check, call)
+            return
+        if self.quotes["failures"] and not shows_red(text):
+            self._passed(checks_in(command))
+        if "git " in command and "commit" in command:
+            for one in commits_in(text):
+                self._put("done", EventQuote.of(event, one))
+                self._turned(event, ANSWERED if self.turn == OPEN else self.turn)
+        elif "pr create" in command:
+            named = pull_request_in(text)
+            if named and all(one.text != f"PR {named}" for one in self.quotes["done"]):
+                self._put("done", EventQuote.of(event, f"PR {named}"))
+
+    def _passed(self, checks: list[ShellCheck]) -> None:
+        self._drop("failures", lambda one: any(closes(check, _check_of(one)) for check in checks))
+
+    def _failed(self, event: Event, check: ShellCheck, call: EventQuote) -> None:
+        """Note what failed as a quote of the call: of the result no word is quoted."""
+        self._drop("failures", lambda one: _check_of(one)[:3] == check[:3])
+        shown = " ".join((check.program, *check.targets))
+        more = [check.program, check.filter, *check.targets[:8]]
+        said = {"text": clipped_words(shown, 12)[:200], "more": more, "call": event.id}
+        self._put("failures", EventQuote({**call.row(), **said}))
+
+
+def _check_of(quote: EventQuote) -> ShellCheck:
+    """The check of a failure; of one that was only told, one that nothing closes."""
+    if not quote.more:
+        return ShellCheck("")
+    program, filter_, *targets = quote.more
+    return ShellCheck(program, tuple(targets), filter_)
+
+
+def _moment(quote: EventQuote) -> tuple[str, int]:
+    return quote.ts, quote.seq
+
+
+def _words(parts: DigestParts) -> Iterator[EventQuote]:
+    return (one for sort in ("last", "reports", "answers") for one in parts.quotes[sort])
+
+
+class SessionParts:
+    """What is kept of one session: its first and last moment and seq, and parts by group."""
+
+    __slots__ = ("first", "first_seq", "groups", "id", "last", "last_seq")
+
+    def __init__(self, id: str, event: Event) -> None:  # noqa: A002 - the field's name
+        self.id = id
+        self.first = self.last = event.ts
+        self.first_seq = self.last_seq = event.seq
+        self.groups: dict[VisibilityGroup, DigestParts] = {}
+
+    def add(self, event: Event) -> None:
+        """Take in an event of the session; secrets, and what says that it ended, are no part."""
+        if event.sensitivity == "secret":
+            return
+        if event.kind == "session" and event.data.get("status") == "end":
+            return
+        self.first, self.last = min(self.first, event.ts), max(self.last, event.ts)
+        self.last_seq = event.seq
+        group = visibility_group(event)
+        parts = self.groups.get(group)
+        if parts is None:
+            if len(self.groups) >= _GROUPS_MAX:
+                return
+            parts = self.groups[group] = DigestParts()
+        parts.add(event)
+
+    def quotes(self, sort: str) -> Iterator[EventQuote]:
+        """The quotes of a sort, in the order of time."""
+        found = [one for parts in self.groups.values() for one in parts.quotes[sort]]
+        return iter(found if len(self.groups) < 2 else sorted(found, key=_moment))
+
+    def every(self) -> Iterator[EventQuote]:
+        """All quotes, in no order that means anything."""
+        for parts in self.groups.values():
+            for kept in parts.quotes.values():
+                yield from kept
+
+    def turn(self, sees: Callable[[EventQuote], bool]) -> int:
+        """What became of the last prompt that a reader sees: `OPEN`, `REPORTED` or `ANSWERED`."""
+        found = [
+            (parts.turned, parts.turn)
+            for parts in self.groups.values()
+            if any(sees(one) for one in _words(parts))
+        ]
+        return max(found)[1] if found else REPORTED
+
+    def row(self) -> list[Any]:
+        groups = [[int(high), space, parts.row()] for (high, space), parts in self.groups.items()]
+        return [self.id, self.first, self.last, self.first_seq, self.last_seq, groups]
+
+    @classmethod
+    def from_row(cls, row: list[Any]) -> SessionParts:
+        session = object.__new__(cls)
+        session.id, session.first, session.last, session.first_seq, session.last_seq, groups = row
+        session.groups = {
+            VisibilityGroup(bool(high), space): DigestParts.from_row(parts)
+            for high, space, parts in groups
+        }
+        return session
+
+
+class DigestsState:
+    """The fold's state: the sessions, the one with the latest event last."""
+
+    __slots__ = ("sessions",)
+
+    def __init__(self) -> None:
+        self.sessions: dict[str, SessionParts] = {}
+
+
+class Digests:
+    """The projector."""
+
+    name = "digests"
+    version = 2
+
+    def __init__(self, *, kept_max: int = KEPT_MAX) -> None:
+        self.kept_max = kept_max
+
+    def initial(self) -> DigestsState:
+        return DigestsState()
+
+    def apply(self, state: DigestsState, line: Line) -> None:
+        event = line.event
+        id_ = event.session
+        if id_ is None or not _tells(event):
+            return
+        session = state.sessions.pop(id_, None)
+        if session is None:
+            session = SessionParts(id_, event)
+        state.sessions[id_] = session
+        session.add(event)
+        if len(state.sessions) > self.kept_max:
+            del state.sessions[next(iter(state.sessions))]
+
+    def dump(self, state: DigestsState) -> bytes:
+        return canonical({"sessions": [one.row() for one in state.sessions.values()]})
+
+    def load(self, data: bytes) -> DigestsState:
+        state = self.initial()
+        for row in json.loads(data)["sessions"]:
+            session = SessionParts.from_row(row)
+            state.sessions[session.id] = session
+        return state
+
+
+def _tells(event: Event) -> bool:
+    """Whether the event belongs to what happened: no end of a session, no digest of one."""
+    if event.kind == "session":
+        return event.data.get("status") != "end"
+    return not (event.kind == "summary" and event.data.get("extract") is True)
+
+
+def parts_of(events: Iterable[Event]) -> SessionParts | None:
+    """The parts of one session by its events in log order; None where there are none."""
+    session: SessionParts | None = None
+    for event in events:
+        if _tells(event):
+            if session is None:
+                session = SessionParts(event.session or "", event)
+            session.add(event)
+    return session

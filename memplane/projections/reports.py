@@ -1,0 +1,489 @@
+"""What people and agents said, in sentences: what was asked, what it came to, what is left.
+
+An agent tells what it did in the last of its longer answers. Between them stand words that say
+only what it does next ("Let me look at ..."), and around the report words that say nothing
+("Done!"). Texts are read as their readers see them: without fenced code, marks of lists and
+headings, the rules of tables. The tables of words are English.
+
+Pure; each text is read up to a bound, and the same text gives the same parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from memplane.lazy import regex
+
+__all__ = [
+    "OUTCOME_CHARS_MAX",
+    "TITLE_WORDS_MAX",
+    "Sentence",
+    "clipped_words",
+    "commits_in",
+    "ends_in_narration",
+    "heading_of",
+    "is_deferred",
+    "is_narration",
+    "is_report",
+    "left_in",
+    "meaning_words",
+    "outcome_of",
+    "pull_request_in",
+    "sentences_in",
+    "title_of",
+]
+
+OUTCOME_CHARS_MAX: Final = 420
+TITLE_WORDS_MAX: Final = 14
+_CHARS_READ: Final = 12_000
+_SENTENCES_READ: Final = 160
+_REPORT_WORDS: Final = 12  # of the shortest report
+_NARRATION_WORDS: Final = 40  # a longer text that begins so tells more than what comes next
+_LEAD_IN_WORDS: Final = 60
+_FILLER_WORDS: Final = 9
+_LEFT_MAX: Final = 3
+_LINE_WORDS: Final = 30
+_ABOUT_WORDS: Final = 24
+_ITEMS_READ: Final = 8
+_MEANT_READ: Final = 5
+_TITLE_LEAST: Final = 3  # content words
+
+_FENCE: Final = regex(r"(?ms)^[ \t]*(```|~~~).*?(?:^[ \t]*\1[^\n]*$|\Z)")
+_TABLE_RULE: Final = regex(r"[\s|:+=\u2500-\u257f-]*")
+_MARKS: Final = regex(
+    r"^[\s>]*(?:#{1,6}\s+|[-*+\u2022]\s+|\(?\d{1,3}[.)]\s+|[\u2713\u2705\u274c]\s*)*"
+)
+_ITEM: Final = regex(r"\s*(?:[-*+\u2022]|\(?\d{1,3}[.)])\s+\S")
+_HEADING: Final = regex(r"\s*(?:#{1,6}\s+|\*\*[^*]+\*\*:?\s*$)")
+# The number of an item, and a point within a name, end nothing.
+_END: Final = regex(r"(?<![\s(]\d)[.!?](?:[\"')\]*`]+)?(?=\s+[\"'(*`\[]*[A-Z0-9]|\s*$)")
+# People write small letters behind a full stop, too.
+_END_TYPED: Final = regex(r"[?!]+(?=\s|$)|(?<!\b[ei]\.[ge])(?<!\betc)\.(?=\s|$)")
+_WORD: Final = regex(r"[^\W_][\w'-]*")
+_SMALL_WORDS: Final = frozenset(
+    [
+        "a",
+        "about",
+        "after",
+        "all",
+        "also",
+        "am",
+        "an",
+        "and",
+        "any",
+        "are",
+        "as",
+        "at",
+        "be",
+        "been",
+        "before",
+        "being",
+        "but",
+        "by",
+        "can",
+        "could",
+        "did",
+        "do",
+        "does",
+        "doing",
+        "done",
+        "down",
+        "for",
+        "from",
+        "get",
+        "go",
+        "got",
+        "had",
+        "has",
+        "have",
+        "he",
+        "help",
+        "her",
+        "here",
+        "hey",
+        "hi",
+        "his",
+        "how",
+        "i",
+        "if",
+        "in",
+        "into",
+        "is",
+        "it",
+        "its",
+        "just",
+        "know",
+        "let",
+        "let's",
+        "like",
+        "look",
+        "make",
+        "me",
+        "more",
+        "my",
+        "need",
+        "no",
+        "not",
+        "now",
+        "of",
+        "off",
+        "ok",
+        "okay",
+        "on",
+        "one",
+        "only",
+        "or",
+        "our",
+        "out",
+        "over",
+        "please",
+        "really",
+        "see",
+        "she",
+        "should",
+        "so",
+        "some",
+        "sure",
+        "tell",
+        "than",
+        "thank",
+        "thanks",
+        "that",
+        "the",
+        "their",
+        "them",
+        "then",
+        "there",
+        "these",
+        "they",
+        "thing",
+        "things",
+        "think",
+        "this",
+        "those",
+        "to",
+        "too",
+        "up",
+        "us",
+        "use",
+        "very",
+        "want",
+        "was",
+        "we",
+        "well",
+        "were",
+        "what",
+        "when",
+        "where",
+        "which",
+        "while",
+        "who",
+        "why",
+        "will",
+        "with",
+        "would",
+        "yes",
+        "you",
+        "your",
+    ]
+)
+# What an agent says before it does something.
+_NARRATES: Final = regex(
+    r"(?i)^\W*(?:(?:now|ok|okay|first|next|then|also|good|great|perfect|right|alright|got it|yes|"
+    r"i see|sure|done|excellent|ah)\b[\s,.!:-]*)*"
+    r"(?:let me|let's|let us|i'll|i will|i'm going to|i am going to|i need to|i should|i can see|"
+    r"now i|looking|checking|running|reading|updating|starting|next, i|time to)\b"
+)
+_EXCLAIMS: Final = (
+    r"(?:done|perfect|great|good|excellent|got it|nice|awesome|there (?:it is|we go|you go)|"
+    r"yes|sure|fixed|noted|ok|okay|all (?:set|done|good)|you're welcome|understood|right)"
+)
+_LEADING: Final = regex(rf"(?i)^\W*(?:{_EXCLAIMS}\b\s*[!.,:;\u2014]+\s*)+(?=\S)")
+# What says that checks are green, or that something is finished, and not what.
+_FILLER: Final = regex(
+    rf"(?i)^\W*(?:{_EXCLAIMS}"
+    r"|(?:(?:all|both|the|every|unit|integration|of|e2e)\W+)*(?:tests?|checks?|suites?|lint\w*|"
+    r"builds?)\b.{0,40}\b(?:pass\w*|clean|green|succeed\w*|ok|fine)\b.{0,30}"
+    r"|no (?:lint|linter|type|test)\w* (?:issues|errors|failures).{0,20}"
+    r"|(?:the |this |that )?(?:\w+ )?(?:is|are) (?:now )?(?:complete|done|ready|finished)"
+    r"|(?:here(?:'s| is| are)|below is)\b.{0,60}|summary(?: of .{0,40})?|changes(?: made)?"
+    r"|what (?:was|has been|i) \w+)\W*$"
+)
+_GREEN: Final = regex(
+    r"(?i)\b(?:tests?|checks?|suites?|lint\w*|builds?)\b.*\b(?:pass\w*|clean|green|succeed\w*)"
+)
+_WANTS: Final = regex(
+    r"(?i)^\W*(?:(?:hi|hello|hey|ok|okay|yes|so|and|now|please|also|well|thanks|great|perfect|cool)"
+    r"\b[\s,.!:-]*)*"
+    r"(?:(?:can|could|would|will) you(?: please| also| maybe| help me(?: to)?)*|"
+    r"let'?s|let us|i(?:'d| would) like(?: you)? to|i (?:want|need)(?: you)? to|"
+    r"we (?:should|need to|have to|want to|must)|you should|please|help me(?: to)?)\s+(?=\S)"
+)
+# What is said of the wish rather than wished: a call for help, pasted findings, a role.
+_NO_TITLE: Final = regex(
+    r"(?i)^\W*(?:question\b.{0,12}$|help\b\W*$|help!|hi\b|hello\b|hey\b\W*$|thanks?\b|"
+    r"you are (?:a|an|the)\b|"
+    r"act as\b|this session is being\b|the (?:comment|finding) on\b|commit (?:this|it|all)\b|"
+    r"continue\b\W*$|go on\b\W*$|implement the following plan)"
+)
+_ASKS_ON: Final = regex(
+    r"(?i)\b(?:want me to|would you like|do you want|should (?:i|we)|shall (?:i|we)|may i|"
+    r"how (?:do|would|should) (?:you|we|i)|which\b|what (?:do|would|should)|or (?:do|would|should)|"
+    r"ready to|next\b|proceed|prefer)"
+)
+_POLITE: Final = regex(
+    r"(?i)\b(?:anything else|make sense|does that help|is that (?:what|clear)|sound good|"
+    r"questions\?|look (?:good|right)|help with)\b"
+)
+_POINTS: Final = regex(r"(?i)\b(?:this|that|these|those|it|them|all (?:two|three|of)|next|both)\b")
+_POINTING: Final = regex(r"(?i)^\W*(?:this|that|it|these|those|or|they|which|so)\b")
+_STILL: Final = regex(
+    r"(?i)\b(?:not yet\b|still (?:need|needs|missing|open|to do|to be|outstanding|fails?|failing|"
+    r"shows?|displays?|"
+    r"pending|has to)|remain(?:s|ing)?\b(?! (?:the same|unchanged|in place|valid))|left (?:to do|"
+    r"for\b|open)|"
+    r"to-?do\b|for (?:the )?next time|^next\b[,:]"
+    r"|next steps?\b|follow[- ]?ups?\b|out of scope|deferred|uncommitted|"
+    r"blocked (?:on|by)|known (?:issue|limitation)s?|haven't (?:been )?\w+ed|larger refactor)"
+)
+_DEFERS: Final = regex(
+    r"(?i)\b(?:(?:in|as|into|for|with|make|do) (?:it )?(?:a |an )?(?:separate|another|new|later|"
+    r"own|"
+    r"follow[- ]?up) (?:pr|pull request|issue|ticket|branch|commit|change)|"
+    r"(?:create|open|log|file|write|add) (?:a |an )?(?:\w+ )?(?:issue|ticket|new one)\b|"
+    r"for later\b|"
+    r"not (?:now|in this (?:branch|pr|change))|(?:do|fix|handle|tackle) (?:it |that |"
+    r"this )?later\b|"
+    r"postpone|defer\b|leave (?:it|that|this) for\b)"
+)
+_COMMIT: Final = regex(
+    r"(?m)^\[(?:[^\]\s]+|detached HEAD)(?: \(root-commit\))? ([0-9a-f]{7,40})\] (\S.*)$"
+)
+_ADDRESS_MAX: Final = 120
+_PULL: Final = regex(r"https?://[^\s/]+/[^\s/]+/[^\s/]+/(?:pull|merge_requests)/(\d{1,7})\b")
+_PLAN_HEAD: Final = regex(r"(?m)^#{1,3}[ \t]+(\S.*)$")
+_PLAN_WORD: Final = regex(
+    r"(?i)^(?:(?:implementation )?plan|design|proposal)\s*(?:[:\u2014-]|for|to)\s*"
+)
+
+
+class Sentence(NamedTuple):
+    """A sentence; `heads`: it is a heading, `item`: of a list, `leads`: it ends with a colon."""
+
+    text: str
+    heads: bool = False
+    item: bool = False
+
+    @property
+    def leads(self) -> bool:
+        return self.text.endswith(":")
+
+
+def sentences_in(text: str, *, typed: bool = False) -> list[Sentence]:
+    """The sentences of a text in order, at most 160 of its first 12,000 characters.
+
+    A line ends a sentence. `typed`: by a person, whose sentences begin with small letters.
+    """
+    found: list[Sentence] = []
+    ends = _END_TYPED if typed else _END
+    for line in _FENCE.sub("\n", text[:_CHARS_READ]).split("\n"):
+        if not line.strip() or _TABLE_RULE.fullmatch(line) is not None:
+            continue
+        heads, item = _HEADING.match(line) is not None, _ITEM.match(line) is not None
+        plain = _plain(line)
+        start = 0
+        for end in ends.finditer(plain):
+            found.append(Sentence(plain[start : end.end()].strip(), heads, item))
+            start = end.end()
+        found.append(Sentence(plain[start:].strip(), heads, item))
+        if len(found) > 2 * _SENTENCES_READ:
+            break
+    return [one for one in found if _WORD.search(one.text)][:_SENTENCES_READ]
+
+
+def _plain(line: str) -> str:
+    line = _MARKS.sub("", line)
+    if line.count("|") > 1:
+        line = " \u2013 ".join(cell.strip() for cell in line.strip(" |").split("|") if cell.strip())
+    return " ".join(line.replace("**", "").replace("__", "").split())
+
+
+def meaning_words(text: str) -> list[str]:
+    """The words of a text that carry its meaning, in lower case, in their order."""
+    words = (word.lower() for word in _WORD.findall(text[:_CHARS_READ]))
+    return [word for word in words if len(word) > 1 and word not in _SMALL_WORDS]
+
+
+def clipped_words(text: str, most: int) -> str:
+    """At most so many words of a text, with a mark where some are left out."""
+    words = text.split()
+    return (
+        " ".join(words) if len(words) <= most else " ".join(words[:most]).rstrip(",;:") + " \u2026"
+    )
+
+
+def is_narration(text: str) -> bool:
+    """Whether an answer says only what the agent does next."""
+    words = len(text.split())
+    if words < _LEAD_IN_WORDS and text.rstrip().endswith(":"):
+        return True
+    return words < _NARRATION_WORDS and _NARRATES.match(text.lstrip("*_# ")) is not None
+
+
+def is_report(text: str) -> bool:
+    """Whether an answer tells at some length of what was done."""
+    return len(text.split()) >= _REPORT_WORDS and not is_narration(text)
+
+
+def outcome_of(text: str, chars_max: int = OUTCOME_CHARS_MAX, *, telling: bool = False) -> str:
+    """What a report came to: its first and its last sentences, without those that say nothing.
+
+    A sentence that leads to a list takes the first item with it. Where all of them say nothing,
+    the first one stands, or with `telling` none.
+    """
+    told = _telling(sentences_in(text))
+    if telling and all(_says_nothing(one) for one in told):
+        return ""
+    if not told:
+        return ""
+    told = [*map(_ended, told[:-1]), told[-1]]
+    if sum(len(one) + 1 for one in told) <= chars_max:
+        return " ".join(told)
+    half, front = chars_max // 2, [told[0]]
+    back: list[str] = []
+    spent = len(told[0])
+    rest = told[1:]
+    while rest and spent + len(rest[0]) < half:
+        spent += len(rest[0]) + 1
+        front.append(rest.pop(0))
+    while rest and spent + len(rest[-1]) < chars_max:
+        spent += len(rest[-1]) + 1
+        back.insert(0, rest.pop())
+    if not back and len(told[0]) > chars_max:
+        return f"{told[0][:chars_max].rpartition(' ')[0]} \u2026"
+    return " ".join([*front, *(["\u2026"] if rest else []), *back])
+
+
+def _telling(found: Sequence[Sentence]) -> list[str]:
+    """The sentences with something to tell; those that lead to what follows, joined to it."""
+    joined: list[str] = []
+    held = ""
+    last = len(found) - 1
+    for at, one in enumerate(found):
+        text = one.text
+        if at == last and at and _NARRATES.match(text) is not None and not text.endswith("?"):
+            continue
+        if one.heads and not text.endswith(("?", ".", "!")):
+            held = ""  # a heading names what stands below it
+            continue
+        if one.leads:
+            held = text
+            continue
+        joined.append(f"{held} {text}" if held else text)
+        held = ""
+    telling = [one for one in joined if not _says_nothing(one)]
+    if not telling:
+        return joined[:1]
+    bare = _LEADING.sub("", telling[0])
+    if bare != telling[0]:
+        telling[0] = bare[:1].upper() + bare[1:]
+    # That checks are green is worth a word, behind what was done.
+    green = [_LEADING.sub("", one) for one in joined if one not in telling and _GREEN.search(one)]
+    at = next((at for at, one in enumerate(telling[::-1]) if not one.endswith("?")), 0)
+    return [*telling[: len(telling) - at], *green[:1], *telling[len(telling) - at :]]
+
+
+def _ended(text: str) -> str:
+    return text if text.endswith((".", "!", "?", ":", "\u2026", "`", '"', ")")) else f"{text}."
+
+
+def _says_nothing(text: str) -> bool:
+    return len(text.split()) <= _FILLER_WORDS and _FILLER.match(text) is not None
+
+
+def left_in(text: str) -> list[str]:
+    """What a last answer leaves open: what it asks at its end, and what it calls not done yet.
+
+    A question that only points ("Shall I do that?") has the sentence behind it that says what; a
+    list that it leads to stands behind it, too.
+    """
+    found = sentences_in(text)
+    lines: list[str] = []
+    for at in range(max(0, len(found) - _ITEMS_READ), len(found)):
+        question = found[at].text.rstrip("*_) ")
+        if not question.endswith("?") or _POLITE.search(question) is not None:
+            continue
+        listed = [one.text for one in found[at + 2 :]] if at + 2 < len(found) else []
+        if at < len(found) - 2 and not (found[at + 1].leads and len(listed) <= _ITEMS_READ):
+            continue
+        if lines and _ASKS_ON.search(question) is None:
+            continue
+        about = ", ".join(listed) or _meant(found, at)
+        named = f" ({clipped_words(about, _ABOUT_WORDS)})" if about else ""
+        lines.append(f"{clipped_words(question, _LINE_WORDS)}{named}")
+    for one in found[-12:] if not lines else ():
+        if one.heads or one.leads or one.text.endswith("?") or _STILL.search(one.text) is None:
+            continue
+        lines.append(clipped_words(one.text, _LINE_WORDS))
+    return lines[:_LEFT_MAX]
+
+
+def _meant(found: Sequence[Sentence], at: int) -> str:
+    """What a question points at: the last sentence before it that names something itself."""
+    question = found[at].text
+    if _POINTS.search(question) is None and len(meaning_words(question)) > 3:
+        return ""
+    for place in range(at - 1, max(-1, at - 1 - _MEANT_READ), -1):
+        one = found[place]
+        if one.item:  # of a list all that it begins with
+            begin = place
+            while begin and found[begin - 1].item:
+                begin -= 1
+            return ", ".join(each.text.rstrip(".") for each in found[begin : place + 1])
+        if not one.text.endswith("?") and _POINTING.match(one.text) is None:
+            return one.text if len(meaning_words(one.text)) > 3 else ""
+    return ""
+
+
+def ends_in_narration(text: str) -> bool:
+    """Whether the last sentence of an answer says what the agent does next."""
+    found = sentences_in(text)
+    return bool(found) and _NARRATES.match(found[-1].text) is not None
+
+
+def is_deferred(sentence: str) -> bool:
+    """Whether a person puts something off with this sentence: to an issue, to another branch."""
+    return _DEFERS.search(sentence) is not None
+
+
+def title_of(text: str) -> str:
+    """What a person asked for, as a title: the first sentence that says it; "" where none does."""
+    for one in sentences_in(text, typed=True):
+        if one.leads or _NO_TITLE.match(one.text) is not None:
+            continue
+        bare = _WANTS.sub("", one.text)
+        if len(meaning_words(bare)) >= _TITLE_LEAST:
+            return clipped_words(bare.rstrip(".!,;: "), TITLE_WORDS_MAX)
+    return ""
+
+
+def heading_of(plan: str) -> str:
+    """The heading of a plan, without the word for what it is; "" where it has none."""
+    found = _PLAN_HEAD.search(plan[:_CHARS_READ])
+    if found is None:
+        return ""
+    named = _plain(found[1])
+    return clipped_words(_PLAN_WORD.sub("", named) or named, TITLE_WORDS_MAX)
+
+
+def commits_in(output: str) -> Iterator[str]:
+    """The commits that git says it made, as `hash subject`."""
+    for found in _COMMIT.finditer(output[:_CHARS_READ]):
+        yield f"{found[1][:7]} {clipped_words(found[2], _LINE_WORDS)}"
+
+
+def pull_request_in(output: str) -> str:
+    """The pull request whose address an output gives, as `#12 https://...`; "" for none."""
+    found = _PULL.search(output[:_CHARS_READ])
+    return "" if found is None else f"#{found[1]} {found[0][:_ADDRESS_MAX]}"

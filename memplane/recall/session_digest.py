@@ -1,0 +1,384 @@
+"""The digest of a session: what it was about, what came of it, what is left; without a model.
+
+Composed of quotes (`memplane.projections.digests`) of which the reader may see each, so that what
+is hidden, forgotten or replaced leaves no word. The order of the lines is fixed, each is dropped
+where there is nothing for it:
+
+    "Title" on branch
+    Asked: the first wish, where the title is not that; the last one, where nothing was said to it
+    Came to: 3 of 5 steps done, last: ...; what the last report says
+    Decided: the last decisions, the newest first
+    Decided on: keys, whose values are not quoted: a later one would leave the old one standing here
+    Left: steps not done, what the last answer asks or calls open, what was put off
+    Failed, still open: checks
+    Done: commits and pull requests
+    Files: the ones that were changed, the last first
+
+The same quotes give the same bytes. Output of tools is not quoted, but for what git says it did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+from memplane.event import SENSITIVITIES
+from memplane.lazy import regex
+from memplane.ports import TokenCounter
+from memplane.projections.digests import ANSWERED, OPEN, REPORTED, SessionParts
+from memplane.projections.reports import TITLE_WORDS_MAX, clipped_words, meaning_words
+from memplane.projections.task_table import EventQuote
+from memplane.tokens import clip
+
+__all__ = ["SessionDigest", "branch_of", "session_digest", "session_label", "title_in"]
+
+_DECISIONS: Final = 5
+_FAILURES: Final = 3
+_LEFT: Final = 6
+_DONE: Final = 4
+_FILES: Final = 6
+_DECISION_WORDS: Final = 25
+_ASKED_AS: Final = 9
+_CHOSEN_WORDS: Final = 12
+_STEP_WORDS: Final = 16
+_QUOTE_LEAST: Final = 16  # tokens that one of several may take before they share alike
+_ASKED_WORDS: Final = 3  # content words of a prompt that says what is unfinished
+_ENDS_LABEL: Final = regex(r": | - | \(| \u2013 |\. ")
+_MARK: Final = " \u2026"
+_CAME_TO: Final = "Came to"
+# Parts of the tokens, among those that have something; what one leaves goes to the next.
+_SHARES: Final = {
+    "Asked": 10,
+    "Left": 22,
+    "Failed, still open": 10,
+    "Done": 14,
+    "Decided": 26,
+    "Decided on": 8,
+    _CAME_TO: 34,
+    "Files": 12,
+}
+_ORDER: Final = (
+    "Asked",
+    _CAME_TO,
+    "Decided",
+    "Decided on",
+    "Left",
+    "Failed, still open",
+    "Done",
+    "Files",
+)
+_NAMES: Final = frozenset(("Decided on", "Files"))  # lists of names, none of which is cut
+
+Sees = Callable[[EventQuote], bool]
+
+
+class SessionDigest(NamedTuple):
+    """A digest: its text in lines, and the quotes that it is made of.
+
+    `title` and `branch` stand in the first line, each may be "". `sensitivity` is the highest of
+    the sources.
+    """
+
+    text: str
+    title: str
+    branch: str
+    sources: tuple[EventQuote, ...]
+
+    @property
+    def sensitivity(self) -> str:
+        return max((one.sensitivity for one in self.sources), key=SENSITIVITIES.index)
+
+    def after(self, label: str) -> str:
+        """What the digest says behind a label (`Came to`, `Left`, ...); "" where it has no such."""
+        start = f"{label}: "
+        lines = self.text.split("\n")
+        return next((one.removeprefix(start) for one in lines if one.startswith(start)), "")
+
+    @property
+    def day(self) -> str:
+        """The day of the first event that is told of."""
+        return min(one.ts for one in self.sources)[:10]
+
+    @property
+    def refs(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(one.id for one in self.sources))
+
+
+class _Quote(NamedTuple):
+    text: str
+    source: EventQuote
+
+
+def session_digest(
+    session: SessionParts,
+    sees: Sees,
+    *,
+    counter: TokenCounter,
+    tokens_max: int,
+    redact: Callable[[str], str],
+) -> SessionDigest | None:
+    """Compose the digest within `tokens_max` tokens; None where there is nothing to tell of."""
+    seen = _Seen(session, sees)
+    titled, branch = seen.title(), branch_of(session, sees)
+    head: list[tuple[str, list[EventQuote]]] = []
+    if titled is not None:
+        title = redact(titled.text)
+        named = redact(branch.more[0]) if branch is not None else ""
+        line = first_line(title, named)
+        if counter.count(line) <= tokens_max // 2:
+            head = [(line, [titled.source, *([branch] if branch is not None else [])])]
+    room = tokens_max - sum(counter.count(f"{line}\n") for line, _ in head)
+    lines = [*head, *_lines(seen, titled, room, counter, redact)]
+    if not lines:
+        return None
+    while len(lines) > 1 and counter.count(_joined(lines)) > tokens_max:
+        lines.pop()
+    if counter.count(_joined(lines)) > tokens_max:
+        return None
+    sources = [one for _, used in lines for one in used]
+    title, named = title_in(lines[0][0]) if head else ("", "")
+    return SessionDigest(_joined(lines), title, named, tuple(dict.fromkeys(sources)))
+
+
+def session_label(day: str, text: str) -> tuple[str, str]:
+    """How a session is called, `session 01-21 "Agent name in logs"`, and the rest of its digest.
+
+    `day` is its first one, `text` its digest.
+    """
+    first, _, rest = text.partition("\n")
+    if not first.startswith('"'):
+        return f"session {day[5:10]}", text
+    return f"session {day[5:10]} {first}", rest
+
+
+def first_line(title: str, branch: str) -> str:
+    """The first line of a digest: `"Title" on branch`."""
+    plain = " ".join(title.split()).replace('"', "'")
+    return f'"{plain}" on {branch}' if branch else f'"{plain}"'
+
+
+def title_in(line: str) -> tuple[str, str]:
+    """The title and the branch of a digest's first line, "" each where it has none."""
+    if not line.startswith('"'):
+        return "", ""
+    title, _, rest = line[1:].partition('"')
+    return title, rest.removeprefix(" on ") if rest.startswith(" on ") else ""
+
+
+def branch_of(session: SessionParts, sees: Sees) -> EventQuote | None:
+    """The quote that names the branch with the most edits in its `more`; None without any."""
+    edits: dict[str, int] = {}
+    last: dict[str, EventQuote] = {}
+    for one in session.quotes("files"):
+        if one.more[0] and sees(one):
+            edits[one.more[0]] = edits.get(one.more[0], 0) + int(one.more[1])
+            last[one.more[0]] = one
+    if edits:
+        most = max(edits, key=lambda branch: (edits[branch], last[branch].seq))
+        return last[most]
+    named = [one for one in session.quotes("branches") if one.more and sees(one)]
+    return named[-1] if named else None
+
+
+def _joined(lines: list[tuple[str, list[EventQuote]]]) -> str:
+    return "\n".join(line for line, _ in lines)
+
+
+class _Seen:
+    """The quotes of a session that the reader may see."""
+
+    def __init__(self, session: SessionParts, sees: Sees) -> None:
+        self._session, self._sees = session, sees
+
+    def all(self, sort: str) -> list[EventQuote]:
+        return [one for one in self._session.quotes(sort) if self._sees(one)]
+
+    def plain(self, sort: str) -> list[EventQuote]:
+        """Those without a key: what has one is named by it."""
+        return [one for one in self.all(sort) if one.key is None]
+
+    def title(self) -> _Quote | None:
+        """The client's own title or a plan's heading, else the first thing that was asked for."""
+        titles = self.plain("titles")
+        named = [one for one in titles if one.kind == "session"] or titles
+        found = named[-1:] or self.plain("asked")[:1]
+        if not found:
+            first = self.plain("first")[:1]
+            found = [one for one in first if len(meaning_words(one.text)) > 1]
+        return _Quote(clipped_words(found[0].text, TITLE_WORDS_MAX), found[0]) if found else None
+
+    def steps(self) -> tuple[EventQuote, list[list[str]]] | None:
+        """The to-do list that was written last, with its steps."""
+        plans = self.all("plans")
+        return (plans[-1], plans[-1].more) if plans and plans[-1].more else None
+
+    @property
+    def turn(self) -> int:
+        return self._session.turn(self._sees)
+
+    def parts(self, titled: _Quote | None) -> Iterator[tuple[str, list[_Quote]]]:
+        """Each label with the quotes that may follow it, the most important first."""
+        asked = [one for one in self.plain("asked") if titled is None or one != titled.source]
+        if titled is None:
+            asked = self.plain("first") or self.plain("last")
+        first = asked[:1] if titled is None or titled.source.kind == "session" else []
+        shown = [one.id for one in first] + ([] if titled is None else [titled.source.id])
+        last = [one for one in self._open_prompt(1) if one.id not in shown]
+        if self._open_prompt(_ASKED_WORDS):  # stands as what is left
+            last = []
+        yield "Asked", [_Quote(one.text, one) for one in (*first, *last)]
+        yield _CAME_TO, list(self._came_to())
+        decisions = self.all("decisions")[::-1]
+        plain = [one for one in decisions if one.key is None]
+        yield "Decided", [_Quote(_decided(one), one) for one in plain[:_DECISIONS]]
+        keyed: dict[str, EventQuote] = {}
+        for one in decisions:
+            if one.key is not None:
+                keyed.setdefault(one.key, one)
+        yield "Decided on", [_Quote(key, one) for key, one in keyed.items()][:_DECISIONS]
+        yield "Left", list(self._left())[:_LEFT]
+        failures = self.all("failures")[::-1]
+        yield "Failed, still open", [_Quote(_named(one), one) for one in failures[:_FAILURES]]
+        done = list(self._done())
+        yield "Done", done
+        files = self.plain("files")[::-1]
+        yield "Files", [_Quote(one.path, one) for one in files[:_FILES]]
+
+    def _came_to(self) -> Iterator[_Quote]:
+        steps = self.steps()
+        if steps is not None:
+            quote, made = steps
+            done = [step for step, state in made if state == "done"]
+            if len(done) < len(made):
+                last = f", last: {clipped_words(done[-1], _STEP_WORDS)}" if done else ""
+                yield _Quote(f"{len(done)} of {len(made)} steps done{last}", quote)
+        reports = self.plain("reports")[-1:] or self.plain("answers")[-1:]
+        for one in reports:
+            # What it leaves open stands in the line of that.
+            text = one.text
+            for line in one.more if self.turn == REPORTED else ():
+                text = _without(text, line.partition(" (")[0].removesuffix(_MARK))
+            yield _Quote(text, one)
+
+    def _left(self) -> Iterator[_Quote]:
+        steps = self.steps()
+        if steps is not None:
+            for step, state in steps[1]:
+                if state != "done":
+                    yield _Quote(clipped_words(step, _STEP_WORDS), steps[0])
+        last, reports = self._open_prompt(_ASKED_WORDS), self.plain("reports")[-1:]
+        if last:
+            yield _Quote(f"unfinished: {clipped_words(last[0].text, 20)}", last[0])
+            reports = [one for one in reports if one.seq > last[0].seq]
+        if self.turn != ANSWERED:
+            for one in reports:
+                yield from (_Quote(line, one) for line in one.more)
+        for one in self.plain("deferred"):
+            yield _Quote(f"put off: {one.text}", one)
+
+    def _open_prompt(self, least: int) -> list[EventQuote]:
+        """The last prompt where nothing was said to it, and it has so many words of meaning."""
+        if self.turn != OPEN:
+            return []
+        last = self.plain("last")[-1:]
+        return [one for one in last if len(meaning_words(one.text)) >= least]
+
+    def _done(self) -> Iterator[_Quote]:
+        done = self.all("done")[::-1]
+        for one in done[:_DONE]:
+            yield _Quote(one.text, one)
+        if len(done) > _DONE:
+            yield _Quote(f"{len(done) - _DONE} more", done[_DONE])
+
+
+def _without(text: str, sentence: str) -> str:
+    """The text without a sentence that begins so."""
+    at = text.find(sentence)
+    if at < 0 or not sentence:
+        return text
+    end = text.find(". ", at + len(sentence) - 1)
+    return f"{text[:at]}{text[end + 2 :] if end >= 0 else ''}"
+
+
+def _decided(quote: EventQuote) -> str:
+    """A decision in few words: of what was chosen the name, behind what was asked."""
+    for mark in (" = ", " \u2192 "):
+        asked, found, chosen = quote.text.partition(mark)
+        if found:
+            label = _ENDS_LABEL.split(chosen, 1)[0] if mark == " = " else chosen
+            return f"{clipped_words(asked, _ASKED_AS)}{mark}{clipped_words(label, _CHOSEN_WORDS)}"
+    return clipped_words(quote.text, _DECISION_WORDS)
+
+
+def _named(quote: EventQuote) -> str:
+    return quote.key if quote.key is not None else quote.text
+
+
+def _lines(
+    seen: _Seen,
+    titled: _Quote | None,
+    room: int,
+    counter: TokenCounter,
+    redact: Callable[[str], str],
+) -> list[tuple[str, list[EventQuote]]]:
+    """The lines in their order; those with the most exact words are given room first."""
+    parts = {label: quotes for label, quotes in seen.parts(titled) if quotes}
+    whole = sum(_SHARES[label] for label in parts)
+    made: dict[str, tuple[str, list[EventQuote]]] = {}
+    spare = 0
+    for label in (one for one in _SHARES if one in parts):
+        most = room * _SHARES[label] // whole + spare
+        line, used = _line(label, parts[label], most, counter, redact)
+        spare = most
+        if line:
+            made[label] = line, used
+            spare -= counter.count(f"{line}\n")
+    return [made[label] for label in _ORDER if label in made]
+
+
+def _line(
+    label: str,
+    quotes: list[_Quote],
+    room: int,
+    counter: TokenCounter,
+    redact: Callable[[str], str],
+) -> tuple[str, list[EventQuote]]:
+    """One line of what fits, and the events it quotes; "" where nothing does."""
+    names = label in _NAMES
+    line, joint = f"{label}: ", ", " if names else ". " if label == _CAME_TO else "; "
+    used: list[EventQuote] = []
+    for place, quote in enumerate(quotes):
+        before = f"{line}{joint}" if used else line
+        text = " ".join(redact(quote.text).split())
+        whole = f"{before}{text}"
+        if not text:
+            continue
+        spent = counter.count(f"{before}\n")
+        fair = max(_QUOTE_LEAST, (room - spent) // (len(quotes) - place))
+        most = room if names else min(room, spent + fair)
+        if counter.count(f"{whole}\n") > most:
+            whole = "" if names else _shortened(before, text, most, counter)
+            if not whole:
+                break
+        line = whole
+        used.append(quote.source)
+    return (line, used) if used else ("", [])
+
+
+def _shortened(before: str, text: str, room: int, counter: TokenCounter) -> str:
+    """The line with as much of the text as fits, up to a word's end, marked."""
+    made = clip(
+        counter,
+        text,
+        room,
+        lambda kept: f"{before}{kept}{_MARK}\n",
+        around=counter.count(f"{before}{_MARK}\n"),
+        ended=_to_word,
+    )
+    return "" if made is None else made[0].removesuffix("\n")
+
+
+def _to_word(text: str) -> str:
+    """The text up to the end of a word; "" if it is too short: one word of a script with blanks."""
+    kept = text.rstrip()
+    return "" if " " not in kept and (kept.isascii() or not kept) else kept

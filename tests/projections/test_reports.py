@@ -1,0 +1,113 @@
+"""What a text asks, came to and leaves open; without the words around that say nothing."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memplane.projections.reports import (
+    OUTCOME_CHARS_MAX,
+    TITLE_WORDS_MAX,
+    commits_in,
+    heading_of,
+    is_deferred,
+    is_narration,
+    is_report,
+    left_in,
+    outcome_of,
+    pull_request_in,
+    sentences_in,
+    title_of,
+)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "title"),
+    [
+        ("Can you please paint the hull of the boat red?", "paint the hull of the boat red?"),
+        ("hi! we should sew new sails for spring", "sew new sails for spring"),
+        ("help! the keel of the Albatros is loose", "the keel of the Albatros is loose"),
+        ("commit this", ""),
+        ("continue", ""),
+        ("yes", ""),
+        ("", ""),
+    ],
+)
+def test_a_title_is_the_first_sentence_that_says_what_is_wanted(prompt, title):
+    assert title_of(prompt) == title
+
+
+def test_a_title_is_short():
+    assert len(title_of("rig the boat " * 40).split()) == TITLE_WORDS_MAX + 1
+
+
+def test_the_heading_of_a_plan_is_its_title():
+    assert heading_of("# Plan: New sails for the Albatros\n\nText") == "New sails for the Albatros"
+    assert heading_of("no heading here") == ""
+
+
+def test_what_comes_next_is_no_report_and_a_report_begins_as_it_likes():
+    assert is_narration("Now let me look at the hull before I go on with the sails of the boat.")
+    assert is_narration("The sails are the following ones, which I have sewn for the boat today:")
+    assert not is_report("Done. The mast stands.")
+    assert is_report(
+        "The mast stands again, and the shrouds hold it on both sides of the boat now."
+    )
+
+
+def test_an_outcome_has_the_beginning_and_the_end_without_what_says_nothing():
+    text = "Perfect!\n\nThe mast stands.\n\n## Details\n\n" + "- a shroud more, of wire\n" * 40
+    text += "\nNow the boat can sail in any wind.\n\nAll tests pass."
+    made = outcome_of(text)
+    assert made.startswith("The mast stands. a shroud more")
+    assert made.endswith("Now the boat can sail in any wind. All tests pass.")
+    assert "Perfect" not in made
+    assert "Details" not in made
+    assert " \u2026 " in made
+
+
+def test_code_and_the_rules_of_tables_are_no_sentences():
+    text = "The mast stands.\n```\nmake mast. Done.\n```\n| wood | age |\n|---|---|\n| oak | old |"
+    assert [one.text for one in sentences_in(text)] == [
+        "The mast stands.",
+        "wood \u2013 age",
+        "oak \u2013 old",
+    ]
+
+
+def test_what_is_asked_at_the_end_is_left_with_what_it_points_at():
+    text = "I have sewn the sails. The keel has a crack near the stern. Shall I mend that now?"
+    assert left_in(text) == ["Shall I mend that now? (The keel has a crack near the stern.)"]
+    assert left_in("The sails are sewn. Is there anything else I can help with?") == []
+    assert left_in("Why was it red? Because of the paint. It is blue now. It dries well.") == []
+
+
+def test_what_is_called_open_at_the_end_is_left():
+    assert left_in("The mast stands. The shrouds still need to be tightened.") == [
+        "The shrouds still need to be tightened."
+    ]
+    assert left_in("The mast stands. Nothing more was wanted.") == []
+
+
+def test_a_person_puts_something_off():
+    assert is_deferred("let's do the paint in a separate PR")
+    assert is_deferred("please create an issue for the keel")
+    assert not is_deferred("paint the keel red")
+
+
+def test_commits_and_pull_requests_are_read_from_what_was_printed():
+    out = "[main 0a1b2c3d4] Sew the sails\n 2 files changed\n"
+    assert list(commits_in(out)) == ["0a1b2c3 Sew the sails"]
+    assert list(commits_in("[lint] ERROR in sails")) == []
+    address = "https://forge.example/ann/boat/pull/12"
+    assert pull_request_in(f"Opened: {address}\n") == f"#12 {address}"
+    assert pull_request_in("https://forge.example/ann/boat/issues/12") == ""
+
+
+@given(st.text(max_size=2000))
+def test_whatever_is_said_the_parts_are_short_and_the_same(text):
+    assert outcome_of(text) == outcome_of(text)
+    assert len(outcome_of(text)) <= 2 * OUTCOME_CHARS_MAX
+    assert len(title_of(text).split()) <= TITLE_WORDS_MAX + 1
+    assert len(left_in(text)) <= 3
+    is_report(text)
+    is_deferred(text)
