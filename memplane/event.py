@@ -16,39 +16,11 @@ from __future__ import annotations
 import json
 from enum import StrEnum
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypedDict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-__all__ = [
-    "CUSTOM_KIND",
-    "CUSTOM_MARKER",
-    "DATA_BYTES_MAX",
-    "FIELDS",
-    "GLOBAL",
-    "IMPORTANCE_DEFAULT",
-    "KINDS",
-    "MARKERS",
-    "NO_EVENT",
-    "PROJECTS",
-    "REFS_MAX",
-    "ROLES",
-    "SENSITIVITIES",
-    "TYPED_KINDS",
-    "UPKEEP_KINDS",
-    "Draft",
-    "Event",
-    "EventSource",
-    "MarkerType",
-    "at_least",
-    "bare_project",
-    "decode",
-    "encode",
-    "inherited",
-    "is_kind",
-    "same_place",
-]
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from datetime import datetime
 
 TYPED_KINDS: Final = (
     "fact",
@@ -93,6 +65,8 @@ class MarkerType(StrEnum):
 
 MARKERS: Final = tuple(marker.value for marker in MarkerType)
 CUSTOM_MARKER: Final = "custom:"
+# What a user wants of the work at hand: it can be found by this, and nothing lifts or recalls it.
+WISH_MARKER: Final = "custom:wish"
 GLOBAL: Final = "/global"
 PROJECTS: Final = "/project/"  # how the namespace of a project begins
 IMPORTANCE_DEFAULT: Final = 500
@@ -162,6 +136,32 @@ class Event(NamedTuple):
     h: str = ""
 
 
+class EventFields(TypedDict, total=False):
+    """What a caller may say of an event beside its text; None is as good as nothing said.
+
+    Times are RFC 3339 or aware datetimes; `importance` is 0 to 1000, or 0.0 to 1.0; `refs` are ids
+    or seqs of other events.
+    """
+
+    kind: str | None
+    key: str | None
+    ns: str | None
+    session: str | None
+    task: str | None
+    actor: str | None
+    role: str | None
+    tags: Iterable[str] | None
+    markers: Iterable[str] | None
+    refs: Iterable[str | int] | None
+    sensitivity: str | None
+    importance: float | None
+    ts: str | datetime | None
+    valid_from: str | datetime | None
+    valid_until: str | datetime | None
+    data: Mapping[str, Any] | None
+    id: str | None
+
+
 class Draft(NamedTuple):
     """A checked and redacted event on its way to the log, which adds seq, dur, rec and h.
 
@@ -182,6 +182,11 @@ class Draft(NamedTuple):
         None  # text too large for a line: goes to bodies/ before the line is written
     )
     recalled: tuple[bytes, ...] = ()  # blocks moved out of the text: to bodies/, as a body is
+
+
+def lifting(markers: Iterable[str]) -> tuple[str, ...]:
+    """Return the markers that may lift an event: all but `WISH_MARKER`."""
+    return tuple(marker for marker in markers if marker != WISH_MARKER)
 
 
 def same_place(ns: str, other: str) -> bool:

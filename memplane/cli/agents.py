@@ -22,7 +22,7 @@ from memplane.cli.app import command
 from memplane.cli.options import Home, Json
 from memplane.cli.output import print_answer, say
 from memplane.cli.trust import ask_once, say_if_untrusted
-from memplane.clock import ulid
+from memplane.clock import clock, ulid
 from memplane.errors import HomeError, InputError, MemplaneError, MissingExtraError, WriteError
 from memplane.home import HOME_NAME
 from memplane.hook.context import ShownEntries
@@ -32,7 +32,6 @@ from memplane.plane import Plane
 from memplane.projects.entering import for_folder
 from memplane.trust import Located, TrustStore, located, named_plane, refusal, upward
 from memplane.wiring import (
-    clock,
     find_home,
     held_words,
     init,
@@ -40,6 +39,7 @@ from memplane.wiring import (
     open_found,
     open_light,
     open_plane,
+    user_folder,
 )
 
 if TYPE_CHECKING:
@@ -444,7 +444,7 @@ def mcp(
 
 def _opened(home: str | None, *, read_only: bool, make: bool) -> Plane:
     """The plane that the hooks of the same agent use: clients start both anywhere."""
-    given, user = home or os.environ.get("MEMPLANE_HOME"), _user()
+    given, user = home or os.environ.get("MEMPLANE_HOME"), user_folder()
     if make and not read_only and given:
         return init(named_plane(given))
     found = located(os.environ, _here(), user, given=home)
@@ -467,7 +467,7 @@ def _opened(home: str | None, *, read_only: bool, make: bool) -> Plane:
 def _say_what_is_passed_over(home: str | None) -> None:
     """Tell the person, on stderr, of a plane that is here and not trusted."""
     try:
-        found = located(os.environ, _here(), _user(), given=home)
+        found = located(os.environ, _here(), user_folder(), given=home)
     except MemplaneError:
         return  # the first call of a tool says it
     if found.passed is not None:
@@ -478,10 +478,6 @@ def _say_what_is_passed_over(home: str | None) -> None:
 
 def _instead(found: Located) -> str:
     return "no memory is served" if found.home is None else f"{found.home.folder} is served"
-
-
-def _user() -> str:
-    return os.path.expanduser("~")  # noqa: PTH111 - pathlib raises where there is no user
 
 
 def _here() -> str:

@@ -49,7 +49,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from memplane.errors import InputError, WriteError
-from memplane.home import replace_file
+from memplane.home import replace_file, sync_names
 from memplane.lazy import late
 from memplane.trust import state_folder
 
@@ -132,7 +132,7 @@ def put_settings(path: Path, data: bytes, was: bytes | None, new_mode: int) -> l
             draft.unlink()
         else:
             draft.replace(real)
-        _sync(real.parent)
+        sync_names(real.parent)
     except OSError as error:
         raise WriteError(f"{path}: cannot be written: {error.strerror}") from error
     finally:
@@ -207,14 +207,6 @@ def _write(draft: Path, data: bytes, like: Path, new_mode: int) -> None:
             os.fchmod(file.fileno(), stat.S_IMODE(state.st_mode))
         file.flush()
         os.fsync(file.fileno())
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from memplane.pack.request import Request
     from memplane.policy import Policies
     from memplane.ports import Retriever
-    from memplane.projections.digests import SessionParts
     from memplane.projections.files import FilesState
     from memplane.projections.hotset import HotsetState
     from memplane.projections.item import Item, Printer
@@ -163,7 +162,7 @@ class PlaneSource:
         newest = sorted(last, key=lambda id_: -last[id_])
         newest += [id_ for id_ in reversed(hotset.summed) if id_ not in last]
         found = (
-            LastSession(id_, tuple(items), self._parts(id_))
+            self._shown(id_, items)
             for id_ in newest
             if id_ != self._session and (items := self._items(id_))
         )
@@ -193,10 +192,7 @@ class PlaneSource:
         )
         back = asked.sessions_back
         wanted = heard[back - 1 : back] if back else heard[:_SESSIONS_MAX]
-        return tuple(
-            LastSession(id_, tuple(self._items(id_)), self._parts(id_), said)
-            for id_, said in wanted
-        )
+        return tuple(self._shown(id_, self._items(id_))._replace(said=said) for id_, said in wanted)
 
     def _said(self, session: SessionFacts, scope: Scope) -> tuple[Item, ...]:
         """What people and agents said in a session that the reader sees, in log order."""
@@ -218,12 +214,12 @@ class PlaneSource:
                         found.append(item)
         return tuple(found)
 
-    def _parts(self, session: str) -> SessionParts | None:
-        """What the session's digest is made of, as of the request; forgotten quotes are flagged."""
+    def _shown(self, session: str, items: Sequence[Item]) -> LastSession:
+        """The session with what its digest is made of, and what of that is out of force."""
         parts = self._folds.digests.sessions.get(session)
-        for quote in () if parts is None else parts.every():
-            quote.forgotten = self._is_gone(quote)
-        return parts
+        quotes = () if parts is None else parts.every()
+        gone = frozenset(quote.id for quote in quotes if self._is_gone(quote))
+        return LastSession(session, tuple(items), parts, gone=gone)
 
     def _is_gone(self, quote: EventQuote) -> bool:
         """Whether what is quoted is out of force, as of the request."""

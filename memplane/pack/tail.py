@@ -12,7 +12,7 @@ from memplane.event import bare_project
 from memplane.pack.block import Entry
 from memplane.pack.head import answering, is_card, merge_cards
 from memplane.pack.layout import PARTS, Sheet, own_part
-from memplane.pack.request import ListedFile, Materials, PackContext, PackQuery
+from memplane.pack.request import LastSession, ListedFile, Materials, PackContext, PackQuery
 from memplane.pack.task_digest import (
     PARAGRAPH_TOKENS_MAX,
     Digest,
@@ -22,7 +22,6 @@ from memplane.pack.task_digest import (
     task_sentence,
 )
 from memplane.policy import SectionBudget
-from memplane.projections.digests import SessionParts
 from memplane.projections.files import FILES, FileTouch
 from memplane.projections.hotset import HotsetState
 from memplane.projections.item import Item
@@ -102,7 +101,7 @@ def place_sessions(sheet: Sheet, context: PackContext, _: SectionBudget) -> None
     part, hides = _BY_NAME["sessions"], context.scope.hides
     then = context.then if context.asked is not None else None
     for session in context.materials.source.last_sessions() if then is None else then:
-        told = session.parts is not None and _place_session(sheet, context, session.parts)
+        told = _place_session(sheet, context, session)
         for item in session.items:
             generated = item.key == f"session/{session.id}/summary"
             if told and (generated or item.kind == "message"):
@@ -113,14 +112,16 @@ def place_sessions(sheet: Sheet, context: PackContext, _: SectionBudget) -> None
                 sheet.offer(part, item, tier=tier, source="projection:sessions")
 
 
-def _place_session(sheet: Sheet, context: PackContext, session: SessionParts) -> bool:
+def _place_session(sheet: Sheet, context: PackContext, session: LastSession) -> bool:
     """Place the digest of a session; False where there is none, or no room for it."""
     part, hides, printer = _BY_NAME["sessions"], context.scope.hides, sheet.printer
     room = sheet.room(part)
     most = min(room - _LABEL_TOKENS, context.materials.policies.plane.session_summary_tokens_max)
+    if session.parts is None:
+        return False
     made = session_digest(
-        session,
-        lambda quote: not hides(quote),
+        session.parts,
+        lambda quote: quote.id not in session.gone and not hides(quote),
         counter=printer.counter,
         tokens_max=most,
         redact=printer.redact,

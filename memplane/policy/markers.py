@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from memplane.event import WISH_MARKER
 from memplane.policy.document import Fault, Json, found_value, mapping, text_items, texts_of_list
 from memplane.policy.regex_safety import CHARACTERS_MAX, PATTERNS_MAX, SENTENCE, pattern_mistake
 
@@ -217,7 +218,6 @@ _PREFERENCE: Final = {
     "most comfortable": r"\bI(?:'m| am) most comfortable\b",
     "more comfortable": r"\bI(?:'m| am) more comfortable\b",
 }
-WISH: Final = "custom:wish"  # a marker that lifts nothing, unless it has a boost of its own
 # What a user wants of the work at hand, or suggests. Words that were fitted to some sessions carry
 # over to others at a precision of 78 %: so it marks a turn, and lifts nothing.
 _WISH: Final = {
@@ -271,7 +271,7 @@ _WISH: Final = {
 STANDING: Final = {
     "custom:instruction": _INSTRUCTION,
     "custom:preference": _PREFERENCE,
-    WISH: _WISH,
+    WISH_MARKER: _WISH,
 }
 
 

@@ -22,6 +22,7 @@ import re
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from memplane.event import lifting
 from memplane.projections.projector import Replayable, canonical
 
 if TYPE_CHECKING:
@@ -192,7 +193,7 @@ class EpisodesProjector:
             )
             known.turns.append(seq)
             del known.turns[:-TURNS_MAX]
-        if event.markers:
+        if lifting(event.markers):
             known.marked.append(seq)
             del known.marked[:-MARKED_MAX]
 

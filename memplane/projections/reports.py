@@ -54,6 +54,7 @@ _TABLE_RULE: Final = regex(r"[\s|:+=\u2500-\u257f-]*")
 _MARKS: Final = regex(
     r"^[\s>]*(?:#{1,6}\s+|[-*+\u2022]\s+|\(?\d{1,3}[.)]\s+|[\u2713\u2705\u274c]\s*)*"
 )
+_ITEM: Final = regex(r"\s*(?:[-*+\u2022]|\(?\d{1,3}[.)])\s+\S")
 _HEADING: Final = regex(r"\s*(?:#{1,6}\s+|\*\*[^*]+\*\*:?\s*$)")
 # The number of an item, and a point within a name, end nothing.
 _END: Final = regex(r"(?<![\s(]\d)[.!?](?:[\"')\]*`]+)?(?=\s+[\"'(*`\[]*[A-Z0-9]|\s*$)")
@@ -239,6 +240,7 @@ _POINTS: Final = regex(r"(?i)\b(?:this|that|these|those|it|them|all (?:two|three
 _POINTING: Final = regex(r"(?i)^\W*(?:this|that|it|these|those|or|they|which|so)\b")
 _STILL: Final = regex(
     r"(?i)\b(?:not yet\b|still (?:need|needs|missing|open|to do|to be|outstanding|fails?|failing|"
+    r"shows?|displays?|"
     r"pending|has to)|remain(?:s|ing)?\b(?! (?:the same|unchanged|in place|valid))|left (?:to do|"
     r"for\b|open)|"
     r"to-?do\b|for (?:the )?next time|^next\b[,:]"
@@ -249,7 +251,8 @@ _DEFERS: Final = regex(
     r"(?i)\b(?:(?:in|as|into|for|with|make|do) (?:it )?(?:a |an )?(?:separate|another|new|later|"
     r"own|"
     r"follow[- ]?up) (?:pr|pull request|issue|ticket|branch|commit|change)|"
-    r"(?:create|open|log|file|write|add) (?:a |an )?(?:\w+ )?(?:issue|ticket)\b|for later\b|"
+    r"(?:create|open|log|file|write|add) (?:a |an )?(?:\w+ )?(?:issue|ticket|new one)\b|"
+    r"for later\b|"
     r"not (?:now|in this (?:branch|pr|change))|(?:do|fix|handle|tackle) (?:it |that |"
     r"this )?later\b|"
     r"postpone|defer\b|leave (?:it|that|this) for\b)"
@@ -257,6 +260,7 @@ _DEFERS: Final = regex(
 _COMMIT: Final = regex(
     r"(?m)^\[(?:[^\]\s]+|detached HEAD)(?: \(root-commit\))? ([0-9a-f]{7,40})\] (\S.*)$"
 )
+_ADDRESS_MAX: Final = 120
 _PULL: Final = regex(r"https?://[^\s/]+/[^\s/]+/[^\s/]+/(?:pull|merge_requests)/(\d{1,7})\b")
 _PLAN_HEAD: Final = regex(r"(?m)^#{1,3}[ \t]+(\S.*)$")
 _PLAN_WORD: Final = regex(
@@ -265,10 +269,11 @@ _PLAN_WORD: Final = regex(
 
 
 class Sentence(NamedTuple):
-    """A sentence; `heads` says that it is a heading, `leads` that it ends with a colon."""
+    """A sentence; `heads`: it is a heading, `item`: of a list, `leads`: it ends with a colon."""
 
     text: str
     heads: bool = False
+    item: bool = False
 
     @property
     def leads(self) -> bool:
@@ -285,13 +290,13 @@ def sentences_in(text: str, *, typed: bool = False) -> list[Sentence]:
     for line in _FENCE.sub("\n", text[:_CHARS_READ]).split("\n"):
         if not line.strip() or _TABLE_RULE.fullmatch(line) is not None:
             continue
-        heads = _HEADING.match(line) is not None
+        heads, item = _HEADING.match(line) is not None, _ITEM.match(line) is not None
         plain = _plain(line)
         start = 0
         for end in ends.finditer(plain):
-            found.append(Sentence(plain[start : end.end()].strip(), heads))
+            found.append(Sentence(plain[start : end.end()].strip(), heads, item))
             start = end.end()
-        found.append(Sentence(plain[start:].strip(), heads))
+        found.append(Sentence(plain[start:].strip(), heads, item))
         if len(found) > 2 * _SENTENCES_READ:
             break
     return [one for one in found if _WORD.search(one.text)][:_SENTENCES_READ]
@@ -414,7 +419,7 @@ def left_in(text: str) -> list[str]:
             continue
         if lines and _ASKS_ON.search(question) is None:
             continue
-        about = "; ".join(listed) or _meant(found, at)
+        about = ", ".join(listed) or _meant(found, at)
         named = f" ({clipped_words(about, _ABOUT_WORDS)})" if about else ""
         lines.append(f"{clipped_words(question, _LINE_WORDS)}{named}")
     for one in found[-12:] if not lines else ():
@@ -429,7 +434,13 @@ def _meant(found: Sequence[Sentence], at: int) -> str:
     question = found[at].text
     if _POINTS.search(question) is None and len(meaning_words(question)) > 3:
         return ""
-    for one in reversed(found[max(0, at - _MEANT_READ) : at]):
+    for place in range(at - 1, max(-1, at - 1 - _MEANT_READ), -1):
+        one = found[place]
+        if one.item:  # of a list all that it begins with
+            begin = place
+            while begin and found[begin - 1].item:
+                begin -= 1
+            return ", ".join(each.text.rstrip(".") for each in found[begin : place + 1])
         if not one.text.endswith("?") and _POINTING.match(one.text) is None:
             return one.text if len(meaning_words(one.text)) > 3 else ""
     return ""
@@ -473,6 +484,6 @@ def commits_in(output: str) -> Iterator[str]:
 
 
 def pull_request_in(output: str) -> str:
-    """The number of the pull request whose address an output gives, as `#12`; "" for none."""
+    """The pull request whose address an output gives, as `#12 https://...`; "" for none."""
     found = _PULL.search(output[:_CHARS_READ])
-    return "" if found is None else f"#{found[1]}"
+    return "" if found is None else f"#{found[1]} {found[0][:_ADDRESS_MAX]}"

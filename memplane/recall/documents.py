@@ -25,12 +25,12 @@ from datetime import date, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from memplane.event import KINDS, PROJECTS, SENSITIVITIES, UPKEEP_KINDS, Event
+from memplane.event import KINDS, PROJECTS, SENSITIVITIES, UPKEEP_KINDS, WISH_MARKER, Event
 from memplane.harness import remembered, variant_with
 from memplane.index.terms import INSTRUCTION, PREFERENCE, READ, Document, sentences
 from memplane.intake.markers import Marker
 from memplane.lazy import regex
-from memplane.policy.markers import WISH, Markers
+from memplane.policy.markers import Markers
 from memplane.projections.artifacts import facts_of
 from memplane.recall.suppress import namespace_class
 
@@ -317,7 +317,7 @@ def labels_of(event: Event) -> Iterator[str]:
     if event.key is not None:
         yield f"key:{event.key.lower()}"
     for marker in event.markers:
-        alone = marker in _STANDING or marker == WISH
+        alone = marker in _STANDING or marker == WISH_MARKER
         yield f"marker:{marker if alone else marker.partition(':')[0]}"
     # Whatever a forget may name as the source of an id.
     end = event.id.find(":")

@@ -17,9 +17,9 @@ from operator import add
 from typing import Final, NamedTuple, Protocol
 
 from memplane.errors import NotFoundError
+from memplane.event import WISH_MARKER
 from memplane.lazy import regex
 from memplane.policy import Scoring
-from memplane.policy.markers import WISH
 from memplane.ports import ONE, Candidates, Retriever
 from memplane.projections.item import Item
 from memplane.recall.suppress import Scope
@@ -189,7 +189,7 @@ def score(
         beside = _UNIT * near // best if best else 0
         # A marker lifts what is relevant; it makes nothing relevant by itself.
         for marker in item.markers:
-            usual = 0 if marker == WISH else boosts.get(marker.partition(":")[0], 0)
+            usual = 0 if marker == WISH_MARKER else boosts.get(marker.partition(":")[0], 0)
             marked += boosts.get(marker, usual)
         total = words + beside + tags + key + marked
         scored.append(ScoredCandidate(item, total, words, tags, key, beside, marked))

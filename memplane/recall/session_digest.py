@@ -269,7 +269,8 @@ class _Seen:
         last, reports = self._open_prompt(_ASKED_WORDS), self.plain("reports")[-1:]
         if last:
             yield _Quote(f"unfinished: {clipped_words(last[0].text, 20)}", last[0])
-        elif self.turn != ANSWERED:
+            reports = [one for one in reports if one.seq > last[0].seq]
+        if self.turn != ANSWERED:
             for one in reports:
                 yield from (_Quote(line, one) for line in one.more)
         for one in self.plain("deferred"):

@@ -33,6 +33,7 @@ from memplane.log.verifying import REBUILD, EndEvidence, hash_of
 from memplane.projections import projector
 from memplane.projections.artifacts import is_digest
 from memplane.projections.cache import CACHE_NAME, position_of
+from memplane.projections.digests import Digests
 from memplane.projections.files import AllFiles
 from memplane.projections.projector import BUNDLE
 from memplane.search.service import index_service
@@ -302,20 +303,25 @@ def differing_caches(
     head = kept.log.head().seq
     log = Prefix(RememberedLog(context.log), 0)
     made = Folds(log, None, context.cache_id, context.counter(policies), kept.variant)
-    # Those that nobody keeps cannot differ, and folding them costs as much as all others.
+    # Those that are not kept cannot differ, and folding them costs as much as all others.
     folder = context.home.path / "projections"
     with_sessions = kept.sessions_opened or nofollow.is_file(folder / "sessions.json")
     with_files = kept.files_opened or nofollow.is_file(folder / "files.json")
+    with_digests = kept.digests_opened or nofollow.is_file(folder / "digests.json")
     try:
         # Opened at the start, they come along.
         _ = made.sessions if with_sessions else None, made.files if with_files else None
+        _ = made.digests if with_digests else None
         step = max(_STEP, head // _STEPS_MAX)  # a damaged log may jump to any seq
         for seq in range(step, head + step, step):
             log.advance(min(seq, head))
             made.catch_up()
             if progress is not None:
                 progress(min(seq, head), head)
-        return _differing(kept, made, with_sessions=with_sessions, with_files=with_files)
+        found = _differing(kept, made, with_sessions=with_sessions, with_files=with_files)
+        if with_digests and Digests().dump(kept.digests) != Digests().dump(made.digests):
+            found.append("digests.json")
+        return found
     finally:
         made.close()
 
@@ -353,7 +359,7 @@ _CACHES: Final = (
     "cache.sqlite",
 )
 # Opened for who asks for them: no pack does but, for files, that of a session without any.
-_LAZY: Final = ("sessions.json", "files.json", "transcripts.sqlite")
+_LAZY: Final = ("sessions.json", "files.json", "digests.json", "transcripts.sqlite")
 _WAIT_SECONDS: Final = 5.0
 _PAUSE_SECONDS: Final = 0.05
 
@@ -408,7 +414,7 @@ def _saved(context: PlaneContext) -> bool:
 
 
 def _await(folder: Path, said: str, seconds: float = _WAIT_SECONDS) -> None:
-    """Wait until nobody holds the folder; LockError where somebody goes on to."""
+    """Wait until no process holds the folder; raises LockError where one keeps holding it."""
     deadline = time.monotonic() + seconds
     while True:
         with alone(folder) as held:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from memplane.context.calls import check_text, checked_request
 from memplane.context.folds import seq_by
 from memplane.errors import BudgetError, InputError, NotFoundError
-from memplane.event import TYPED_KINDS
+from memplane.event import TYPED_KINDS, lifting
 from memplane.harness import remembered
 from memplane.intake.redact import quoted_value
 from memplane.policy.recall import RECALL_PROFILES
@@ -313,7 +313,7 @@ class _Recall:
             source,
             relevance,
             event.ts,
-            event.markers,
+            lifting(event.markers),
             self._episode(event),
         )
 

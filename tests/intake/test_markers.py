@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memplane.event import WISH_MARKER
 from memplane.intake import Intake, Marker, Redactor, markers
-from memplane.policy.markers import WISH, Markers
+from memplane.policy.markers import Markers
 from memplane.policy.regex_safety import SENTENCE, pattern_mistake
 
 OURS = Marker(Markers())
@@ -17,7 +18,7 @@ INSTRUCTION, PREFERENCE = ("custom:instruction",), ("custom:preference",)
 
 def said(text, role="user", kind="message"):
     """What is to hold from now on: wishes of the work at hand are looked at on their own."""
-    return tuple(marker for marker in OURS.find(text, role, kind) if marker != WISH)
+    return tuple(marker for marker in OURS.find(text, role, kind) if marker != WISH_MARKER)
 
 
 def prepared(**fields):
@@ -337,7 +338,7 @@ def test_what_one_role_says_by_line_starts_any_other_does(text):
     ],
 )
 def test_what_a_user_wants_of_the_work_at_hand_is_marked(text):
-    assert WISH in OURS.find(text, "user")
+    assert WISH_MARKER in OURS.find(text, "user")
 
 
 @pytest.mark.parametrize(
@@ -352,5 +353,5 @@ def test_what_a_user_wants_of_the_work_at_hand_is_marked(text):
     ],
 )
 def test_what_asks_or_only_orders_is_no_wish(text):
-    assert WISH not in OURS.find(text, "user")
-    assert WISH not in OURS.find("We should paint it", "assistant")
+    assert WISH_MARKER not in OURS.find(text, "user")
+    assert WISH_MARKER not in OURS.find("We should paint it", "assistant")

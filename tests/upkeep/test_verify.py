@@ -132,7 +132,7 @@ def test_files_that_nothing_names_are_a_note(home):
     assert report.notes == (f"bodies: 1 files of {len(data)} bytes that nothing names",)
 
 
-NAMES = ("hotset", "decisions", "tasks", "plane_map", "artifacts", "sessions", "files")
+NAMES = ("hotset", "decisions", "tasks", "plane_map", "artifacts", "sessions", "files", "digests")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -143,7 +143,8 @@ def test_a_projection_that_says_something_else_than_the_log_is_found(home, name)
     with opened(home) as plane:
         folds = plane.context.caught_up()
         folds.open_files()
-        folded = folds._files if name == "files" else getattr(folds, name)
+        opened_late = {"files": folds._files, "digests": folds.open_digests()}
+        folded = opened_late[name] if name in opened_late else getattr(folds, name)
         fresh = folded.projector.dump(folded.projector.initial())
     assert fresh != there.state
     path.write_bytes(projector.encode_checkpoint(there._replace(state=fresh)))
@@ -154,13 +155,14 @@ def test_a_projection_that_says_something_else_than_the_log_is_found(home, name)
 
 
 def test_what_nobody_keeps_is_not_folded_to_be_compared(home):
-    for name in ("sessions.json", "files.json"):
+    for name in ("sessions.json", "files.json", "digests.json"):
         (home / "projections" / name).unlink()
     with open_plane(home, read_only=True, clock=lambda: NOW) as plane:
         assert plane.verify().ok
         folds = plane.context._folds
         assert not folds.sessions_opened
         assert not folds.files_opened
+        assert not folds.digests_opened
 
 
 def test_a_table_of_keys_that_says_something_else_than_the_log_is_found(home):
