@@ -29,6 +29,7 @@ from mcp_works import MCP_WORKS
 from measure import Work, measure, table
 from memory_works import MEMORY_WORKS
 from place import Place
+from session_works import SESSION_WORKS
 from works import WORKS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -36,7 +37,8 @@ _EVENTS, _EVENTS_QUICK = 65_000, 600
 _CHUNKS, _CHUNKS_QUICK = 100_000, 2_000
 _MEMORIES, _MEMORIES_QUICK = 100_000, 2_000
 _LARGE = LARGE_WORKS | LARGE_LOG_WORKS
-_ALL = WORKS | CROWD_WORKS | MEMORY_WORKS | INDEX_WORKS | HOOK_WORKS | MCP_WORKS | _LARGE
+_USUAL = WORKS | CROWD_WORKS | MEMORY_WORKS | SESSION_WORKS | INDEX_WORKS | HOOK_WORKS | MCP_WORKS
+_ALL = _USUAL | _LARGE
 _ROUNDS, _ROUNDS_QUICK = 5, 1
 _RUNS, _RUNS_QUICK = 200, 20
 _PROMPTS, _PROMPTS_QUICK = 100, 4
@@ -57,7 +59,7 @@ def main() -> int:
     )  # fmt: skip
     try:
         works = []
-        usual = [*WORKS, *CROWD_WORKS, *MEMORY_WORKS, *INDEX_WORKS, *HOOK_WORKS, *MCP_WORKS]
+        usual = [*_USUAL]
         usual += _LARGE if asked.large else ()
         for name in asked.only or usual:
             _tell(f"preparing {name}")

@@ -18,6 +18,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from memplane.acms.plane import AsyncPlane as AsyncPlane
+    from memplane.acms.plane import aopen as aopen
     from memplane.errors import (
         BudgetError as BudgetError,
     )
@@ -116,6 +118,7 @@ if TYPE_CHECKING:
     open = open_plane  # noqa: A001 - memplane.open
 
 _HOMES = {
+    "memplane.acms.plane": ("AsyncPlane", "aopen"),
     "memplane.errors": (
         "BudgetError",
         "ChangedError",

@@ -6,8 +6,6 @@ import os
 import time
 from typing import Final
 
-__all__ = ["clock", "ulid"]
-
 
 class _WallClock:
     """Formats a second once: this runs for every event."""

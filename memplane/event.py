@@ -16,41 +16,11 @@ from __future__ import annotations
 import json
 from enum import StrEnum
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypedDict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-
-__all__ = [
-    "CUSTOM_KIND",
-    "CUSTOM_MARKER",
-    "DATA_BYTES_MAX",
-    "FIELDS",
-    "GLOBAL",
-    "IMPORTANCE_DEFAULT",
-    "KINDS",
-    "MARKERS",
-    "NO_EVENT",
-    "PROJECTS",
-    "REFS_MAX",
-    "ROLES",
-    "SENSITIVITIES",
-    "TYPED_KINDS",
-    "UPKEEP_KINDS",
-    "WISH_MARKER",
-    "Draft",
-    "Event",
-    "EventSource",
-    "MarkerType",
-    "at_least",
-    "bare_project",
-    "decode",
-    "encode",
-    "inherited",
-    "is_kind",
-    "lifting",
-    "same_place",
-]
+    from datetime import datetime
 
 TYPED_KINDS: Final = (
     "fact",
@@ -164,6 +134,32 @@ class Event(NamedTuple):
     data: dict[str, Any] = {}  # noqa: RUF012 - read only, and most events have none
     dur: int = 0  # highest seq of this segment that the writer knew to be synced
     h: str = ""
+
+
+class EventFields(TypedDict, total=False):
+    """What a caller may say of an event beside its text; None is as good as nothing said.
+
+    Times are RFC 3339 or aware datetimes; `importance` is 0 to 1000, or 0.0 to 1.0; `refs` are ids
+    or seqs of other events.
+    """
+
+    kind: str | None
+    key: str | None
+    ns: str | None
+    session: str | None
+    task: str | None
+    actor: str | None
+    role: str | None
+    tags: Iterable[str] | None
+    markers: Iterable[str] | None
+    refs: Iterable[str | int] | None
+    sensitivity: str | None
+    importance: float | None
+    ts: str | datetime | None
+    valid_from: str | datetime | None
+    valid_until: str | datetime | None
+    data: Mapping[str, Any] | None
+    id: str | None
 
 
 class Draft(NamedTuple):

@@ -34,24 +34,6 @@ if TYPE_CHECKING:
     from memplane.event import Event
     from memplane.ports import Line
 
-__all__ = [
-    "COMMANDS",
-    "SPANS",
-    "VERSION",
-    "WHOLE",
-    "HarnessSpan",
-    "harness_spans",
-    "is_interruption",
-    "marked_text",
-    "rejection_reason",
-    "remembered",
-    "remembered_lines",
-    "remembered_text",
-    "typed_once",
-    "variant_with",
-    "without_harness",
-]
-
 VERSION: Final = 1
 
 # Elements that clients add: the name of the tag, and what it is called where it is shown.

@@ -28,24 +28,6 @@ from memplane.errors import FormatError, HomeError, InputError, StrangeFileError
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = [
-    "FORMAT",
-    "HOME_NAME",
-    "SCHEMAS",
-    "VERSION",
-    "Assets",
-    "Home",
-    "RefoldWarning",
-    "Trusted",
-    "asset",
-    "create_home",
-    "is_users_own",
-    "nearest_home",
-    "open_home",
-    "replace_file",
-    "schema",
-]
-
 VERSION: Final = "0.1.0"  # of memplane; the build reads it here
 FORMAT: Final = 1  # of a plane on disk
 HOME_NAME: Final = ".memplane"
@@ -350,12 +332,12 @@ def _sync_all(path: Path, above: Path) -> None:
     # What is recorded from now on must not lose the folder that it lies in.
     for folder in (path / "policies", path, *path.absolute().parents):
         with contextlib.suppress(PermissionError):  # one above that may not be read
-            _sync_names(folder)
+            sync_names(folder)
         if folder == above:
             return
 
 
-def _sync_names(folder: Path) -> None:
+def sync_names(folder: Path) -> None:
     """Return when the names in a folder would survive a power cut."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any, AnyStr, cast
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["late", "lazily", "module_alone", "regex"]
-
 _ALONE = allocate_lock()
 
 

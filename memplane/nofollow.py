@@ -35,34 +35,6 @@ if TYPE_CHECKING:
     import mmap
     from collections.abc import Iterator
 
-__all__ = [
-    "Tally",
-    "counting",
-    "create_draft",
-    "enter",
-    "file_names",
-    "folder_names",
-    "is_file",
-    "kind_of",
-    "link",
-    "make_folder",
-    "map_file",
-    "open_file",
-    "open_regular",
-    "pread",
-    "read_bytes",
-    "reading_elsewhere",
-    "refuse_link",
-    "remove_folder",
-    "remove_name",
-    "remove_tree",
-    "rename_name",
-    "same_file",
-    "separate",
-    "sync_folder",
-    "walk_files",
-]
-
 Path = str | os.PathLike[str]
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # A pipe that nobody writes to would keep `open` waiting; regular files do not notice the flag.

@@ -13,30 +13,6 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar, overloa
 
 from memplane.event import Draft, Event
 
-__all__ = [
-    "ONE",
-    "Appended",
-    "Candidates",
-    "Clock",
-    "Column",
-    "Detector",
-    "Embedder",
-    "EventLog",
-    "FoundEvent",
-    "Hit",
-    "Index",
-    "Line",
-    "ListColumn",
-    "PackSource",
-    "Position",
-    "Progress",
-    "Reflector",
-    "Retriever",
-    "SearchResult",
-    "Span",
-    "TokenCounter",
-]
-
 
 class Position(NamedTuple):
     """A place in the log: behind the line with this seq and chain hash.

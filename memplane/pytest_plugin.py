@@ -18,8 +18,6 @@ import pytest
 if TYPE_CHECKING:
     from memplane.scenario import Runner, Scenario, ScenarioOutcome
 
-__all__ = ["ScenarioFile", "ScenarioItem"]
-
 _FOLDER: Final = "scenarios"
 _SUFFIXES: Final = (".yaml", ".yml")
 _RUNNER: Final = pytest.StashKey["Runner"]()

@@ -37,25 +37,6 @@ from memplane import nofollow
 from memplane.errors import HomeError, UntrustedError, WriteError
 from memplane.home import HOME_NAME, VERSION, Home, Trusted, nearest_home, open_home, replace_file
 
-__all__ = [
-    "Located",
-    "Met",
-    "TrustRecord",
-    "TrustStore",
-    "TrustWarning",
-    "is_own_plane",
-    "located",
-    "location_of",
-    "named_plane",
-    "printable",
-    "record_of",
-    "refusal",
-    "salt",
-    "shell_word",
-    "state_folder",
-    "upward",
-]
-
 _FORMAT: Final = 1
 _RECORD_BYTES_MAX: Final = 64 * 1024 * 1024
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
@@ -170,7 +151,9 @@ def located(
     """
     if name := given or environment.get("MEMPLANE_HOME"):
         return Located(open_home(named_plane(name)))
-    found = upward(environment, folder if isinstance(folder, str) and folder else _here(), user)
+    found = upward(
+        environment, folder if isinstance(folder, str) and folder else working_folder(), user
+    )
     own = os.path.join(user, HOME_NAME)
     is_there = os.path.isabs(own) and os.path.isfile(os.path.join(own, "plane.json"))
     if found.home is None and is_there:
@@ -412,7 +395,8 @@ def _or_none(read: Any, path: str, parse: Any) -> Any:
         return None
 
 
-def _here() -> str:
+def working_folder() -> str:
+    """The folder of the process; "" where it was deleted."""
     try:
         return os.getcwd()  # noqa: PTH109 - a text is asked for
     except OSError:  # the folder was taken away under its process

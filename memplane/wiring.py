@@ -7,7 +7,7 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
@@ -19,6 +19,7 @@ from memplane.intake.redact import quoted_value
 from memplane.lazy import late
 from memplane.policy import NAMES, variables
 from memplane.ports import Clock, Detector, Embedder, TokenCounter
+from memplane.tokens import plugged
 
 if TYPE_CHECKING:
     from memplane import plane as plane_room
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from memplane.index import vectors
     from memplane.plane import Plane, packer
     from memplane.projects import entering
+    from memplane.tokens.plugged import CountsTokens
     from memplane.upkeep import restore as upkeep_restore
     from memplane.upkeep.restore import RestoreReport
 else:
@@ -40,28 +42,11 @@ else:
     entering = late("memplane.projects.entering")
     upkeep_restore = late("memplane.upkeep.restore")
 
-__all__ = [
-    "CALLER",
-    "Caller",
-    "clock",
-    "find_detector",
-    "find_embedder",
-    "find_home",
-    "find_plane",
-    "held_words",
-    "in_project",
-    "init",
-    "make_counter",
-    "open_found",
-    "open_light",
-    "open_plane",
-    "restore",
-]
-
-
 # The groups of entry points.
 DETECTORS = "memplane.detectors"
 EMBEDDERS = "memplane.embedders"
+_MINILM, _STATIC = "all-MiniLM-L6-v2", "static"  # embedders that come with memplane
+COUNTERS = "memplane.counters"
 
 
 @cache
@@ -119,10 +104,10 @@ def in_project(found: Home) -> Home:
 def _upward() -> Home:
     """The nearest plane at or above this folder, if it is trusted; else the user's own."""
     here = os.getcwd()  # noqa: PTH109 - a text is asked for
-    found = trust.upward(os.environ, here, _user())
+    found = trust.upward(os.environ, here, user_folder())
     if found.passed is not None:
         raise trust.refusal(found, os.environ)
-    own = os.path.join(_user(), HOME_NAME)  # noqa: PTH118 - a text
+    own = os.path.join(user_folder(), HOME_NAME)  # noqa: PTH118 - a text
     if found.home is None and os.path.isabs(own) and os.path.isfile(f"{own}/plane.json"):  # noqa: PTH113, PTH117
         tell = CALLER.get().tell
         if tell is not None:
@@ -136,7 +121,8 @@ def _upward() -> Home:
     return found.home
 
 
-def _user() -> str:
+def user_folder() -> str:
+    """The home folder of the user; `~` where there is no user."""
     return os.path.expanduser("~")  # noqa: PTH111 - pathlib raises where there is no user
 
 
@@ -148,6 +134,7 @@ def init(
     detector: Detector | None = None,
     environment: Mapping[str, str] | None = None,
     embedder: Embedder | None = None,
+    counter: CountsTokens | str | None = None,
     trusted: bool = True,
 ) -> Plane:
     """Make a plane in a folder (default: `.memplane` here) and open it, or open the one there.
@@ -159,14 +146,14 @@ def init(
     folder = Path(path).expanduser() if path is not None else Path.cwd() / HOME_NAME
     if path is None and (folder / "plane.json").exists():
         found = in_project(_upward())
-        return _warned(_opened(found, durability, clock, detector, environment, embedder))
+        return _warned(_opened(found, durability, clock, detector, environment, embedder, counter))
 
     now, empty = clock(), _is_empty(folder)
     made = home.create_home(folder, ulid(now), now, Assets("policies", NAMES))
     watched_files.put_schemas(made.path)
     if trusted and empty:
         _trust(made, folder, now)
-    return _opened(in_project(made), durability, clock, detector, environment, embedder)
+    return _opened(in_project(made), durability, clock, detector, environment, embedder, counter)
 
 
 def _is_empty(folder: Path) -> bool:
@@ -182,7 +169,7 @@ def _is_empty(folder: Path) -> bool:
 def _trust(made: Home, folder: Path, now: str) -> None:
     """Trust a plane that was made just now; a TrustWarning where that cannot be kept."""
     location = trust.location_of(os.fspath(folder))
-    if trust.is_own_plane(location, _user()):
+    if trust.is_own_plane(location, user_folder()):
         return
 
     files = watched_files.Watched(made.folder, bool).trustable()
@@ -206,6 +193,7 @@ def open_plane(
     detector: Detector | None = None,
     environment: Mapping[str, str] | None = None,
     embedder: Embedder | None = None,
+    counter: CountsTokens | str | None = None,
     project: str | None = None,
 ) -> Plane:
     """Open the plane in a folder; without one, find it as `find_home` does.
@@ -213,7 +201,9 @@ def open_plane(
     `project`: of the user's own plane this project and `/global` are seen, and it is recorded into;
     without one all of them, and where a pack names a session, the session's.
     `detector` is a second engine for secrets, asked after memplane's own rules. `embedder` makes
-    the vectors in place of the one that plane.yaml names. Variables of the
+    the vectors in place of the one that plane.yaml names, and `counter` counts tokens in place of
+    the one that budgets.yaml names: any object with `count(text)`, or the name under which an
+    installed package offers one (group `memplane.counters`). Variables of the
     `environment` (by default the process's) stand before values of the policies:
     `MEMPLANE_BUDGETS__SCALE=1.2`; give {} for none.
     """
@@ -221,7 +211,7 @@ def open_plane(
     found = in_project(found) if project is None else entering.for_name(found, project)
     if read_only:
         found = found._replace(read_only=True)
-    return _warned(_opened(found, durability, clock, detector, environment, embedder))
+    return _warned(_opened(found, durability, clock, detector, environment, embedder, counter))
 
 
 def _warned(plane: Plane) -> Plane:
@@ -334,20 +324,41 @@ def find_detector(name: str) -> Detector:
 
     Raises InputError naming those there are.
     """
+    detector: Detector = _offered("detector", name, DETECTORS, "detector")
+    return detector
+
+
+def _plugged(counter: CountsTokens | str) -> Callable[[str, int], TokenCounter]:
+    """What makes the counter that was given, whatever the policy names; its scale applies."""
+    given = find_counter(counter) if isinstance(counter, str) else counter
+    made = plugged.PluggedCounter(given)
+    if made.name in tokens.NAMES:
+        raise InputError(
+            f"{made.name} is a counter of memplane: expected another name", where="counter"
+        )
+    scaled = cache(partial(tokens.scaled, made))
+    return lambda _, scale_ppm: scaled(scale_ppm)
+
+
+@cache
+def find_counter(name: str) -> CountsTokens:
+    """The token counter that an installed package offers, in group `memplane.counters`.
+
+    Raises InputError naming those there are.
+    """
     from importlib.metadata import entry_points  # noqa: PLC0415 - 20 ms that few processes pay
 
-    offered = entry_points(group=DETECTORS)
+    offered = entry_points(group=COUNTERS)
     if name not in offered.names:
         known = ", ".join(sorted(offered.names)) or "none"
         raise InputError(
-            f"no detector {quoted_value(name)} is installed (found: {known}); a package offers one "
-            "as an "
-            f"entry point of the group {DETECTORS}",
-            where="detector",
+            f"no counter {quoted_value(name)} is installed (found: {known}); a package offers one "
+            f"as an entry point of the group {COUNTERS}",
+            where="counter",
         )
     made = offered[name].load()
-    detector: Detector = made() if isinstance(made, type) else made
-    return detector
+    counter: CountsTokens = made() if isinstance(made, type) else made
+    return counter
 
 
 @cache
@@ -357,26 +368,31 @@ def find_embedder(name: str) -> Embedder:
     memplane's own, or what an installed package offers in group `memplane.embedders`. Raises
     MissingExtraError for `all-MiniLM-L6-v2` without its weights, InputError naming those there are.
     """
-    if name == "all-MiniLM-L6-v2":
+    if name == _MINILM:
         return minilm.MiniLM()
-    if name == "static":
+    if name == _STATIC:
         return vectors.StaticTable(
             (Path(__file__).parent / "index" / "data" / "static.i8").read_bytes()
         )
+    where = "policies/plane.yaml: index.embedder"
+    embedder: Embedder = _offered("embedder", name, EMBEDDERS, where, (_MINILM, _STATIC))
+    return embedder
+
+
+def _offered(what: str, name: str, group: str, where: str, own: tuple[str, ...] = ()) -> Any:
+    """What an installed package offers by a name in a group of entry points; a class is called."""
     from importlib.metadata import entry_points  # noqa: PLC0415 - 20 ms that few processes pay
 
-    offered = entry_points(group=EMBEDDERS)
+    offered = entry_points(group=group)
     if name not in offered.names:
-        known = ", ".join(("all-MiniLM-L6-v2", "static", *sorted(offered.names)))
+        known = ", ".join((*own, *sorted(offered.names))) or "none"
         raise InputError(
-            f"no embedder {quoted_value(name)} is installed (found: {known}); a package offers one "
-            "as an "
-            f"entry point of the group {EMBEDDERS}",
-            where="policies/plane.yaml: index.embedder",
+            f"no {what} {quoted_value(name)} is installed (found: {known}); a package offers one "
+            f"as an entry point of the group {group}",
+            where=where,
         )
     made = offered[name].load()
-    embedder: Embedder = made() if isinstance(made, type) else made
-    return embedder
+    return made() if isinstance(made, type) else made
 
 
 def _opened(
@@ -386,6 +402,7 @@ def _opened(
     detector: Detector | None,
     environment: Mapping[str, str] | None,
     embedder: Embedder | None,
+    counter: CountsTokens | str | None = None,
 ) -> plane_room.Plane:
     if durability not in ("sync", "os"):
         raise InputError(f"expected sync or os, found {durability!r}", where="durability")
@@ -394,7 +411,7 @@ def _opened(
         context_context.PlaneContext(
             found,
             clock=clock,
-            make_counter=make_counter,
+            make_counter=make_counter if counter is None else _plugged(counter),
             durability=durability,
             loads=_loads(),
             detector=detector,

@@ -34,6 +34,7 @@ import memplane
 MODULES = ("memplane", "memplane.cli.trials")
 OURS = Path(memplane.__file__)
 HEAVY = ("jsonschema", "mcp", "numpy", "orjson", "rich.console", "snowballstemmer", "typer", "yaml")
+INHERITED = (signal.SIGHUP, signal.SIGTERM)  # a process begins with these ignored or not
 SET_CHILD_SUBREAPER = 36  # of prctl(2)
 # What an interpreter reads as it starts: where one of these differs, a copy would not be the same.
 AT_START = ("PYTHON", "LC_", "LANG", "TZ", "LD_", "MALLOC", "OMP_", "OPENBLAS_")
@@ -144,6 +145,7 @@ def popen_of(copies):
                     request = {
                         "words": words, "cwd": where, "new_session": rest[14],
                         "env": dict(os.environ if env is None else env),
+                        "ignored": [n for n in INHERITED if signal.getsignal(n) is signal.SIG_IGN],
                     }  # fmt: skip
                     try:
                         self.pid = original.copied(request, files)
@@ -212,6 +214,9 @@ def become(request, files):
     if request["new_session"]:
         os.setsid()
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in INHERITED:
+        ignored = number in request["ignored"]
+        signal.signal(number, signal.SIG_IGN if ignored else signal.SIG_DFL)
     for at, file in enumerate(files):
         os.dup2(file, at)
     for file in files:

@@ -20,11 +20,11 @@ def loaded_after(code: str, *arguments: str) -> set[str]:
 
 def test_the_public_names_are_these_and_each_can_be_had():
     assert memplane.__all__ == [
-        "Block", "BudgetError", "BulkReceipt", "ChangedError", "ConfigurationError", "ConflictError", "CorruptError",
+        "AsyncPlane", "Block", "BudgetError", "BulkReceipt", "ChangedError", "ConfigurationError", "ConflictError", "CorruptError",
         "Entry", "EpisodeNotFoundError", "Event", "FormatError", "HomeError", "InputError", "LockError", "MarkerType", "MemplaneError",
         "MissingExtraError", "NotFoundError", "Omission", "ParsedBlock", "ParsedEntry", "ParsedSection",
         "Plane", "PlaneError", "PolicyError", "ProviderError", "PurgedError", "Receipt", "ScopeError", "SearchHit",
-        "SecurityError", "SessionNotFoundError", "Spooled", "UntrustedError", "WriteError", "init", "open", "parse_block", "restore", "schema",
+        "SecurityError", "SessionNotFoundError", "Spooled", "UntrustedError", "WriteError", "aopen", "init", "open", "parse_block", "restore", "schema",
     ]  # fmt: skip
     assert all(getattr(memplane, name) is not None for name in memplane.__all__)
 

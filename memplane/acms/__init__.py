@@ -12,7 +12,7 @@ The errors of the plans are memplane's own, under the names that they have there
 
 from __future__ import annotations
 
-from memplane.acms.config import ACMSConfig, EpisodeBoundaryConfig
+from memplane.acms.config import ACMSConfig, EpisodeBoundaryConfig, TiktokenCounter
 from memplane.acms.embedding import AsyncEmbedder
 from memplane.acms.session import ACMS
 from memplane.errors import (
@@ -75,6 +75,7 @@ __all__ = [
     "SessionNotFoundError",
     "SessionStats",
     "StorageError",
+    "TiktokenCounter",
     "TokenBudgetExceededError",
     "TokenCounter",
     "TulvingError",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -25,6 +25,7 @@ from memplane.policy.recall import (
     build_recall_profiles,
 )
 from memplane.policy.regex_safety import pattern_faults
+from memplane.wiring import make_counter
 
 ANY_CUSTOM: Final = "custom:*"
 MARKER_WEIGHTS: Final = {
@@ -130,6 +131,23 @@ class ACMSConfig:
             },
         }
         return episodes, profiles
+
+
+class TiktokenCounter:
+    """Tokens as OpenAI's models have them; nothing is downloaded. Needs the extra `tokens`.
+
+    `encoding`: o200k_base or cl100k_base. Raises ConfigurationError for another one,
+    MissingExtraError without the extra.
+    """
+
+    def __init__(self, encoding: str = "o200k_base") -> None:
+        name = encoding.removesuffix("_base")
+        if name not in ("o200k", "cl100k") or name == encoding:
+            raise ConfigurationError(
+                f"encoding: expected o200k_base or cl100k_base, found {quoted_value(encoding)}"
+            )
+        self.name = f"tiktoken:{encoding}"
+        self.count: Callable[[str], int] = make_counter(name, 1_000_000).count
 
 
 def compiled(patterns: Mapping[str, Sequence[str]]) -> dict[str, list[re.Pattern[str]]]:

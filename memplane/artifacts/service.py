@@ -25,7 +25,7 @@ from memplane.context.artifact_files import (
     put_file,
     read_added_file,
 )
-from memplane.context.calls import Receipt, check_count, check_named, check_texts
+from memplane.context.calls import Receipt, check_count, check_named, check_texts, refuse_given
 from memplane.context.context import NO_END
 from memplane.errors import ChangedError, ConflictError, InputError, NotFoundError, WriteError
 from memplane.event import at_least, encode
@@ -153,9 +153,7 @@ def _check(
     sidecar: object,
     fields: Mapping[str, Any],
 ) -> None:
-    for name in _ADDED_OWN:
-        if name in fields:
-            raise InputError("is given by the call itself", where=name)
+    refuse_given(fields, _ADDED_OWN)
     if not isinstance(text, str) or len(text) > SUMMARY_CHARS_MAX:
         found = f"{len(text)}" if isinstance(text, str) else quoted_value(text)
         raise InputError(
@@ -598,9 +596,7 @@ class PlaneArtifacts:
         more: dict[str, Any],
         fields: dict[str, Any],
     ) -> Receipt:
-        for name in _OWN:
-            if name in fields:
-                raise InputError("is given by the call itself", where=name)
+        refuse_given(fields, _OWN)
         row = {
             "kind": "approval",
             "ns": event.ns,

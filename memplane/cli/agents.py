@@ -22,7 +22,7 @@ from memplane.cli.app import command
 from memplane.cli.options import Home, Json
 from memplane.cli.output import print_answer, say
 from memplane.cli.trust import ask_once, say_if_untrusted
-from memplane.clock import ulid
+from memplane.clock import clock, ulid
 from memplane.errors import HomeError, InputError, MemplaneError, MissingExtraError, WriteError
 from memplane.home import HOME_NAME
 from memplane.hook.context import ShownEntries
@@ -32,7 +32,6 @@ from memplane.plane import Plane
 from memplane.projects.entering import for_folder
 from memplane.trust import Located, TrustStore, located, named_plane, refusal, upward
 from memplane.wiring import (
-    clock,
     find_home,
     held_words,
     init,
@@ -40,15 +39,17 @@ from memplane.wiring import (
     open_found,
     open_light,
     open_plane,
+    user_folder,
 )
 
 if TYPE_CHECKING:
-    from memplane.clients import entries, install
+    from memplane.clients import entries, guidance, install
     from memplane.clients.entries import Program, Scope
     from memplane.clients.install import FileChange, Part, Where
     from memplane.hook import run
 else:
     entries = late("memplane.clients.entries")
+    guidance = late("memplane.clients.guidance")
     install = late("memplane.clients.install")
     run = late("memplane.hook.run")
 
@@ -67,7 +68,9 @@ class _Plane(NamedTuple):
     there: bool
 
 
-_PARTS: Final[dict[Part, str]] = {"hooks": "hooks", "mcp": "MCP server"}
+_PARTS: Final[dict[Part, str]] = {
+    "hooks": "hooks", "mcp": "MCP server", "skill": "skill", "memory": "own memory",
+}  # fmt: skip
 _Agent = Annotated[_Name, typer.Argument(metavar="AGENT", help="claude-code or codex.")]
 _User = Annotated[bool, typer.Option("--user", help="In your own settings, for every project.")]
 _Project = Annotated[
@@ -79,8 +82,46 @@ _Hooks = Annotated[
 _Mcp = Annotated[
     bool, typer.Option("--mcp", help="Only the MCP server, whose tools the agent calls.")
 ]
+_Skill = Annotated[
+    bool,
+    typer.Option(
+        "--skill",
+        help="Only what tells the agent when to store and when to ask: a skill for Claude Code, a "
+        "section of AGENTS.md for Codex.",
+    ),
+]
+
+
+class _Switch(StrEnum):
+    """What becomes of the client's own memory."""
+
+    on = "on"
+    off = "off"
+
+
+_Native = Annotated[
+    _Switch | None,
+    typer.Option(
+        "--native-memory",
+        metavar="on|off",
+        help="Switch the agent's own memory off, or back to what it was, as uninstall does. Claude "
+        "Code: autoMemoryEnabled (2.1.59 or later; CLAUDE_CODE_DISABLE_AUTO_MEMORY goes before "
+        "it); Codex: features.memories.",
+    ),
+]
 _DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Print what would change, as a diff; change nothing.")
+]
+
+
+_OnePlane = Annotated[
+    str | None,
+    typer.Option(
+        "--home",
+        metavar="DIR",
+        help="The one plane to use, wherever the agent works; else the one of MEMPLANE_HOME, "
+        "else each project's own, and ~/.memplane where there is none.",
+    ),
 ]
 
 
@@ -92,29 +133,26 @@ def install_agent(
     project: _Project = False,
     hooks: _Hooks = False,
     mcp: _Mcp = False,
+    skill: _Skill = False,
+    native_memory: _Native = None,
     dry_run: _DryRun = False,
-    home: Annotated[
-        str | None,
-        typer.Option(
-            "--home",
-            metavar="DIR",
-            help="The one plane to use, wherever the agent works; else the one of MEMPLANE_HOME, "
-            "else each project's own, and ~/.memplane where there is none.",
-        ),
-    ] = None,
+    home: _OnePlane = None,
     as_json: Json = False,
 ) -> None:
-    """Put memplane into an agent's settings: hooks, MCP server, and a plane if there is none yet.
+    """Put memplane into an agent's settings: hooks, server, skill, and a plane if there is none.
 
     Without --project it is for the user. Other entries keep their place and their bytes, and a
-    second run changes nothing. Until an uninstall the file as it was is kept beside it
-    (NAME.memplane-backup-N); that of a project, which may be in git, in the user's folder of state.
+    second run changes nothing; a skill or section that you edited stays. Until an uninstall the
+    file as it was is kept beside it (NAME.memplane-backup-N); that of a project, which may be in
+    git, in the user's folder of state.
     """
     if user and project:
         raise InputError("expected one of --user and --project, found both")
     scope: Scope = "project" if project else "user"
     where = _where(agent, scope)
-    parts = _parts_to_install(hooks=hooks, mcp=mcp)
+    parts = _parts_to_install(hooks=hooks, mcp=mcp, skill=skill)
+    parts += ["memory"] if native_memory == _Switch.off else []
+    back: list[Part] = ["memory"] if native_memory == _Switch.on else []
     plane, above = _plane(home, scope, asks=not as_json), _project_above() if project else None
     # Agents are also started where this shell's variables are not.
     named = home is not None or bool(os.environ.get("MEMPLANE_HOME"))
@@ -125,6 +163,7 @@ def install_agent(
             init(plane.path).close()
             say_if_untrusted(str(plane.path))
         changes = install.install(where, parts, program)
+    changes += install.uninstall(where, back, dry_run=dry_run)
     value: dict[str, Any] = {
         "agent": agent.value,
         "scope": scope,
@@ -144,6 +183,8 @@ def install_agent(
     if above is not None:
         say(f"{Path.cwd()} is a part of {above}; an agent started there does not read this")
     _say_what_is_next(where, changes, program, dry_run=dry_run)
+    if native_memory is not None:
+        _say_of_own_memory(where, changes, off=native_memory == _Switch.off)
 
 
 @command("uninstall", example="uninstall claude-code --dry-run")
@@ -154,6 +195,7 @@ def uninstall_agent(
     project: _Project = False,
     hooks: _Hooks = False,
     mcp: _Mcp = False,
+    skill: _Skill = False,
     dry_run: _DryRun = False,
     home: Home = None,  # noqa: ARG001 - every command takes it; what is installed names its own
     as_json: Json = False,
@@ -161,12 +203,15 @@ def uninstall_agent(
     """Take memplane out of an agent's settings; the plane and what it holds stay.
 
     Without --user or --project, out of both. A file that nobody edited since is again what it was,
-    byte for byte; from another only our entries go.
+    byte for byte; from another only our entries go. The agent's own memory is what it was before
+    --native-memory off. A skill or section that you edited stays.
     """
     scopes: list[Scope] = ["user", "project"]
     if user != project:
         scopes = ["user"] if user else ["project"]
-    parts = _chosen(hooks=hooks, mcp=mcp)
+    parts = _chosen(hooks=hooks, mcp=mcp, skill=skill)
+    if not (hooks or mcp or skill):
+        parts.append("memory")
     changes: list[FileChange] = []
     for scope in scopes:
         changes += install.uninstall(_where(agent, scope), parts, dry_run=dry_run)
@@ -185,21 +230,21 @@ def _where(agent: str, scope: Scope) -> install.Where:
     return install.Where(entries.AGENTS[agent], scope, os.environ, Path.cwd())
 
 
-def _parts_to_install(*, hooks: bool, mcp: bool) -> list[Part]:
-    """What was asked for, both by default; the server only where it would start."""
-    if importlib.util.find_spec("mcp") is None:
+def _parts_to_install(*, hooks: bool, mcp: bool, skill: bool) -> list[Part]:
+    """What was asked for, all by default; the server only where it would start."""
+    parts = _chosen(hooks=hooks, mcp=mcp, skill=skill)
+    if importlib.util.find_spec("mcp") is None and "mcp" in parts:
         if mcp:
             raise MissingExtraError("`memplane mcp`", "mcp")
         say("without the MCP server, which needs: pip install 'memplane[mcp]'")
-        return ["hooks"]
-    return _chosen(hooks=hooks, mcp=mcp)
+        parts.remove("mcp")
+    return parts
 
 
-def _chosen(*, hooks: bool, mcp: bool) -> list[Part]:
-    """What was asked for; both where nothing was."""
-    if hooks == mcp:
-        return [*_PARTS]
-    return ["hooks"] if hooks else ["mcp"]
+def _chosen(**asked: bool) -> list[Part]:
+    """The parts that were asked for; all of them where none was."""
+    parts: tuple[Part, ...] = ("hooks", "mcp", "skill")
+    return [part for part in parts if asked[part] or not any(asked.values())]
 
 
 def _plane(home: str | None, scope: Scope, *, asks: bool) -> _Plane:
@@ -261,6 +306,13 @@ def _program(scope: Scope) -> tuple[str, ...]:
     return (str(script),)
 
 
+_DID: Final = {
+    "unchanged": "as it was",
+    "absent": "is not there",
+    "edited": "was edited, so it stays as it is",
+}
+
+
 def _words(changes: list[FileChange], *, dry_run: bool) -> str:
     """The diff of a dry run, or a line for each file that was changed or might have been."""
     if dry_run:
@@ -268,7 +320,7 @@ def _words(changes: list[FileChange], *, dry_run: bool) -> str:
         return diff.rstrip("\n") or "no settings would change"
     lines = []
     for change in changes:
-        said = {"unchanged": "as it was", "absent": "is not there"}.get(change.did, change.did)
+        said = _DID.get(change.did, change.did)
         if change.backup is not None:
             beside = Path(change.backup).parent == Path(change.path).parent
             said += f"; what it was is in {Path(change.backup).name if beside else change.backup}"
@@ -285,6 +337,9 @@ def _say_what_is_next(
         say(f"{where.agent.title} runs no hooks now: {off}")
     elif "hooks" in changed and where.agent.by_shell:
         say("Codex runs a new hook when you have accepted it: start codex and see /hooks")
+    instead = where.file("skill").with_name("AGENTS.override.md")
+    if "skill" in changed and where.agent.by_shell and instead.exists():
+        say(f"Codex reads {instead} in place of the AGENTS.md beside it")
     if changed and where.scope == "project":
         say(f"{where.agent.title} asks whether to trust a project before it takes its settings")
         for word in (program.words[0], *program.home[1:]):
@@ -293,6 +348,18 @@ def _say_what_is_next(
     if not dry_run and changed and _is_elsewhere(where, changes):
         other = "project" if where.scope == "user" else "user"
         say(f"it is installed with --{other} too; hooks would run twice, so uninstall one of them")
+
+
+def _say_of_own_memory(where: Where, changes: list[FileChange], *, off: bool) -> None:
+    """Tell where nothing was to be changed, and what goes before the setting."""
+    title = where.agent.title
+    changed = any(change.part == "memory" and change.is_one for change in changes)
+    if off and not changed:
+        say(f"{title}'s own memory is off already; nothing was changed for it")
+    if not off and not changed:
+        say(f"{title}'s own memory was not switched off here; nothing was changed for it")
+    if not where.agent.by_shell and guidance.OVERRIDES in where.environment:
+        say(f"{guidance.OVERRIDES} is set in this environment and goes before the setting")
 
 
 def _is_elsewhere(where: Where, changes: list[FileChange]) -> bool:
@@ -377,7 +444,7 @@ def mcp(
 
 def _opened(home: str | None, *, read_only: bool, make: bool) -> Plane:
     """The plane that the hooks of the same agent use: clients start both anywhere."""
-    given, user = home or os.environ.get("MEMPLANE_HOME"), _user()
+    given, user = home or os.environ.get("MEMPLANE_HOME"), user_folder()
     if make and not read_only and given:
         return init(named_plane(given))
     found = located(os.environ, _here(), user, given=home)
@@ -400,7 +467,7 @@ def _opened(home: str | None, *, read_only: bool, make: bool) -> Plane:
 def _say_what_is_passed_over(home: str | None) -> None:
     """Tell the person, on stderr, of a plane that is here and not trusted."""
     try:
-        found = located(os.environ, _here(), _user(), given=home)
+        found = located(os.environ, _here(), user_folder(), given=home)
     except MemplaneError:
         return  # the first call of a tool says it
     if found.passed is not None:
@@ -411,10 +478,6 @@ def _say_what_is_passed_over(home: str | None) -> None:
 
 def _instead(found: Located) -> str:
     return "no memory is served" if found.home is None else f"{found.home.folder} is served"
-
-
-def _user() -> str:
-    return os.path.expanduser("~")  # noqa: PTH111 - pathlib raises where there is no user
 
 
 def _here() -> str:

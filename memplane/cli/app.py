@@ -146,9 +146,10 @@ for _name, _group in GROUPS.items():
 
 
 def command(name: str, *, example: str, group: typer.Typer = app) -> Callable[[Function], Function]:
-    """Make a function a command. The example ends its help, and the tests run it.
+    """A decorator that registers a function as a command. The example ends its help; tests run it.
 
-    One that takes a plane's `home` takes `--project`, too: see `memplane.wiring.Caller`.
+    A function with a parameter `home` gets an option `--project` as well: see
+    `memplane.wiring.Caller`.
     """
     register = group.command(name, epilog=f"\b\nExample:\n  memplane {example}")
 
@@ -187,14 +188,14 @@ def _in_project(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def load_command(word: str) -> None:
-    """Import what defines the command or group; for any other word, as help needs them, all."""
+    """Import the module of a command or group; for any other word all modules, as for help."""
     for modules in [COMMANDS[word]] if word in COMMANDS else COMMANDS.values():
         for module in modules.split():
             import_module(f"memplane.cli.{module}")
 
 
 def exit_of(error: BaseException) -> int:
-    """The code for an error that ended a command."""
+    """The exit code for an error that ended a command."""
     if isinstance(error, InputError):
         return WRONG
     if isinstance(error, NotFoundError | ScopeError | ConflictError):

@@ -20,6 +20,7 @@ from memplane.cli.app import BROKEN, FINE, NO, command
 from memplane.cli.options import Channel, Home, Json, Session
 from memplane.cli.output import Bar, clipped_line, counted, print_answer, say
 from memplane.cli.trust import ask_once
+from memplane.clock import clock
 from memplane.errors import HomeError, InputError, MemplaneError, UntrustedError
 from memplane.event import UPKEEP_KINDS, Event
 from memplane.explain.replay import Shared, shared_by
@@ -38,7 +39,6 @@ from memplane.upkeep.doctor import Check, examine_plane
 from memplane.upkeep.reports import saved
 from memplane.upkeep.verify import AuditReport, PlaneReport, stated_positions, witnesses
 from memplane.wiring import (
-    clock,
     find_detector,
     find_home,
     find_plane,
@@ -245,7 +245,7 @@ def _plane(home: str | None, *, asks: bool) -> list[Check]:
 
 
 def _keep(home: str | None) -> Iterator[Check]:
-    """What plane.yaml lets go of, before anybody erases it."""
+    """What retention (plane.yaml) no longer keeps; nothing is erased."""
     with suppress(MemplaneError), open_found(find_plane(home), read_only=True) as plane:
         due = plane.due()
         if due.seqs:
@@ -260,7 +260,7 @@ def _trusts() -> Iterator[Check]:
 
 
 def _hooks(log: Path) -> Iterator[Check]:
-    """What went wrong in hooks, who tell nobody else."""
+    """The failures of hooks, which are reported nowhere else."""
     try:
         lines = nofollow.read_bytes(log).decode("utf-8", "replace").splitlines()
     except FileNotFoundError:

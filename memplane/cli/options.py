@@ -109,7 +109,7 @@ Yes: TypeAlias = Annotated[
 
 
 def kept_words(kept: int) -> str:
-    """What is said of what was described and stays."""
+    """The line about events that a description matched and that were kept because they last."""
     what = "1 stays that lasts" if kept == 1 else f"{kept} stay that last"
     return f"{what} (decisions, rules, constraints, pins): --decisions takes them too"
 
@@ -165,12 +165,12 @@ Id: TypeAlias = Annotated[
 
 
 def ref(given: str) -> str | int:
-    """A number is a seq, anything else an id."""
+    """A seq where the argument is a number, else an id."""
     return int(given) if given.isascii() and given.isdigit() and len(given) < 19 else given
 
 
 def number(given: str | None, where: str = "--importance") -> int | float | None:
-    """An importance: with a point it is a part of 1, without one of 1000."""
+    """An importance: a fraction of 1 if it has a point, else 0 to 1000. Raises InputError."""
     if given is None:
         return None
     try:
@@ -182,7 +182,7 @@ def number(given: str | None, where: str = "--importance") -> int | float | None
 
 
 def object_of(given: str | None) -> dict[str, Any] | None:
-    """The JSON object of `--data`."""
+    """The JSON object that is the value of `--data`. Raises InputError."""
     if given is None:
         return None
     try:

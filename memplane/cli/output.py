@@ -30,7 +30,7 @@ _WIDTH = 100
 
 
 def print_answer(value: Any, words: str, *, as_json: bool) -> None:
-    """Print an answer: the JSON value, or the words for people (nothing where they are empty)."""
+    """Print an answer to stdout: the JSON value, or text for people (nothing if it is empty)."""
     if as_json:
         data(value)
     elif words:
@@ -38,9 +38,9 @@ def print_answer(value: Any, words: str, *, as_json: bool) -> None:
 
 
 def print_text(words: str) -> None:
-    """Print text, on a terminal with U+FFFD for what could drive it: recorded text is not trusted.
+    """Print text; on a terminal with U+FFFD for control characters: recorded text is not trusted.
 
-    Into a pipe or a file the text goes as it is.
+    Into a pipe or a file the text goes unchanged.
     """
     if sys.stdout.isatty():
         words = _DRIVING.sub("\ufffd", words)
@@ -53,25 +53,25 @@ def data(value: Any) -> None:
 
 
 def degraded_words(part: str, else_words: str) -> str:
-    """What an answer went without, and what that came to: `else_words`, but for the index."""
+    """What an answer was made without, and the effect (`else_words`, except for the index)."""
     if part.startswith(service.INDEX_BEHIND):
         return f"{part}: of those what the hotset holds was searched; --wait indexes them first"
     return f"{part}: {else_words}"
 
 
 def say(words: str) -> None:
-    """Tell a person something that is not the answer."""
+    """Print a message to stderr."""
     print(f"memplane: {words}", file=sys.stderr)
 
 
 def say_damage(plane: Plane) -> None:
-    """Say on stderr that the newest segment lost its first line, where an answer was read."""
+    """Say on stderr that the newest segment lost its first line."""
     if plane.damage:
         say(plane.damage)
 
 
 def say_aside(plane: Plane) -> None:
-    """Say on stderr what of the spool could not be taken in while this plane was open."""
+    """Say on stderr which files of the spool could not be taken into the log."""
     for note in plane.set_aside:
         say(
             f"log/spool: {clipped_line(note.name)} {clipped_line(note.what)}; it was not taken in "
@@ -81,7 +81,7 @@ def say_aside(plane: Plane) -> None:
 
 
 def error_json(error: BaseException, message: str, code: int) -> dict[str, Any]:
-    """An error as the JSON that stands where the answer would."""
+    """An error as the JSON value that takes the place of the answer."""
     facts = dict(vars(error)) if type(error).__module__ == PolicyError.__module__ else {}
     if isinstance(error, PolicyError):
         facts["problems"] = [problem._asdict() for problem in error.problems]
@@ -89,7 +89,7 @@ def error_json(error: BaseException, message: str, code: int) -> dict[str, Any]:
 
 
 def event_json(event: Event) -> dict[str, Any]:
-    """An event as JSON values, in the order of its line in the log; empty fields are left out."""
+    """An event as JSON values in the order of a line of the log, without empty fields."""
     values = event._asdict()
     return {
         name: values[name]
@@ -99,14 +99,14 @@ def event_json(event: Event) -> dict[str, Any]:
 
 
 def event_rows(events: list[Event]) -> str:
-    """Events a line each: seq, time, kind, session or key, and the beginning of the text."""
+    """One line an event: seq, time, kind, session or key, and the beginning of the text."""
     return "\n".join(_row(event) for event in events)
 
 
 def recalled(plane: Plane, event: Event) -> list[dict[str, Any]]:
-    """The quoted blocks that were moved out of an event's text, with how it names them.
+    """The quoted blocks that were moved out of an event's text, with the fields that name them.
 
-    For the owner alone: see `Plane.recalled`. The text is None where the file is lost.
+    For the owner only: see `Plane.recalled`. `text` is None where the file is lost.
     """
     named = [one for one in event.data.get("recalled") or () if isinstance(one, dict)]
     texts = plane.recalled(event) if named else []
@@ -114,7 +114,7 @@ def recalled(plane: Plane, event: Event) -> list[dict[str, Any]]:
 
 
 def in_words(blocks: list[dict[str, Any]]) -> list[str]:
-    """The same as lines, each block behind one that says what it is."""
+    """The blocks of `recalled` as lines, each after a line that describes it."""
     lines = []
     for one in blocks:
         about = f"{one.get('lines')} lines, {one.get('bytes')} bytes, sha256 {one.get('sha256')}"
@@ -126,12 +126,12 @@ def in_words(blocks: list[dict[str, Any]]) -> list[str]:
 
 
 def counted(number: int, noun: str, many: str = "") -> str:
-    """A number with its noun, which takes an s, or is `many`, where there is not one of it."""
+    """A number with its noun; the plural is `many`, else the noun with an s."""
     return f"{number} {noun if number == 1 else many or f'{noun}s'}"
 
 
 def clipped_line(text: str, width: int = _WIDTH) -> str:
-    """The text on one line of at most `width` characters, without what could drive a terminal."""
+    """The text as one line of at most `width` characters, without control characters."""
     # Twice the width is enough to fill it, and a text may have megabytes.
     joined = " ".join(text[: width * 4].split())
     clean = "".join(c if c.isprintable() else "�" for c in joined)
@@ -173,7 +173,7 @@ _CELLS: Final = 24
 
 
 class Bar:
-    """Call it with what is done and what there is; it draws itself when it is time to, and goes."""
+    """A progress bar on stderr: called with (done, total), drawn after a second, then removed."""
 
     def __init__(self, what: str) -> None:
         self._what = what

@@ -225,7 +225,7 @@ _WIDTH: Final = 300
 
 
 def commit_words(one: PolicyCommit, told: list[PolicyChange] | None) -> str:
-    """A commit, and behind it what it changed."""
+    """A commit and its changes as text."""
     head = clipped_line(f"{one.hash[:8]}  {one.at}  {one.author}  {one.subject}")
     if told is None:
         return f"{head}\n  the first commit of a shallow clone: what it changed is not known here"
@@ -234,7 +234,7 @@ def commit_words(one: PolicyCommit, told: list[PolicyChange] | None) -> str:
 
 
 def commit_json(one: PolicyCommit, told: list[PolicyChange] | None) -> dict[str, Any]:
-    """The same as plain JSON values; `changes` is null where they are not known."""
+    """A commit and its changes as JSON values; `changes` is null where they are not known."""
     changed = None if told is None else [each._asdict() for each in told]
     return {
         "hash": one.hash,
@@ -246,7 +246,7 @@ def commit_json(one: PolicyCommit, told: list[PolicyChange] | None) -> dict[str,
 
 
 def change_words(one: PolicyChange, lines: int = _LINES_SHOWN) -> str:
-    """A change in words; of a view also the lines, where so many are asked for."""
+    """A change as text; of a view with at most `lines` changed lines."""
     said = [
         clipped_line(line, _WIDTH) if at == 0 else f"  {clipped_line(line, _WIDTH)}"
         for at, line in enumerate(str(one).split("\n"))
@@ -260,7 +260,7 @@ def change_words(one: PolicyChange, lines: int = _LINES_SHOWN) -> str:
 
 
 def trial_words(found: Trial, shown: int) -> str:
-    """The summary, and the packs that changed most."""
+    """The summary of a trial, and the `shown` packs that changed most."""
     if not found.rows:
         return ""
     packed = found.packed

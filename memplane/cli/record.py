@@ -171,7 +171,7 @@ _ROW: Final = re.compile(r"rows\[(\d+)\]")
 
 
 def read_input(source: str) -> bytes:
-    """The bytes of a file or of stdin (`-`); InputError where there are more than 64 MiB."""
+    """The bytes of a file, or of stdin for `-`. Raises InputError for more than 64 MiB."""
     name = "stdin" if source == "-" else source
     try:
         with contextlib.ExitStack() as stack:
@@ -189,9 +189,9 @@ def read_input(source: str) -> bytes:
 
 
 def decode_input(data: bytes) -> str:
-    """The bytes as text. What is no UTF-8 becomes lone surrogates: intake replaces and counts them.
+    """The bytes as text; invalid UTF-8 becomes lone surrogates, which intake replaces and counts.
 
-    InputError for what would be too large then: three bytes stand for each one replaced.
+    Raises InputError for what would then be too large: three bytes replace each of them.
     """
     text = data.decode("utf-8", "surrogateescape")
     if len(data) > BYTES_MAX // 3 and len(data) + 2 * _replaced(text) > BYTES_MAX:
@@ -212,7 +212,7 @@ def _replaced(text: str) -> int:
 
 
 def objects(data: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects of JSON lines, each with its line's number; blank lines are passed over."""
+    """The objects of JSON lines, each with its line number; blank lines are skipped."""
     for number, line in enumerate(data.split(b"\n"), 1):
         if not line.strip():
             continue
@@ -226,7 +226,7 @@ def objects(data: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def at_line(error: InputError, lines: list[int]) -> InputError:
-    """The same error with the file's line in place of the row's number."""
+    """The error with a line number of the file in place of the row number."""
     found = _ROW.match(error.where)
     if found is None:
         return error

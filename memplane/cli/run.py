@@ -65,14 +65,14 @@ def status(
 
 
 def run_command_line(argv: list[str]) -> int:
-    """Run the command that the arguments name and give back its exit code. Raises nothing."""
+    """Run the command that the arguments name; returns its exit code and raises nothing."""
     _speak_utf8()
     code = FINE
     try:
         with _warnings(), _calling():
             code = _answer(_options_last(argv))
         sys.stdout.flush()
-    except BrokenPipeError:  # whoever read has enough; what was found to be wrong stays so
+    except BrokenPipeError:  # the reader closed the pipe; the exit code stays
         _drop_stdout()
     except KeyboardInterrupt:
         return STOPPED

@@ -50,7 +50,7 @@ _Key = Annotated[str, typer.Argument(metavar="KEY", help="As it was recorded.")]
 def named_event(
     plane: Plane, given: str, *, channel: str = "private", agent: str | None = None
 ) -> Event:
-    """The event that an argument names: a number is a seq first, and else an id like any other."""
+    """The event of an argument: a number is tried as a seq first, then as an id."""
     if given.isascii() and given.isdigit() and len(given) < 19:
         try:
             return plane.event(int(given), channel=channel, agent=agent)
@@ -390,7 +390,7 @@ _NOTHING_YET = 'memplane record "what happened", or memplane import PATH'
 
 
 def print_status(home: str | None, *, as_json: bool) -> int:
-    """Print what is in the plane and the next step; BROKEN where something is wrong with it."""
+    """Print what the plane holds and the next step; returns BROKEN where something is wrong."""
     with open_plane(home) as plane:
         say_damage(plane)
         found = _found(plane)

@@ -90,7 +90,7 @@ def export_to_file(
 
 
 class _Stream:
-    """Stdout as an export has it: where it takes less than all of that, what it took is none."""
+    """Stdout for an export; raises WriteError where it does not take all of it."""
 
     def __enter__(self) -> IO[bytes]:
         return sys.stdout.buffer
@@ -355,10 +355,10 @@ _UNITS = ("bytes", "kB", "MB", "GB", "TB")
 
 
 def choose(*, yes: bool, dry_run: bool, as_json: bool) -> list[Discovered] | int:
-    """What is to be imported, or the exit code where nothing is.
+    """The sources to import, or the exit code where there are none.
 
-    What is of the project here, with `yes`; what a person chooses, where a terminal asks. Else it
-    only says what there is, and the answer is no, unless a dry run was all that was wanted.
+    With `yes` those of the project in this folder; on a terminal those that a person chooses.
+    Otherwise the sources are only listed, and the code is NO unless it is a dry run.
     """
     discovery = discover(Path.cwd(), Path.home(), os.environ)
     found = discovery.found

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
-from memplane import wiring
 from memplane.cli.app import FINE, NO, WRONG, command, scenario_app
 from memplane.cli.options import Channel, Home, Json
 from memplane.cli.output import Bar, counted, print_answer, say
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from memplane import scenario as scenario_room
     from memplane.cli import run
     from memplane.evaluate import EvaluationMode, QuestionOutcome, SystemFactory
-    from memplane.evaluate import run as evaluate_baselines
+    from memplane.evaluate import run as evaluate_run
     from memplane.evaluate import sessions as evaluate_sessions
     from memplane.evaluate.sessions import HookAnswer
     from memplane.hook import context as hook_context
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from memplane.scenario import Scenario, ScenarioOutcome
 else:
     evaluate_room = late("memplane.evaluate")
-    evaluate_baselines = late("memplane.evaluate.run")
+    evaluate_run = late("memplane.evaluate.run")
     evaluate_sessions = late("memplane.evaluate.sessions")
     hook_context = late("memplane.hook.context")
     hook_payload = late("memplane.hook.payload")
@@ -288,20 +287,17 @@ def _numbers(given: str) -> tuple[int, ...]:
 
 def _policies_of(folder: Path | None, home: str | None) -> dict[str, bytes]:
     """The policies to ask under: the folder's, else the plane's, else memplane's defaults."""
-    if folder is None:
-        try:
-            folder = find_home(home) / "policies"
-        except HomeError:
-            return {}
-        if not (folder.parent / "plane.json").is_file():
-            raise HomeError(f"{folder.parent}: no plane here; its policies were to be asked under")
-        say(f"under the policies of {folder.parent}")
-    elif not folder.is_dir():
-        raise InputError(f"{folder}: no such folder", where="--policies")
-    elif not any((folder / name).is_file() for name in NAMES):
-        raise InputError(
-            f"{folder}: expected some of {', '.join(NAMES)}, found none", where="--policies"
-        )
+    if folder is not None:
+        if not folder.is_dir():
+            raise InputError(f"{folder}: no such folder", where="--policies")
+        return policies_in(folder)
+    try:
+        folder = find_home(home) / "policies"
+    except HomeError:
+        return {}
+    if not (folder.parent / "plane.json").is_file():
+        raise HomeError(f"{folder.parent}: no plane here; its policies were to be asked under")
+    say(f"under the policies of {folder.parent}")
     return {name: (folder / name).read_bytes() for name in NAMES if (folder / name).is_file()}
 
 
@@ -315,7 +311,7 @@ def _plane(folder: Path, policies: Mapping[str, bytes]) -> Plane:
 
 def _builders() -> SystemFactory:
 
-    return evaluate_room.SystemFactory(_plane, make_counter, evaluate_baselines.PlainIndex)
+    return evaluate_room.SystemFactory(_plane, make_counter, evaluate_run.PlainIndex)
 
 
 _SUFFIXES: Final = (".yaml", ".yml")
@@ -329,7 +325,7 @@ _RunUnder = Annotated[
 
 
 def builders() -> scenario_room.SceneFactory:
-    """What scenarios are made with: real planes, whatever the environment says of policies."""
+    """How scenarios make their planes: real ones, without policy variables of the environment."""
     return scenario_room.SceneFactory(
         partial(init, environment={}, trusted=False),
         partial(open_plane, environment={}),
@@ -479,7 +475,7 @@ def run_process(argv: list[str]) -> int:
 
     # Commands ask the one clock that there is, by the name that they were given at import: it is
     # made to stand where the scenario's does.
-    setattr(type(wiring.clock), "__call__", lambda _: now)  # noqa: B010 - no method of that class
+    setattr(type(clock), "__call__", lambda _: now)  # noqa: B010 - no method of that class
     return run.run_command_line(rest)
 
 

@@ -18,6 +18,7 @@ from memplane import home as homes
 from memplane.cli.app import FINE, NO, command, policy_app
 from memplane.cli.options import Home, Json
 from memplane.cli.output import counted, print_answer, say
+from memplane.clock import clock
 from memplane.errors import (
     HomeError,
     InputError,
@@ -37,7 +38,7 @@ from memplane.trust import (
     shell_word,
     upward,
 )
-from memplane.wiring import clock
+from memplane.wiring import user_folder
 
 if TYPE_CHECKING:
     from memplane import wiring
@@ -154,7 +155,7 @@ def ask_once(error: UntrustedError) -> bool:
 
 def say_if_untrusted(path: str) -> None:
     """Say of a plane that was made around files that were there that it is not trusted."""
-    found = upward(os.environ, path, _user())
+    found = upward(os.environ, path, user_folder())
     if found.passed is not None and not found.fault:
         say(
             "is not trusted yet, so not used where it is found by looking upward: `memplane trust "
@@ -187,16 +188,14 @@ def _met() -> list[str]:
 
 
 def _is_trusted(path: str, store: TrustStore) -> bool:
-    return is_own_plane(path, _user()) or store.get(path)[0] is not None
-
-
-def _user() -> str:
-    return os.path.expanduser("~")  # noqa: PTH111 - pathlib raises where there is no user
+    return is_own_plane(path, user_folder()) or store.get(path)[0] is not None
 
 
 def _survey(path: str) -> TrustSurvey:
 
-    return trusting.survey_plane(path, os.environ, clock=clock, user=_user(), loads=orjson.loads)
+    return trusting.survey_plane(
+        path, os.environ, clock=clock, user=user_folder(), loads=orjson.loads
+    )
 
 
 def _shown_and_taken(found: TrustSurvey, *, yes: bool, as_json: bool, out: Any = None) -> bool:

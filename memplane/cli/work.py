@@ -31,13 +31,15 @@ from memplane.cli.options import (
 )
 from memplane.cli.options import Session as OneSession
 from memplane.cli.output import Bar, clipped_line, counted, print_answer, say, say_aside
+from memplane.clock import clock
 from memplane.errors import InputError, NotFoundError
 from memplane.event import GLOBAL, TYPED_KINDS
 from memplane.lazy import regex
 from memplane.plane import Plane, Receipt
 from memplane.projects.registry import UNKNOWN
 from memplane.recall.time_words import read_time
-from memplane.wiring import clock, open_plane
+from memplane.trust import working_folder
+from memplane.wiring import open_plane
 from memplane.work.projects import Project, Reassigned
 from memplane.work.sessions import Ended, Session
 from memplane.work.tasks import TaskView
@@ -499,7 +501,7 @@ def _task_row(view: TaskView) -> str:
 
 
 # Projects of the user's own plane, and what is remembered of one or for everywhere.
-_RECENT_SHOWN: Final = 5  # sessions that words list of what is nobody's
+_RECENT_SHOWN: Final = 5  # sessions of no project that the text lists
 
 
 @projects_app.callback(epilog="\b\nExample:\n  memplane projects")
@@ -514,7 +516,7 @@ def list_projects(
     if context.invoked_subcommand is not None:
         return None
     with open_plane(home) as plane:
-        found = plane.projects.list(_folder())
+        found = plane.projects.list(working_folder())
     say_aside(plane)
     print_answer([one.as_json() for one in found], _projects_listed(found), as_json=as_json)
     return FINE
@@ -540,7 +542,7 @@ def join_root(
     A `.git` can claim any origin: a second root with an origin that is known is a project of its
     own, and is shown nothing of the other, until you join it.
     """
-    path = os.path.abspath(os.path.expanduser(folder)) if folder is not None else _folder()  # noqa: PTH100, PTH111
+    path = os.path.abspath(os.path.expanduser(folder)) if folder is not None else working_folder()  # noqa: PTH100, PTH111
     with open_plane(home) as plane:
         moved = plane.projects.join(path, to)
     say_aside(plane)
@@ -609,13 +611,6 @@ def remember(
     )
     if receipt.duplicate:
         say("it was there already; nothing was added")
-
-
-def _folder() -> str:
-    try:
-        return os.getcwd()  # noqa: PTH109 - a text is asked for
-    except OSError:
-        return ""
 
 
 def _reassigned(moved: Reassigned, word: str) -> str:

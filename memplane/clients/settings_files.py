@@ -11,7 +11,7 @@ it::
      "before": SHA-256 of the file as it was, null where there was none,
      "backups": [[a copy that was made of it, its SHA-256]], "folders": [those made for it],
      "made": [["hooks"], ["hooks", "Stop"]], "inner": [[["hooks"], " "]],
-     "blank": "", "joint": ""}
+     "blank": "", "joint": "", "former": ""}
 
 It lies in the user's folder of state (XDG_STATE_HOME, else ~/.local/state), a file for each
 settings file: not beside the settings, which are often in git and shared, and not in a plane,
@@ -49,7 +49,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from memplane.errors import InputError, WriteError
-from memplane.home import replace_file
+from memplane.home import replace_file, sync_names
 from memplane.lazy import late
 from memplane.trust import state_folder
 
@@ -132,7 +132,7 @@ def put_settings(path: Path, data: bytes, was: bytes | None, new_mode: int) -> l
             draft.unlink()
         else:
             draft.replace(real)
-        _sync(real.parent)
+        sync_names(real.parent)
     except OSError as error:
         raise WriteError(f"{path}: cannot be written: {error.strerror}") from error
     finally:
@@ -209,26 +209,20 @@ def _write(draft: Path, data: bytes, like: Path, new_mode: int) -> None:
         os.fsync(file.fileno())
 
 
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traces:
     """What an edit left in a text besides our entries.
 
     `made` are containers that were not there, `inner` what stood in those that were empty, `blank`
-    the whole text where there was nothing in it, `joint` what divides a table from what was before.
+    the whole text where there was nothing in it, `joint` what divides a table or a section from
+    what was before, `former` the value that stood where ours does, as JSON.
     """
 
     made: tuple[JsonPath, ...] = ()
     inner: tuple[tuple[JsonPath, str], ...] = ()
     blank: str | None = None
     joint: str = ""
+    former: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,6 +247,7 @@ class SettingsRecord:
             inner=tuple(inner.items()),
             blank=blank,
             joint=known.joint or traces.joint,
+            former=known.former or traces.former,
         )
         return replace(self, traces=more)
 
@@ -280,6 +275,7 @@ class SettingsStore:
                     inner=tuple((tuple(path), text) for path, text in traces["inner"]),
                     blank=traces["blank"],
                     joint=traces["joint"],
+                    former=traces.get("former", ""),
                 ),
             )
         except (OSError, ValueError, TypeError, KeyError, AttributeError):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from memplane.clock import ulid
 from memplane.errors import ConflictError, InputError, MemplaneError, NotFoundError, PurgedError
-from memplane.event import IMPORTANCE_DEFAULT
+from memplane.event import IMPORTANCE_DEFAULT, KINDS, is_kind
 from memplane.intake import Intake, Redactor, check_whole, cleaned, namespace, normalise, timestamp
 from memplane.intake.redact import masked, quoted_value
 from memplane.pack.request import REMINDERS, Request
@@ -41,6 +41,22 @@ def check_text(value: object, where: str) -> str:
             f"expected a text without half a character, found {quoted_value(value)}", where=where
         ) from None
     return value
+
+
+def check_kind(kind: str) -> None:
+    """Raise InputError where a kind of event is not known."""
+    if not is_kind(kind):
+        raise InputError(
+            f"unknown kind {quoted_value(kind)}; known: {', '.join(KINDS)}, custom:<name>",
+            where="kind",
+        )
+
+
+def refuse_given(fields: Mapping[str, Any], own: Iterable[str]) -> None:
+    """Raise InputError where a caller's fields have one of those that the call itself gives."""
+    for name in own:
+        if name in fields:
+            raise InputError("is given by the call itself", where=name)
 
 
 def check_texts(**given: object) -> None:

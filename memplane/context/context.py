@@ -389,10 +389,15 @@ class PlaneContext:
             self._counter = (named, self.make_counter(*named))
         return self._counter[1]
 
+    def _variant(self, policies: Policies) -> str:
+        """The counter and its scale: what the counts in projections and forms depend on."""
+        return f"{self.counter(policies).name} x {policies.budgets.scale_ppm}"
+
     def printer(self, policies: Policies, *, cites: bool = False) -> Printer:
         """How entries are printed under these policies."""
         counter = self.counter(policies)
-        stamp = f"{_variant(policies)}/{policies.hashes['privacy.yaml']}{'/cited' if cites else ''}"
+        rules = f"{policies.hashes['privacy.yaml']}{'/cited' if cites else ''}"
+        stamp = f"{self._variant(policies)}/{rules}"
         redact = self.redact(policies)
         if cites:  # a client keeps such a block among what it says itself
             return Printer(counter, lambda text: defused(redact(text)), stamp, cites)
@@ -468,12 +473,12 @@ class PlaneContext:
         if self.log.finished != self._finished:  # what was folded may have a hole there
             self._finished = self.log.finished
             self.forget_folds()
-        if self._folds is not None and self._folds.variant != _variant(policies):
+        if self._folds is not None and self._folds.variant != self._variant(policies):
             self._drop_folds()
         fresh = self._folds is None
         if self._folds is None:
             folder = self.home.path / "projections"
-            self._folds = Folds(self.log, folder, self.cache_id, counter, _variant(policies))
+            self._folds = Folds(self.log, folder, self.cache_id, counter, self._variant(policies))
         if self._folds.catch_up():
             self._notice_purges()
         if self.keeps and self._folds.unsaved > save_after:
@@ -566,7 +571,7 @@ class PlaneContext:
     def prefix(self, seq: int, policies: Policies) -> Folds:
         """The projections as of a seq, folded from the log's beginning; the last few are kept."""
         self._notice_purges()
-        return self._prefixes.at(seq, self.counter(policies), _variant(policies))
+        return self._prefixes.at(seq, self.counter(policies), self._variant(policies))
 
     def advance(self, seq: int) -> None:
         """Move the plane of a prefix forward to a seq: its projections go on, nothing starts again.
@@ -629,7 +634,7 @@ class PlaneContext:
 
     def _left(self, folds: Folds, id_: str, as_of: int, policies: Policies) -> Item | None:
         """A pinned event that no projection holds, read from the log once; None: there is none."""
-        key = _variant(policies), id_
+        key = self._variant(policies), id_
         known = self._pinned.get(key)
         if known is None:
             line = self.log.find(id_)
@@ -665,7 +670,7 @@ class PlaneContext:
     ) -> Made | None:
         """What takes the whole log, made or kept from the last time; None: it is too long."""
         most = policies.budgets.limits.bytes_read_max
-        key = (folds.log.head().h, _variant(policies), most, *key)
+        key = (folds.log.head().h, self._variant(policies), most, *key)
         made: Made | None = self._alone.get(key)
         if made is None and _log_bytes(self.home.folder, folds.log.head()) > most:
             return None
@@ -734,11 +739,6 @@ def _reader(scope: Scope) -> tuple[object, ...]:
 
 def _no_embedder(name: str) -> Embedder:
     raise InputError(f"no embedder {quoted_value(name)} here: the plane was opened without any")
-
-
-def _variant(policies: Policies) -> str:
-    """The counter and its scale: what the counts in projections and forms depend on."""
-    return f"{policies.budgets.counter} x {policies.budgets.scale_ppm}"
 
 
 def _log_bytes(home: str, head: Position) -> int:

@@ -22,6 +22,7 @@ from memplane import nofollow
 from memplane.errors import CorruptError, MemplaneError, NotFoundError, PolicyError
 from memplane.explain.history import PolicyVersion
 from memplane.home import VERSION
+from memplane.intake.redact import quoted_value
 from memplane.pack.block import Block, Entry
 from memplane.pack.render import FORM
 from memplane.pack.report import Cost, LogChanges, chain_of, compared, cost_of, marks_of, shape_of
@@ -80,8 +81,15 @@ def replay_pack(plane: Plane, saved: Saved) -> Replay:
     block, note = None, ""
     if then is not None:
         with then:
+            counted, now = saved.report["counter"], then.context.counter(then.policies).name
             try:
-                block = then.pack(**asked_of(saved))
+                if now == counted:
+                    block = then.pack(**asked_of(saved))
+                else:
+                    note = (
+                        f"its tokens were counted by {quoted_value(counted)}, and here by "
+                        f"{quoted_value(now)}: open the plane with that `counter`"
+                    )
             except MemplaneError as error:
                 note = f"the pack cannot be made now: {error}"
     same = block is not None and _hash(block.text) == saved.report["acb_sha256"]

@@ -38,20 +38,6 @@ if TYPE_CHECKING:
 
     from memplane.importers.rows import Row
 
-__all__ = [
-    "PLAN_LEAD",
-    "RULES",
-    "Decided",
-    "Talk",
-    "answers_given",
-    "decision_row",
-    "in_reply",
-    "may_decide",
-    "offered",
-    "plan_accepted",
-    "refused",
-]
-
 RULES: Final = ("answer", "plan", "pick", "numbered", "agreed", "correction", "refusal")
 PLAN_LEAD: Final = "Implement the following plan:"
 _SAID_WORDS: Final = 25

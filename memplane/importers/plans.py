@@ -24,19 +24,6 @@ if TYPE_CHECKING:
 
     from memplane.importers.rows import Row
 
-__all__ = [
-    "PLANNING",
-    "PlanBook",
-    "PlanChange",
-    "Step",
-    "change_of",
-    "changed",
-    "is_done",
-    "known_steps",
-    "plan_row",
-    "task_name",
-]
-
 PLANNING: Final = frozenset(("TodoWrite", "TaskCreate", "TaskList", "TaskUpdate", "update_plan"))
 STEPS_MAX: Final = 64
 _STEP_CHARS: Final = 200

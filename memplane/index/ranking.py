@@ -97,7 +97,9 @@ class Ranking(NamedTuple):
     and what its neighbours lend it: the answer stands in the turns of the one who is asked about,
     whoever used the words. A broad question is about what all say: `speaker_heard` is not for it.
     `sources_max` matches at most speak for their neighbours, `wide_sources_max` where the question
-    is broad. `preference` is for documents with one of the flags `preferring`.
+    is broad. `preference` is for documents with one of the flags `preferring`. What neighbours lend
+    is multiplied by `faint` for documents whose number in `faint_bits` of their flags (the lowest
+    bit and how many) is one of `faint_numbers`.
     """
 
     lexical: bm25.Weights = bm25.Weights(related=0.4)
@@ -112,6 +114,9 @@ class Ranking(NamedTuple):
     wide: Kernel = Kernel(500, 700, 60)
     sources_max: int = 600
     wide_sources_max: int = 600
+    faint: int = 1_000
+    faint_bits: tuple[int, int] = (0, 0)
+    faint_numbers: tuple[int, ...] = ()
 
 
 class RankingQuery(NamedTuple):
@@ -173,6 +178,7 @@ def rank(
         sources = _best_of_events(heads, mine, frame)
         sources = sources[lexical.best(mine[sources], limit)]
         lent = spread_scores(scores, sources, mine[sources], frame, kernel)
+        scores[lent] = _raised(scores[lent], _is_faint(lent, frame, weights), weights.faint)
     if len(places) < len(docs):
         # What neighbours lend may lift any match; but most hear too little of them to get far.
         final = _heard(scores[heads] + mine[heads], heads, frame, asked, weights)
@@ -322,6 +328,13 @@ def _heard(
     if asked.first_person:
         scores = _raised(scores, frame.role[docs] == _USER, weights.first_person_heard)
     return _raised(scores, (frame.flags[docs] & weights.preferring) != 0, weights.preference)
+
+
+def _is_faint(docs: Array, frame: Frame, weights: Ranking) -> Array:
+    lowest, count = weights.faint_bits
+    number = (frame.flags[docs] >> lowest) & ((1 << count) - 1)
+    found: Array = np.isin(number, weights.faint_numbers)
+    return found
 
 
 def _said_by(speakers: tuple[int, ...], docs: Array, frame: Frame) -> Array:

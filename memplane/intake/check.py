@@ -372,7 +372,7 @@ def namespace(value: str | None, *, where: str = "ns") -> None:
 
 
 def _kind(value: Any, where: str, _: Cleaner) -> str:
-    # What commands write is taken too, and offered to nobody.
+    # Kinds that commands write are accepted too, but not offered.
     if isinstance(value, str) and is_kind(value):
         return str(value)
     raise InputError(
@@ -580,7 +580,7 @@ def check_whole(fields: Mapping[str, Any], kind: str, where: str = "") -> None:
 
 
 def _is_blank(text: str) -> bool:
-    """Whether nobody sees anything of a text."""
+    """Whether a text has no visible character."""
     return not text.strip() or (len(text) <= _UNSEEN_MAX and not skeleton(text))
 
 

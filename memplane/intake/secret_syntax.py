@@ -117,7 +117,7 @@ _VALUE: Final = regex(
     r"""[ \t]{0,24}+(?:(?P<esc>\\{0,7})(?P<quote>["'`])(?:(?P<quoted>(?:[^\s"'`\\]"""
     r"""|(?!(?P=esc)(?P=quote))(?:["'`]|\\(?:\\\\){0,3}["'`]|\\{1,8}(?!["'`\\\s])|(?:\\\\){1,4}(?=["'`])))"""
     r"""{6,}+)|(?P<words>[^\n\r"'`\\]{6,100}))(?P=esc)(?P=quote)"""
-    # Behind a blank a bare value has a digit, or is none.
+    # Behind a blank a bare value counts only if it has a digit.
     r"""|(?(blank)(?=[^\d\s"'`\\,;()\[\]{}<>&|\x1b]{0,127}+\d))"""
     r"""(?P<plain>[^\s"'`\\,;()\[\]{}<>&|\x1b]{6,128}+)(?![(\[{]|<(?!/)))"""
 )

@@ -55,6 +55,26 @@ class Block(NamedTuple):
     report: dict[str, Any]
     report_path: Any = None  # the file that the report was saved in, None where it was not
 
+    def __str__(self) -> str:
+        """The text: `print(block)` prints what a prompt takes."""
+        return self.text
+
+    def __repr__(self) -> str:
+        """Its figures; the text is long."""
+        return (
+            f"<Block of {self.tokens} tokens, {len(self.entries)} entries, "
+            f"{len(self.omissions)} left out>"
+        )
+
+    def _repr_markdown_(self) -> str:
+        """How notebooks show it."""
+        return self.text
+
+    @property
+    def budget_remaining(self) -> int:
+        """Tokens of the request's budget that are left."""
+        return int(self.report["budget"]) - self.tokens
+
     def messages(
         self,
         provider: Literal["openai", "anthropic"],

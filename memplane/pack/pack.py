@@ -444,7 +444,8 @@ def _turns(
     ]
     for ordered, group in groupby(rows, key=lambda one: one[0].takes == "priority"):
         if ordered:
-            yield from _by_priority(list(group), sections, early=context.early)
+            lone = context.session is None and context.searches
+            yield from _by_priority(list(group), sections, early=context.early, lone=lone)
             continue
         for row, section in group:
             own = row.takes == "own" or (row.takes == "steady" and context.steady)
@@ -452,19 +453,24 @@ def _turns(
 
 
 def _by_priority(
-    rows: list[tuple[Row, SectionBudget]], sections: list[SectionBudget], *, early: bool
+    rows: list[tuple[Row, SectionBudget]],
+    sections: list[SectionBudget],
+    *,
+    early: bool,
+    lone: bool,
 ) -> Iterator[Turn]:
     """The turns of a group by falling priority, in the file's order where it is equal.
 
-    A section of no lower priority than evidence takes the rest. One of a lower priority spends no
-    more than its own room before evidence, and after it what that left; expansions, which were
-    asked for, may take half of evidence's room, or the rest where evidence was filled `early`.
+    A section of no lower priority than evidence takes the rest, but where a query is asked `lone`,
+    outside any session: there evidence is the answer. Any other spends no more than its own room
+    before evidence, and after it what that left; expansions, which were asked for, may take half of
+    evidence's room, or the rest where evidence was filled `early`.
     """
     evidence = next((one for one in sections if one.name == _EVIDENCE), None)
     rows.sort(key=lambda one: (-one[1].priority, sections.index(one[1])))
     for row, section in rows:
         takes: Takes = "own"
-        if evidence is None or section.priority >= evidence.priority:
+        if evidence is None or (section.priority >= evidence.priority and not lone):
             takes = "rest"
         elif section.name == "expansions":
             takes = "rest" if early else "half"

@@ -9,9 +9,10 @@ cards are searched with.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from datetime import datetime
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypedDict
 
 from memplane.errors import InputError
 from memplane.harness import remembered
@@ -39,6 +40,7 @@ __all__ = [
     "Materials",
     "Needs",
     "PackContext",
+    "PackFields",
     "PackQuery",
     "Request",
     "Source",
@@ -94,6 +96,39 @@ class Request(NamedTuple):
             for name, value in self._asdict().items()
             if value != getattr(usual, name)
         }
+
+
+class PackFields(TypedDict, total=False):
+    """What may be asked of a pack beside its query; see `Plane.pack`. None: not asked for.
+
+    Times are RFC 3339 or aware datetimes; lists may be one text.
+    """
+
+    budget: int | None
+    channel: str | None
+    intent: str | None
+    session: str | None
+    task: str | None
+    ns: str | Iterable[str] | None
+    agent: str | None
+    project: str | None
+    sections: str | Iterable[str] | None
+    expand: str | Iterable[str] | None
+    exclude: str | Iterable[str] | None
+    held_seq: int | None
+    query_event: str | None
+    since: str | datetime | None
+    until: str | datetime | None
+    tag: str | Iterable[str] | None
+    without_tag: str | Iterable[str] | None
+    importance_min: float | None
+    as_of: int | str | datetime | None
+    dense_seq: int | None
+    index_seq: int | None
+    cited: bool
+    remind: str | None
+    in_files: Iterable[str] | None
+    now: str | datetime | None
 
 
 class View(NamedTuple):

@@ -7,13 +7,14 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import IO, TYPE_CHECKING, Any, Self, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, Self, TypeAlias, Unpack
 
 from memplane.context.calls import (
     BulkReceipt,
     Receipt,
     Spooled,
     check_count,
+    check_kind,
     check_named,
     check_text,
     check_texts,
@@ -22,7 +23,7 @@ from memplane.context.context import PlaneContext
 from memplane.context.event_access import KeyVersion, Standing
 from memplane.context.folds import seq_by
 from memplane.errors import InputError, NotFoundError
-from memplane.event import GLOBAL, KINDS, Event, is_kind
+from memplane.event import GLOBAL, Event, EventFields
 from memplane.intake import timestamp
 from memplane.intake.redact import quoted_value
 from memplane.lazy import late
@@ -38,7 +39,8 @@ if TYPE_CHECKING:
     from memplane.log.spool import AsideNote
     from memplane.pack.block import Block
     from memplane.pack.pack import Laid
-    from memplane.plane import packer
+    from memplane.pack.request import PackFields
+    from memplane.plane import opened_session, packer
     from memplane.policy import Policies
     from memplane.policy.files import PolicyCheck, PolicyValue
     from memplane.ports import Position
@@ -61,6 +63,7 @@ if TYPE_CHECKING:
 else:
     service = late("memplane.artifacts.service")
     materials = late("memplane.context.materials")
+    opened_session = late("memplane.plane.opened_session")
     packer = late("memplane.plane.packer")
     search = late("memplane.search.search")
     search_service = late("memplane.search.service")
@@ -115,9 +118,16 @@ class Plane:
         with self.context.lock:
             self.context.close()
 
+    def __repr__(self) -> str:
+        """Where it is, how far its log goes, and what may be done with it."""
+        if self.context.closed:
+            return f"<Plane {str(self.home)!r}, closed>"
+        read = ", read only" if self.read_only else ""
+        return f"<Plane {str(self.home)!r} up to seq {self.head().seq}{read}>"
+
     # --- recording ---
 
-    def record(self, text: str = "", **fields: Any) -> Receipt:
+    def record(self, text: str = "", **fields: Unpack[EventFields]) -> Receipt:
         """Store one event and acknowledge it.
 
         `fields` are those of the event: kind, key, session, task, role, tags, ts and so on. Raises
@@ -151,7 +161,7 @@ class Plane:
             tuple(refused),
         )
 
-    def spool(self, text: str = "", **fields: Any) -> Spooled:
+    def spool(self, text: str = "", **fields: Unpack[EventFields]) -> Spooled:
         """Store one event without waiting for another writer.
 
         Where nobody holds the log's lock it is recorded as `record` does. Else it is left in the
@@ -263,11 +273,8 @@ class Plane:
         check_count(after, "after")
         if limit is not None:
             check_count(limit, "limit", 1)
-        if kind is not None and not is_kind(kind):
-            raise InputError(
-                f"unknown kind {quoted_value(kind)}; known: {', '.join(KINDS)}, custom:<name>",
-                where="kind",
-            )
+        if kind is not None:
+            check_kind(kind)
         reader = self.context.reader(channel, agent=agent, ns=ns)
         lines = self._log.read(after, self.context.as_of)
         return reader.events(lines, kind=kind, session=session, ns=ns, limit=limit)
@@ -495,7 +502,7 @@ class Plane:
         progress: Callable[[int, int], None] | None = None,
         watch: Callable[[Laid], None] | None = None,
         wait: bool = False,
-        **asked: Any,
+        **asked: Unpack[PackFields],
     ) -> Block:
         """Pack a block for the query within its budget.
 
@@ -815,6 +822,20 @@ class Plane:
     def sessions(self) -> sessions.PlaneSessions:
         """The sessions: begin, mark and end them, list them, show one."""
         return sessions.PlaneSessions(self.context)
+
+    def session(
+        self,
+        id: str | None = None,  # noqa: A002
+        *,
+        agent: str | None = None,
+        goal: str = "",
+    ) -> opened_session.OpenedSession:
+        """A session to work in: `with plane.session(goal="mend the parser") as session: ...`.
+
+        It starts where the block begins (without an id it gets a new one) and ends behind it, with
+        its summary; where the block raises it ends too, for the reason `error` and without one.
+        """
+        return opened_session.OpenedSession(self, id, agent=agent, goal=goal)
 
     @property
     def episodes(self) -> episodes.PlaneEpisodes:

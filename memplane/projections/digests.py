@@ -159,7 +159,10 @@ class DigestParts:
         if event.data.get("status") == _TITLE:
             self._put("titles", EventQuote.of(event))
         elif isinstance(pull_request, str) and pull_request:
-            self._put("done", EventQuote.of(event, pull_request))
+            url = event.data.get("url")
+            named = f"{pull_request} {url[:120]}" if isinstance(url, str) else pull_request
+            if all(one.text != named for one in self.quotes["done"]):
+                self._put("done", EventQuote.of(event, named))
 
     def row(self) -> list[Any]:
         quotes = [[one.row() for one in self.quotes[sort]] for sort in PARTS]
@@ -309,7 +312,7 @@ class DigestParts:
                 self._turned(event, ANSWERED if self.turn == OPEN else self.turn)
         elif "pr create" in command:
             named = pull_request_in(text)
-            if named:
+            if named and all(one.text != f"PR {named}" for one in self.quotes["done"]):
                 self._put("done", EventQuote.of(event, f"PR {named}"))
 
     def _passed(self, checks: list[ShellCheck]) -> None:
@@ -415,7 +418,7 @@ class Digests:
     """The projector."""
 
     name = "digests"
-    version = 1
+    version = 2
 
     def __init__(self, *, kept_max: int = KEPT_MAX) -> None:
         self.kept_max = kept_max

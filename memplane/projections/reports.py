@@ -260,6 +260,7 @@ _DEFERS: Final = regex(
 _COMMIT: Final = regex(
     r"(?m)^\[(?:[^\]\s]+|detached HEAD)(?: \(root-commit\))? ([0-9a-f]{7,40})\] (\S.*)$"
 )
+_ADDRESS_MAX: Final = 120
 _PULL: Final = regex(r"https?://[^\s/]+/[^\s/]+/[^\s/]+/(?:pull|merge_requests)/(\d{1,7})\b")
 _PLAN_HEAD: Final = regex(r"(?m)^#{1,3}[ \t]+(\S.*)$")
 _PLAN_WORD: Final = regex(
@@ -483,6 +484,6 @@ def commits_in(output: str) -> Iterator[str]:
 
 
 def pull_request_in(output: str) -> str:
-    """The number of the pull request whose address an output gives, as `#12`; "" for none."""
+    """The pull request whose address an output gives, as `#12 https://...`; "" for none."""
     found = _PULL.search(output[:_CHARS_READ])
-    return "" if found is None else f"#{found[1]}"
+    return "" if found is None else f"#{found[1]} {found[0][:_ADDRESS_MAX]}"

@@ -41,24 +41,6 @@ from memplane.projects.registry import (
 if TYPE_CHECKING:
     from memplane.home import Home
 
-__all__ = [
-    "EVERY",
-    "Entered",
-    "Place",
-    "cache_id",
-    "enter_folder",
-    "for_folder",
-    "for_name",
-    "is_clients_folder",
-    "joined",
-    "project_named",
-    "root_row",
-    "roots_of_folder",
-    "session_project",
-    "sessions_in",
-]
-
-
 # A hook comes by here: `pathlib` is a twentieth of what one costs.
 
 

@@ -22,20 +22,6 @@ from typing import Final, NamedTuple
 
 from memplane import nofollow
 
-__all__ = [
-    "NO_ROOT",
-    "Root",
-    "address_of",
-    "client_folder",
-    "digest",
-    "find_root",
-    "inner_path",
-    "is_excluded",
-    "project_name",
-    "tree_base",
-    "work_trees",
-]
-
 _UPWARD_MAX: Final = 64  # folders
 _POINTER_BYTES: Final = 4096  # of a `.git` file, `commondir`, `gitdir`
 _CONFIG_BYTES: Final = 256 * 1024

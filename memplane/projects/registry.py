@@ -28,18 +28,6 @@ from memplane.projects.identity import digest, project_name
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-__all__ = [
-    "NOWHERE",
-    "PREFIX",
-    "UNKNOWN",
-    "KnownProjects",
-    "Registry",
-    "SessionPlace",
-    "path_place",
-    "shown_name",
-    "shown_names",
-]
-
 PREFIX: Final = PROJECTS
 UNKNOWN: Final = f"{PREFIX}unknown"
 NOWHERE: Final = f"{PREFIX}-"  # of who works in no folder: nothing is recorded there

@@ -13,7 +13,7 @@ from datetime import date, timedelta
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from memplane.policy.times import TimeWords
+from memplane.policy.records import TimeWords
 
 __all__ = ["AskedTime", "read_time"]
 
@@ -68,8 +68,9 @@ def read_time(question: str, now: str, languages: Iterable[TimeWords]) -> AskedT
     return first
 
 
-def _is_idle(rest: str, idle: frozenset[str]) -> bool:
-    return all(word.lower().replace("\u2019", "'") in idle for word in _WORD.findall(rest))
+def _is_idle(rest: str, idle: tuple[str, ...]) -> bool:
+    words = {word.lower().replace("\u2019", "'") for word in _WORD.findall(rest)}
+    return words <= set(idle)
 
 
 def _readings(text: str, today: date, table: TimeWords) -> Iterator[AskedTime]:

@@ -8,7 +8,7 @@ whether to speak; `statements` gives the user's own words; `at_tool` what names 
 from __future__ import annotations
 
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -47,7 +47,6 @@ _POINT_CHARACTERS: Final = 240
 _POINTS: Final = 24  # with three rare identifiers: more fit into no start
 _RARE: Final = 100  # a rare identifier is in at most one document of so many
 _NAMED: Final = 3  # rare identifiers of a point: more are no better
-_TURN: Final = 2  # statements for each point
 _USER, _ASSISTANT, _SYSTEM = (ROLES.index(role) for role in ("user", "assistant", "system"))
 _MESSAGE: Final = KINDS.index("message")
 _STATED: Final = frozenset(KINDS.index(kind) for kind in TYPED_KINDS if kind != "observation")
@@ -180,11 +179,11 @@ class SavedPassages:
     def statements(self, request: Request, scope: Scope, said: Sequence[Item]) -> list[Passage]:
         """Return what users said that the session does not hold: its own words first.
 
-        Of those of other sessions what decides something first; then the newest. Behind every two
-        of them stands one of a compaction's summary that warns or names a cause, and holds a rare
-        identifier. Passages of at most 240 characters with three content words and more. `said`:
-        users' events that the hotset has, of which the index may not have all yet. Looks at the 400
-        newest documents of users, and at 8 summaries.
+        Of those of other sessions what decides something first; then the newest. Behind each of
+        them stands one of a compaction's summary that warns, names a cause or decides, and holds a
+        rare identifier. Passages of at most 240 characters. `said`: users' events that the hotset
+        has, of which the index may not have all yet. Looks at the 400 newest documents of users,
+        and at 8 summaries.
         """
         retriever, reader = self._retriever, self._retriever.reader
         retriever.keep_apart(scope)
@@ -252,11 +251,9 @@ class SavedPassages:
 
 
 def _mixed(statements: list[Passage], points: list[Passage]) -> list[Passage]:
-    """One point behind every two statements, as long as there are any."""
-    rest, found = iter(points), list[Passage]()
-    for number, one in enumerate(statements, 1):
-        found += (one, *islice(rest, 0 if number % _TURN else 1))
-    return [*found, *rest]
+    """One of each in turn, as long as there are any."""
+    pairs = zip_longest(statements, points)
+    return [one for pair in pairs for one in pair if one is not None]
 
 
 def _remarks(one: Passage) -> bool:

@@ -560,6 +560,9 @@ def ranking_weights(scoring: Scoring) -> Ranking:
         wide=Kernel(*said.wide),
         sources_max=said.sources_max,
         wide_sources_max=said.wide_sources_max,
+        faint=said.tool_heard,
+        faint_bits=KIND_BITS,
+        faint_numbers=(_CALL, _RESULT),
     )
 
 

@@ -11,10 +11,10 @@ from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from memplane.context.calls import checked_request, texts_of_argument
+from memplane.context.calls import check_kind, checked_request, texts_of_argument
 from memplane.context.folds import seq_by
 from memplane.errors import ChangedError, DegradedError, InputError
-from memplane.event import KINDS, Event, is_kind
+from memplane.event import Event
 from memplane.harness import remembered
 from memplane.intake.redact import quoted_value
 from memplane.lazy import late
@@ -290,11 +290,7 @@ def scope_of_request(
 def _only(named: dict[str, tuple[str, ...]]) -> list[tuple[str, ...]]:
     """Labels by groups: an event must have one of each."""
     for kind in named["kind"]:
-        if not is_kind(kind):
-            raise InputError(
-                f"unknown kind {quoted_value(kind)}; known: {', '.join(KINDS)}, custom:<name>",
-                where="kind",
-            )
+        check_kind(kind)
     named = {**named, "tag": tuple(tag.lower() for tag in named["tag"])}
     files = tuple(map(documents.file_label, named.pop("file")))
     groups = [tuple(f"{name}:{value}" for value in values) for name, values in named.items()]

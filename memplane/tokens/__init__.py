@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from memplane.ports import TokenCounter
 
-__all__ = ["NAMES", "clip", "cut", "make"]
+__all__ = ["NAMES", "clip", "cut", "make", "scaled"]
 
 NAMES = ("bound/1", "o200k", "cl100k", "len4")
 
@@ -42,6 +42,11 @@ def make(name: str, *, scale_ppm: int = _MILLION, table: Callable[[], bytes]) ->
     else:
         known = ", ".join(f"`{one}`" for one in NAMES)
         raise InputError(f"unknown counter `{name}`; expected one of {known}", where="counter")
+    return scaled(counter, scale_ppm)
+
+
+def scaled(counter: TokenCounter, scale_ppm: int) -> TokenCounter:
+    """A counter whose count of each line is multiplied, in millionths."""
     return counter if scale_ppm == _MILLION else Scaled(counter, scale_ppm)
 
 

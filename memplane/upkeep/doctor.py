@@ -49,7 +49,7 @@ SPACE_FAIL: Final = 8 * 1024 * 1024  # a segment, and a checkpoint of every proj
 _LOCK_SECONDS: Final = 0.5
 _LISTED: Final = 3
 _IGNORE_BYTES_MAX: Final = 1 << 20
-# What memplane alone writes: nobody else has business there.
+# What only memplane writes.
 _OURS: Final = ("log", "bodies", "projections", "index", "reports")
 _NETWORK: Final = frozenset(
     (

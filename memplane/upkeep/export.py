@@ -326,7 +326,7 @@ class _Beside:
         return self
 
     def _drop_left(self) -> None:
-        """Remove what exports to this name left that died: whole planes, seen by nobody."""
+        """Remove the drafts of exports to this name that were killed: each holds a whole plane."""
         folder, name = os.path.split(self._path)
         form = re.compile(re.escape(name) + r"\.(\d{1,10})\.new")
         with suppress(OSError):

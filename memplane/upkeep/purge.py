@@ -657,7 +657,7 @@ def _count(plan: PurgePlan, folder: str) -> int:
 
 
 def _erase(context: PlaneContext, plan: PurgePlan, reason: str) -> list[Appended]:
-    """The log first, durably; then the files; then the caches, whoever holds them now."""
+    """Erase in the log first, durably; then files; then caches, even those that others hold."""
     log, home = context.log, context.home.path
     bodies = [os.path.relpath(body_path(os.fspath(home), one), home) for one in plan.bodies]
     files = [*plan.files, *bodies]
@@ -687,10 +687,10 @@ def _rows(context: PlaneContext, plan: PurgePlan, reason: str) -> list[dict[str,
             "ids": [event.id for event in events],
             "documents": [slots(event) for event in events],
         }
-        # Their ids stand in it: it is for whoever might have seen the most hidden of them.
+        # It holds their ids, so it is as sensitive as the most sensitive of them.
         hidden = max((event.sensitivity for event in events), key=SENSITIVITIES.index)
         rows.append(_row(reason, hidden, said))
-    # What was lost had a sensitivity that nobody knows any more.
+    # The sensitivity of what was lost is not known any more.
     for some in _some(plan.lost):
         said = {"seqs": [], "ids": [], "documents": [], "lost": [_told(one) for one in some]}
         rows.append(_row(reason, SENSITIVITIES[-1], said))

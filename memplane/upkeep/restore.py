@@ -173,7 +173,7 @@ class _Merging:
         report.repeated += again
         self._note(rows, done)
         for one in sorted(refused):
-            # Its place in this batch says nothing to anybody.
+            # Its place in this batch means nothing to the caller.
             message = one.message.removeprefix(f"rows[{one.index}]").lstrip(".: ")
             self._refuse(seqs[one.index], rows[one.index], one.reason, message)
         gone = {one.index for one in refused}
@@ -541,7 +541,7 @@ class _Restoring:
                 clear_cache(self._home, folder)
 
     def _place_bodies(self) -> None:
-        """Bodies without events are nothing to anybody, so they may come first."""
+        """Bodies that no event names are never read, so they may come first."""
         folders: dict[str, None] = {}
         for digest in self._digests:
             path = body_path(self._home, digest)
@@ -602,7 +602,7 @@ class _Restoring:
                 os.rmdir(folder)  # those above the home too; of a link, nothing
 
     def _unmake(self, home: Path, before: set[Path]) -> None:
-        """Remove what makes a folder a plane, where it was none and nobody else made it one."""
+        """Remove what this restore has made, where no other process made the folder a plane."""
         with suppress(HomeError):
             if homes.open_home(home).plane_id != self._opened.plane:
                 return

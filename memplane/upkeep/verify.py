@@ -303,7 +303,7 @@ def differing_caches(
     head = kept.log.head().seq
     log = Prefix(RememberedLog(context.log), 0)
     made = Folds(log, None, context.cache_id, context.counter(policies), kept.variant)
-    # Those that nobody keeps cannot differ, and folding them costs as much as all others.
+    # Those that are not kept cannot differ, and folding them costs as much as all others.
     folder = context.home.path / "projections"
     with_sessions = kept.sessions_opened or nofollow.is_file(folder / "sessions.json")
     with_files = kept.files_opened or nofollow.is_file(folder / "files.json")
@@ -414,7 +414,7 @@ def _saved(context: PlaneContext) -> bool:
 
 
 def _await(folder: Path, said: str, seconds: float = _WAIT_SECONDS) -> None:
-    """Wait until nobody holds the folder; LockError where somebody goes on to."""
+    """Wait until no process holds the folder; raises LockError where one keeps holding it."""
     deadline = time.monotonic() + seconds
     while True:
         with alone(folder) as held:

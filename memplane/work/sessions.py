@@ -153,8 +153,8 @@ class Session(NamedTuple):
     """A session as one reader sees it.
 
     `status`: open, idle (open, and silent for longer than the policy's gap) or ended, for `reason`:
-    explicit, importer, gap, abandoned. `events` counts by kind. `files` and `tasks` name the ones
-    touched last, newest first; `more`: there are others. `partial`: it is older than what was
+    explicit, importer, gap, abandoned, error. `events` counts by kind. `files` and `tasks` name the
+    ones touched last, newest first; `more`: there are others. `partial`: it is older than what was
     counted; `get` gives the whole. Figures are of all its events; agent, reason, files, tasks,
     branch, folder and summary are told where the reader may see an event that they are of. `title`,
     `outcome`, `left` and `digest` are quotes of its events, "" where there are none: see
@@ -235,16 +235,19 @@ class PlaneSessions:
         agent: str | None = None,
         branch: str | None = None,
         cwd: str | None = None,
+        goal: str | None = None,
     ) -> Started:
         """Start a session, or resume one; without an id it gets a new one.
+
+        `goal`: what it is for, in words; it stands in the start event's data.
 
         Other sessions of the same agent (none is one too) that are open and were silent for longer
         than the policy's gap are ended and summed up. Another agent's is never touched.
         """
         context = self._context
-        _texts(session=session, agent=agent, branch=branch, cwd=cwd)
+        _texts(session=session, agent=agent, branch=branch, cwd=cwd, goal=goal)
         named = ulid(context.clock()) if session is None else session
-        row = session_row(named, "start", "Session started", branch=branch, cwd=cwd)
+        row = session_row(named, "start", "Session started", branch=branch, cwd=cwd, goal=goal)
         row |= {} if agent is None else {"actor": agent}
         context.drafting()(row, "")  # a mistake in what was given ends nothing
 
@@ -273,13 +276,16 @@ class PlaneSessions:
             (receipt,) = write(context, [{**row, **bounds_of(context, facts)}])
         return receipt
 
-    def end(self, session: str, *, summary: bool = True) -> Ended:
+    def end(self, session: str, *, summary: bool = True, reason: str = "explicit") -> Ended:
         """End a session and record its summary. Ending an ended session writes nothing.
 
-        Raises NotFoundError where nothing happened in a session of that name.
+        `reason`: explicit, or error where what was done in it failed. Raises NotFoundError where
+        nothing happened in a session of that name.
         """
         context = self._context
         _texts(session=session, none=False)
+        if reason not in ("explicit", "error"):
+            raise InputError(f"expected explicit or error, found {reason!r:.60}", where="reason")
 
         def still_open(folds: Folds) -> Sequence[SessionFacts]:
             facts = self.facts(session, folds, policies)
@@ -287,7 +293,7 @@ class PlaneSessions:
 
         with context.lock:
             policies = context.watched.policies_or_last()
-            ended = end_all(context, policies, still_open, "explicit", summary=summary)
+            ended = end_all(context, policies, still_open, reason, summary=summary)
             if ended:
                 return ended[0]
             facts = self.facts(session, context.caught_up(policies), policies)
@@ -514,7 +520,7 @@ def _shown(facts: SessionFacts, visible: SessionVisibility, now: str, gap: int) 
 # Ending sessions: the summary of each, the rows that record the end, and their write.
 
 # Why memplane says that a session ended; clients have words of their own.
-REASONS: Final = frozenset(("explicit", "importer", "gap", "abandoned"))
+REASONS: Final = frozenset(("explicit", "importer", "gap", "abandoned", "error"))
 Rows = list[dict[str, Any]]
 # The id of what is added behind a session's last event: of its name, a word and that event's id.
 NameEnd = Callable[[str, str, str], str]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from memplane.context.calls import check_channel
+from memplane.context.calls import check_channel, refuse_given
 from memplane.context.context import NO_END, PlaneContext
 from memplane.context.folds import Folds, task_fold
 from memplane.errors import InputError, NotFoundError, ScopeError
@@ -333,9 +333,7 @@ class PlaneTasks:
         given = fields.pop("data", {})
         if not isinstance(given, Mapping):
             raise InputError(f"expected an object, found {quoted_value(given)}", where="data")
-        for name in ("kind", "task", "text"):
-            if name in fields:
-                raise InputError("is given by the call itself", where=name)
+        refuse_given(fields, ("kind", "task", "text"))
         data = {**given, **data}
         return self._record(text, kind="task", task=id_, session=session, data=data, **fields)
 

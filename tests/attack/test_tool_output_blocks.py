@@ -14,9 +14,9 @@ import pytest
 
 import memplane
 from memplane.__main__ import main
+from memplane.clock import clock
 from memplane.importers import import_paths
 from memplane.log import FileLog, verify_log
-from memplane.wiring import clock
 
 WORD = "exfiltrate"
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"

@@ -5,6 +5,7 @@ import os
 import stat
 import sys
 import tomllib
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -34,10 +35,11 @@ def test_it_goes_into_settings_that_are_there_and_out_to_the_byte(run, person, a
         assert b"model" in copy.read_bytes()
     after = tree(person)
     again = run("install", agent, scope)
-    assert (again.code, again.out.count("as it was")) == (0, 3)
+    assert (again.code, again.out.count("as it was")) == (0, 4)
     assert tree(person) == after
     done = run("uninstall", agent, scope)
     assert (done.code, done.err, done.out.count(": restored\n")) == (0, "", 2)
+    assert done.out.count(": deleted\n") == 1
     assert without_state(tree(person)) == before
 
 
@@ -45,26 +47,25 @@ def test_it_goes_into_settings_that_are_there_and_out_to_the_byte(run, person, a
 @pytest.mark.parametrize("scope", SCOPES)
 def test_where_there_was_nothing_there_is_nothing_again(run, person, agent, scope):
     before = tree(person)
-    assert run("install", agent, scope).out.count(": created\n") == 2
+    assert run("install", agent, scope).out.count(": created\n") == 3
     hooks, servers = paths(person, agent, scope)
     assert "SessionStart" in json.loads(hooks.read_bytes())["hooks"]
     read = tomllib.loads if agent == "codex" else json.loads
     assert "memplane" in next(iter(read(servers.read_text()).values()))
     private = 0o600 if scope == "--user" else 0o666 & ~umask()
     assert stat.S_IMODE(hooks.stat().st_mode) == private
-    assert run("uninstall", agent).out.count(": deleted\n") == 2
+    assert run("uninstall", agent).out.count(": deleted\n") == 3
     assert without_state(tree(person)) == before
 
 
-@pytest.mark.parametrize("first", ["--hooks", "--mcp"])
-def test_the_parts_may_come_and_go_one_by_one(run, person, first):
-    second = "--mcp" if first == "--hooks" else "--hooks"
+@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("order", [*permutations(["--hooks", "--mcp", "--skill"])])
+def test_the_parts_may_come_and_go_one_by_one_in_any_order(run, person, agent, order):
     before = tree(person)
-    run("install", "codex", first)
-    run("install", "codex", second)
-    run("uninstall", "codex", first)
-    assert (person / ".codex").exists()
-    run("uninstall", "codex", second)
+    for part in order:
+        run("install", agent, part)
+    for part in (order[1], order[2], order[0]):
+        run("uninstall", agent, part)
     assert without_state(tree(person)) == before
 
 
@@ -113,9 +114,9 @@ def test_what_the_user_set_for_the_agent_moves_the_files(run, person, monkeypatc
     monkeypatch.setenv("XDG_STATE_HOME", str(person / "state"))
     run("install", "claude-code")
     run("install", "codex")
-    assert names(person / "claude") == {"settings.json", ".claude.json"}
-    assert names(person / "codex") == {"hooks.json", "config.toml"}
-    assert len(names(person / "state" / "memplane" / "clients")) == 4
+    assert names(person / "claude") == {"settings.json", ".claude.json", "skills"}
+    assert names(person / "codex") == {"hooks.json", "config.toml", "AGENTS.md"}
+    assert len(names(person / "state" / "memplane" / "clients")) == 6
     assert not (person / ".claude").exists()
     run("uninstall", "claude-code")
     run("uninstall", "codex")
@@ -164,7 +165,7 @@ def test_a_dry_run_shows_the_change_and_makes_none(run, person, agent):
     run("install", agent)
     before = tree(person)
     files_of = json.loads(run("uninstall", agent, "--user", "--dry-run", "--json").out)["files"]
-    assert [one["did"] for one in files_of] == ["changed", "changed"]
+    assert [one["did"] for one in files_of] == ["deleted", "changed", "changed"]
     assert all("-" in one["diff"] for one in files_of)
     assert tree(person) == before
 

@@ -98,7 +98,7 @@ def test_copies_go_too_where_our_entries_were_taken_out_by_hand(run, person):
     texts = [path.read_bytes() for path in (hooks, servers)]
     before = tree(person)
     for _ in range(2):
-        run("install", "claude-code")
+        run("install", "claude-code", "--hooks", "--mcp")
         for path, text in zip((hooks, servers), texts, strict=True):
             path.write_bytes(text)
     assert len(copies(person)) == 4
@@ -155,7 +155,7 @@ def test_a_file_that_is_not_there_is_said_to_be_so(run, person):
     assert f"{hooks}: is not there\n" in done.out
     assert f"{servers}: as it was\n" in done.out
     did = json.loads(run("uninstall", "claude-code", "--user", "--json").out)["files"]
-    assert [one["did"] for one in did] == ["absent", "unchanged"]
+    assert [one["did"] for one in did] == ["absent", "unchanged", "absent"]
 
 
 def test_a_dry_run_tells_of_the_plane_that_would_be_made(run, person):
@@ -196,7 +196,7 @@ def test_a_plane_that_the_environment_names_stands_in_the_settings(run, person, 
         assert "--home" in path.read_text()
     again = tree(person)
     assert "MEMPLANE_HOME" not in run("install", agent).err
-    assert run("install", agent, "--home", plane).out.count("as it was") == 3
+    assert run("install", agent, "--home", plane).out.count("as it was") == 4
     assert tree(person) == again
     assert f"{plane} is a path of this machine" in run("install", agent, "--project").err
     monkeypatch.delenv("MEMPLANE_HOME")

@@ -5,8 +5,8 @@ import json
 import pytest
 
 import memplane
+from memplane.clock import clock
 from memplane.log import FileLog
-from memplane.wiring import clock
 
 
 @pytest.fixture

@@ -3,12 +3,12 @@
 import pytest
 
 import memplane
+from memplane.clock import clock
 from memplane.context.calls import checked_request
 from memplane.context.folds import SnapshotLog
 from memplane.ports import Position
 from memplane.search.search import _scope
 from memplane.search.service import index_service
-from memplane.wiring import clock
 
 LATE = "2030-01-01T00:00:00Z"
 

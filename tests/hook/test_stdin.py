@@ -151,7 +151,7 @@ def test_a_signal_in_the_middle_loses_nothing_that_was_there_and_says_nothing(ho
     with started as child:
         child.stdin.write(json.dumps(asked(home)).encode())
         child.stdin.flush()
-        while unread(child.stdin):
+        while unread(child.stdin) and child.poll() is None:
             time.sleep(0.01)
         child.send_signal(number)  # it has read all and waits for the end
         out, err = child.communicate()

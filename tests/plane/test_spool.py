@@ -5,9 +5,9 @@ import threading
 import pytest
 
 import memplane
+from memplane.clock import clock
 from memplane.errors import ConflictError, HomeError, InputError
 from memplane.log import FileLog, verify_log
-from memplane.wiring import clock
 
 
 @pytest.fixture

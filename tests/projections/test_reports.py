@@ -98,7 +98,8 @@ def test_commits_and_pull_requests_are_read_from_what_was_printed():
     out = "[main 0a1b2c3d4] Sew the sails\n 2 files changed\n"
     assert list(commits_in(out)) == ["0a1b2c3 Sew the sails"]
     assert list(commits_in("[lint] ERROR in sails")) == []
-    assert pull_request_in("https://forge.example/ann/boat/pull/12") == "#12"
+    address = "https://forge.example/ann/boat/pull/12"
+    assert pull_request_in(f"Opened: {address}\n") == f"#12 {address}"
     assert pull_request_in("https://forge.example/ann/boat/issues/12") == ""
 
 

@@ -10,6 +10,7 @@ from memplane.index.bm25 import BM25
 from memplane.index.fill_order import FillingParameters
 from memplane.index.ranking import Ranking
 from memplane.index.vectors import PERMILLE_MIN, RELATED_MAX
+from memplane.recall.documents import KIND_BITS
 from memplane.search.retriever import ranking_weights
 
 FILLER = "and then the boat went on along the quiet shore for a while with nobody aboard"
@@ -116,6 +117,15 @@ def test_a_weight_of_nothing_for_neighbours_leaves_only_what_matches_itself(rank
     assert {"b2", "b3"}.isdisjoint(dict(ranked(LAKE, retrieval={"near": {"weight": 0}})))
 
 
+def test_neighbours_lend_less_to_tools_than_to_what_is_said(tmp_path):
+    with memplane.init(tmp_path / "plane", durability="os") as plane:
+        plane.record("The herons nest by the weir.", id="said", role="user", session="s")
+        plane.record("sluice.py opened", id="call", kind="tool_call", session="s")
+        plane.record("Nothing else to see.", id="answer", role="assistant", session="s")
+        found = {hit.event.id: hit.score for hit in plane.search("herons weir", 10)}
+        assert 0 < found["call"] < found["answer"] < found["said"]
+
+
 def test_where_no_event_has_a_word_of_the_query_only_words_very_like_it_are_found(ranked):
     # Cosines: of pets and dogs .77, of frost and frozen .55.
     assert "dog" in dict(ranked("pets"))
@@ -127,7 +137,9 @@ def test_where_no_event_has_a_word_of_the_query_only_words_very_like_it_are_foun
 def test_the_figures_of_the_shipped_policy_are_those_that_the_index_was_measured_with(plane):
     scoring = plane.policies.scoring
     said, packing = scoring.retrieval, scoring.packing._asdict()
-    assert ranking_weights(scoring) == Ranking()
+    # What a tool is, and that little is lent to it, the index is told.
+    measured = Ranking()._replace(faint=300, faint_bits=KIND_BITS, faint_numbers=(1, 2))
+    assert ranking_weights(scoring) == measured
     assert (said.k1 / 1000, said.b / 1000) == BM25()
     assert (said.related_least, said.related_most) == (PERMILLE_MIN, RELATED_MAX)
     packing["passage_permille"] = packing.pop("passage_worth")

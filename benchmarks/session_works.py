@@ -1,0 +1,152 @@
+"""The rows of a session's API: to ingest a turn, to recall at 10,000 turns, a loop beside them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Final
+
+import workload
+from measure import Peer, Work
+from peers import Sqlite
+from place import Place
+
+import memplane
+from memplane.acms import ACMS, ACMSConfig
+
+__all__ = ["SESSION_WORKS"]
+
+_MILLI: Final = 1e3
+_TURNS: Final = 10_000
+_QUICK_BELOW: Final = 1_000  # events of a quick run: the log of a session is as short
+_QUERY: Final = "what did we decide about the parser and its tests?"
+_TICK: Final = 0.005
+
+Make = Callable[[Place, int], Work]
+
+
+def _session(name: str, plane: memplane.Plane) -> ACMS:
+    return ACMS(name, plane, config=ACMSConfig(durability="os"))
+
+
+def _filled(place: Place, turns: int) -> memplane.Plane:
+    plane = memplane.init(place.new("session"), durability="os", trusted=False)
+    rows = (
+        {
+            "text": f"Goal: {workload.text(n, 60)}" if n % 50 == 0 else workload.text(n, 120),
+            "role": "user" if n % 2 else "assistant",
+            "session": "s",
+        }
+        for n in range(turns)
+    )
+    plane.record_many(rows)
+    return place.closing(plane)
+
+
+def _turns(place: Place) -> int:
+    return _TURNS if place.events >= _QUICK_BELOW else place.events
+
+
+def ingest(place: Place, runs: int) -> Work:
+    """One turn after another, each acknowledged: survives the process."""
+    plane = place.closing(memplane.init(place.new("ingest"), durability="os", trusted=False))
+    sqlite = place.closing(Sqlite(place.new("sqlite")))
+
+    def own() -> list[float]:
+        async def main() -> list[float]:
+            taken = []
+            async with _session("s", plane) as session:
+                await session.ingest("user", "warm")
+                for n in range(runs):
+                    begun = time.perf_counter()
+                    await session.ingest("user", workload.text(n, 120))
+                    taken.append((time.perf_counter() - begun) * _MILLI)
+            return taken
+
+        return asyncio.run(main())
+
+    def peer() -> list[float]:
+        taken = []
+        for n in range(runs):
+            begun = time.perf_counter()
+            sqlite.insert(workload.text(n, 120))
+            taken.append((time.perf_counter() - begun) * _MILLI)
+        return taken
+
+    work = Work("session: ingest a turn", "ms", own, aim=1.0)
+    work.peers = [Peer("SQLite, one insert", peer), Peer("the plan's limit", lambda: [5.0])]
+    return work
+
+
+def recall(place: Place, runs: int) -> Work:
+    """A recall of 4,000 tokens from a session of 10,000 turns, warm."""
+    plane = _filled(place, _turns(place))
+
+    def own() -> list[float]:
+        async def main() -> list[float]:
+            taken = []
+            async with _session("s", plane) as session:
+                await session.recall(_QUERY)
+                for _ in range(runs):
+                    begun = time.perf_counter()
+                    await session.recall(_QUERY)
+                    taken.append((time.perf_counter() - begun) * _MILLI)
+            return taken
+
+        return asyncio.run(main())
+
+    def floor() -> list[float]:
+        taken = []
+        for _ in range(runs):
+            begun = time.perf_counter()
+            plane.search(_QUERY, k=200, session="s")
+            taken.append((time.perf_counter() - begun) * _MILLI)
+        return taken
+
+    work = Work("session: recall at 10,000 turns", "ms", own, aim=15.0)
+    work.peers = [Peer("its search, 200 hits", floor), Peer("the plan's limit", lambda: [50.0])]
+    return work
+
+
+def longest_wait(place: Place, runs: int) -> Work:
+    """How long a ticker of 5 ms waits at most while 100 sessions ingest and recall."""
+    plane = _filled(place, min(_turns(place), 2_000))
+
+    def own() -> list[float]:
+        async def main() -> list[float]:
+            late = []
+
+            async def tick() -> None:
+                while True:
+                    begun = time.perf_counter()
+                    await asyncio.sleep(_TICK)
+                    late.append((time.perf_counter() - begun - _TICK) * _MILLI)
+
+            ticking = asyncio.create_task(tick())
+            sessions = [_session(f"s{n}", plane) for n in range(100)]
+
+            async def work(n: int) -> None:
+                session = sessions[n % 100]
+                if n % 3:
+                    await session.ingest("user", workload.text(n, 80))
+                else:
+                    await session.recall(_QUERY, token_budget=800)
+
+            for begin in range(0, runs * 5, 100):
+                await asyncio.gather(*(work(begin + n) for n in range(100)))
+            ticking.cancel()
+            for session in sessions:
+                await session.close()
+            return [max(late)]
+
+        return asyncio.run(main())
+
+    return Work("session: longest wait of the loop", "ms", own, aim=50.0)
+
+
+SESSION_WORKS: Final[dict[str, Make]] = {
+    "session-ingest": ingest,
+    "session-recall": recall,
+    "session-loop": longest_wait,
+}

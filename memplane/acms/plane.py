@@ -1,0 +1,289 @@
+"""`aopen`: a plane for programs with an event loop. Nothing of it blocks the loop.
+
+    async with memplane.aopen("notes") as plane:
+        await plane.record("We keep PostgreSQL", kind="decision", key="db.engine")
+        print(await plane.pack("which database do we use?", budget=2000))
+
+Records of all tasks that wait at once are one write and one sync; each gets its own receipt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack
+
+from memplane.acms import runner as runners
+from memplane.errors import HomeError, MemplaneError
+from memplane.event import GLOBAL
+from memplane.plane import Plane
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from datetime import datetime
+    from types import TracebackType
+    from typing import Literal, TypeAlias
+
+    from memplane.context.calls import BulkReceipt, Receipt
+    from memplane.event import Event, EventFields
+    from memplane.pack.block import Block
+    from memplane.pack.request import PackFields
+    from memplane.plane.opened_session import OpenedSession
+    from memplane.ports import Embedder
+    from memplane.search.search import SearchHits
+    from memplane.work.turns import ContextAssembly
+
+    _OneOrMore: TypeAlias = str | Iterable[str] | None
+    _Time: TypeAlias = str | datetime | None
+
+_SECONDS: Final = 5.0
+
+
+class AsyncPlane:
+    """A plane, asynchronous. Use it with `async with`, or `await` its `start` and `close`.
+
+    Tasks may share it. `plane` is the plane itself, for what has no asynchronous form: call it in
+    `asyncio.to_thread`.
+    """
+
+    def __init__(
+        self,
+        storage: Plane | str | os.PathLike[str],
+        *,
+        durability: Literal["sync", "os"] = "sync",
+        embedder: Embedder | None = None,
+    ) -> None:
+        self._storage, self._durability, self._embedder = storage, durability, embedder
+        self._runner: runners.PlaneRunner | None = None
+
+    def __repr__(self) -> str:
+        where = self._storage.home if isinstance(self._storage, Plane) else self._storage
+        state = "" if self._runner is not None else ", not open"
+        return f"<AsyncPlane {os.fspath(where)!r}{state}>"
+
+    async def start(self) -> Self:
+        """Open the plane; a folder without one becomes one."""
+        if self._runner is None:
+            self._runner = await asyncio.to_thread(
+                runners.hold, self._storage, self._durability, self._embedder
+            )
+        return self
+
+    async def close(self) -> None:
+        """Wait for what is being written, and let go. Again: nothing."""
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            try:
+                await asyncio.wait_for(runner.commit.settled(), _SECONDS)
+            finally:
+                await asyncio.to_thread(runners.release, runner)
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    @property
+    def plane(self) -> Plane:
+        """The plane itself; raises HomeError before it is open."""
+        return self.held.plane
+
+    @property
+    def held(self) -> runners.PlaneRunner:
+        """Its threads; raises HomeError before it is open."""
+        if self._runner is None:
+            raise HomeError("this plane is not open; enter it with `async with`")
+        return self._runner
+
+    async def record(self, text: str = "", **fields: Unpack[EventFields]) -> Receipt:
+        """Store one event, as `Plane.record` does; others that wait share its write and sync.
+
+        Who is cancelled meanwhile does not know whether it was stored; with an `id` of his own he
+        may record the same again.
+        """
+        row: dict[str, Any] = {"text": text, **fields}
+        return await self.held.commit.write(row)
+
+    async def record_many(
+        self, rows: Iterable[Mapping[str, Any]], batch: int = 256, *, strict: bool = True
+    ) -> BulkReceipt:
+        """Store many events, as `Plane.record_many` does."""
+        return await self.held.writing(partial(self.plane.record_many, rows, batch, strict=strict))
+
+    async def pack(
+        self, query: str = "", *, save_report: bool = False, **asked: Unpack[PackFields]
+    ) -> Block:
+        """Pack a block, as `Plane.pack` does."""
+        call: Callable[[], Block] = partial(
+            self.plane.pack, query, save_report=save_report, **asked
+        )
+        return await self.held.reading(call)
+
+    async def search(
+        self,
+        query: str,
+        k: int = 10,
+        *,
+        channel: str = "private",
+        ns: _OneOrMore = None,
+        kind: _OneOrMore = None,
+        session: _OneOrMore = None,
+        tag: _OneOrMore = None,
+        since: _Time = None,
+        until: _Time = None,
+        agent: str | None = None,
+        now: _Time = None,
+        similar: bool = False,
+    ) -> SearchHits:
+        """The events that answer a query, as `Plane.search` finds them."""
+        return await self.held.reading(
+            partial(
+                self.plane.search,
+                query,
+                k,
+                channel=channel,
+                ns=ns,
+                kind=kind,
+                session=session,
+                tag=tag,
+                since=since,
+                until=until,
+                agent=agent,
+                now=now,
+                similar=similar,
+            )
+        )
+
+    async def get(
+        self,
+        key: str,
+        ns: str = GLOBAL,
+        *,
+        channel: str = "private",
+        now: _Time = None,
+        agent: str | None = None,
+    ) -> Event | None:
+        """The value that a key has, as `Plane.get` gives it."""
+        return await self.held.reading(
+            partial(self.plane.get, key, ns, channel=channel, now=now, agent=agent)
+        )
+
+    async def recall(
+        self,
+        query: str,
+        *,
+        session: str,
+        budget: int = 4000,
+        profile: str = "acms-v2",
+        min_relevance: float = 0.0,
+        include_current_episode: bool = True,
+        scope: str = "plane",
+        channel: str = "private",
+        agent: str | None = None,
+        now: _Time = None,
+    ) -> ContextAssembly:
+        """What a session is given for a query, as `Plane.recall` chooses it."""
+        return await self.held.reading(
+            partial(
+                self.plane.recall,
+                query,
+                session=session,
+                budget=budget,
+                profile=profile,
+                min_relevance=min_relevance,
+                include_current_episode=include_current_episode,
+                scope=scope,
+                channel=channel,
+                agent=agent,
+                now=now,
+            )
+        )
+
+    def session(
+        self,
+        id: str | None = None,  # noqa: A002
+        *,
+        agent: str | None = None,
+        goal: str = "",
+    ) -> AsyncSession:
+        """A session to work in, as `Plane.session`: `async with plane.session(goal=...)`."""
+        return AsyncSession(self, id, agent=agent, goal=goal)
+
+
+class AsyncSession:
+    """A session of an AsyncPlane, as a context manager; it ends on an exception, too."""
+
+    def __init__(
+        self,
+        plane: AsyncPlane,
+        id: str | None = None,  # noqa: A002
+        *,
+        agent: str | None = None,
+        goal: str = "",
+    ) -> None:
+        self._plane, self._named = plane, (id, agent, goal)
+        self._opened: OpenedSession | None = None
+
+    @property
+    def id(self) -> str:
+        """Its name; raises HomeError before it has started."""
+        return self.opened.id
+
+    @property
+    def opened(self) -> OpenedSession:
+        """The session as the plane has it; raises HomeError before it has started."""
+        if self._opened is None:
+            raise HomeError("this session has not started: enter it with `async with`")
+        return self._opened
+
+    async def __aenter__(self) -> Self:
+        name, agent, goal = self._named
+        made = self._plane.plane.session(name, agent=agent, goal=goal)
+        self._opened = await self._plane.held.writing(made.start)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        end = partial(self.opened.end, failed=error is not None)
+        try:
+            await self._plane.held.writing(end)
+        except MemplaneError:
+            if error is None:  # the error of the block is the one to be seen
+                raise
+
+    async def record(self, text: str = "", **fields: Unpack[EventFields]) -> Receipt:
+        """As `AsyncPlane.record`, in this session."""
+        return await self._plane.record(text, **self.opened.with_session(fields))
+
+    async def recall(
+        self, query: str, *, budget: int = 4000, scope: str = "session"
+    ) -> ContextAssembly:
+        """As `AsyncPlane.recall`, for this session and its agent."""
+        return await self._plane.recall(
+            query, session=self.id, budget=budget, scope=scope, agent=self.opened.agent
+        )
+
+
+def aopen(
+    path: Plane | str | os.PathLike[str],
+    *,
+    durability: Literal["sync", "os"] = "sync",
+    embedder: Embedder | None = None,
+) -> AsyncPlane:
+    """A plane for `async with`: that in a folder, made where there is none, or an open one.
+
+    A plane that is given stays its owner's; one that is opened here is closed with the last who
+    uses it here. `durability` and `embedder` as of `memplane.open`, for a folder alone.
+    """
+    return AsyncPlane(path, durability=durability, embedder=embedder)

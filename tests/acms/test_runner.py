@@ -1,0 +1,248 @@
+"""Group commit: few syncs for many tasks, and no id that was returned is ever lost."""
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+import memplane
+from memplane.acms import ACMS, ACMSConfig
+from memplane.context.context import PlaneContext
+from memplane.errors import ConflictError, InputError, WriteError
+from memplane.log import FileLog
+from memplane.log import disk as log_disk
+
+OS = ACMSConfig(durability="os")
+
+
+@pytest.fixture
+def plane(tmp_path):
+    with memplane.init(tmp_path / "plane", trusted=False, environment={}) as made:
+        yield made
+
+
+@pytest.fixture
+def syncs(monkeypatch):
+    """How often the log was synced."""
+    count = []
+    real = log_disk.Disk.fdatasync
+
+    def counted(self, fd):
+        count.append(fd)
+        real(self, fd)
+
+    monkeypatch.setattr(log_disk.Disk, "fdatasync", counted)
+    return count
+
+
+def run(main):
+    return asyncio.run(asyncio.wait_for(main, 180))
+
+
+def test_a_hundred_sessions_that_ingest_at_once_share_a_few_syncs(plane, syncs):
+    """A2-93, G1: 100 concurrent ingests make fewer than 20 syncs; each gets its own id."""
+
+    async def main():
+        sessions = [ACMS(f"s{n}", plane) for n in range(100)]
+        await sessions[0].ingest("user", "first")
+        del syncs[:]
+        ids = await asyncio.gather(
+            *(session.ingest("user", f"turn of {n}") for n, session in enumerate(sessions))
+        )
+        made = len(syncs)
+        for session in sessions:
+            await session.close()
+        return ids, made
+
+    ids, made = run(main())
+    assert made < 20
+    assert len(set(ids)) == 100
+    for n, id_ in enumerate(ids):
+        assert (plane.event(id_).session, plane.event(id_).text) == (f"s{n}", f"turn of {n}")
+
+
+def test_one_mistake_is_its_callers_alone(plane):
+    async def main():
+        async with memplane.aopen(plane) as shared:
+            return await asyncio.gather(
+                shared.record("one", id="a"),
+                shared.record("two", kind="nonsense"),
+                shared.record("three"),
+                shared.record("other", id="a"),
+                shared.record("one", id="a"),
+                return_exceptions=True,
+            )
+
+    first, second, third, fourth, fifth = run(main())
+    assert first.seq
+    assert third.seq
+    assert isinstance(second, InputError)
+    assert isinstance(fourth, ConflictError)
+    assert (fifth.seq, fifth.duplicate) == (first.seq, True)
+
+
+def test_where_the_disk_refuses_each_caller_gets_the_error(plane, monkeypatch):
+    async def main():
+        async with memplane.aopen(plane) as shared:
+            first = await shared.record("first")
+
+            def full(self, fd, data):
+                raise OSError(28, "no space left")
+
+            with monkeypatch.context() as patch:
+                patch.setattr(log_disk.Disk, "write", full)
+                found = await asyncio.gather(
+                    *(shared.record(f"turn {n}") for n in range(5)), return_exceptions=True
+                )
+            after = await shared.record("again")
+            return found, after.seq - first.seq
+
+    found, after = run(main())
+    assert {type(one) for one in found} == {WriteError}
+    assert after == 1
+
+
+def test_cancelling_one_caller_leaves_the_others_and_loses_no_returned_id(plane):
+    """A2-93: cancelled at any point; a retry with the same turn_id stores nothing twice."""
+
+    async def main():
+        rng = random.Random(3)
+        returned = []
+
+        async def ingest(session, n):
+            returned.append((n, await session.ingest("user", f"turn {n}", turn_id=f"t{n}")))
+
+        async with ACMS("s", plane) as session:
+            tasks = []
+            for n in range(200):
+                tasks.append(asyncio.create_task(ingest(session, n)))
+                if rng.random() < 0.5:
+                    await asyncio.sleep(rng.choice([0, 0, 0.0005]))
+                if rng.random() < 0.4:
+                    rng.choice(tasks).cancel()
+            done = await asyncio.gather(*tasks, return_exceptions=True)
+            gave_up = [n for n, one in enumerate(done) if isinstance(one, asyncio.CancelledError)]
+            assert not [one for one in done if isinstance(one, Exception)]
+            for n in gave_up:
+                await session.ingest("user", f"turn {n}", turn_id=f"t{n}")
+        return returned, gave_up
+
+    returned, gave_up = run(main())
+    assert gave_up
+    stored = [event.id for event in plane.events(session="s")]
+    assert sorted(stored) == sorted(f"t{n}" for n in range(200))
+    assert {id_ for _, id_ in returned} <= set(stored)
+
+
+@pytest.mark.parametrize("after", [1, 7, 40, 150])
+def test_a_process_that_is_killed_has_lost_no_id_that_it_returned(tmp_path, after):
+    """A2-04, A2-92: kill -9 at any point; what ingest returned is in the log."""
+    child = subprocess.Popen(
+        [sys.executable, Path(__file__).parent / "process_ingest.py", tmp_path / "notes"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    told = [child.stdout.readline().strip() for _ in range(after)]
+    child.send_signal(signal.SIGKILL)
+    told += [
+        line.strip()
+        for line in child.stdout.read().splitlines(keepends=True)
+        if line.endswith("\n")
+    ]
+    child.wait()
+    child.stdout.close()
+    with memplane.open(tmp_path / "notes", environment={}) as plane:
+        stored = {event.id for event in plane.events()}
+    assert len(told) >= after
+    assert set(told) <= stored
+
+
+def test_no_call_of_a_plane_runs_on_the_loop(tmp_path, monkeypatch):
+    """A2-03, G1: 1,000 random ingests and recalls of 100 sessions; the loop only waits."""
+    where = set()
+
+    def noted(owner, name):
+        real = getattr(owner, name)
+
+        def call(*args, **named):
+            where.add(threading.get_ident())
+            return real(*args, **named)
+
+        monkeypatch.setattr(owner, name, call)
+
+    noted(FileLog, "append")
+    noted(PlaneContext, "drafting")
+    noted(PlaneContext, "caught_up")
+    noted(PlaneContext, "close")
+    noted(os, "open")
+
+    async def main():
+        rng = random.Random(11)
+        sessions = [ACMS(f"s{n}", tmp_path / "notes", config=OS) for n in range(100)]
+        where.clear()
+
+        async def work(n):
+            session = sessions[n % 100]
+            if rng.random() < 0.6:
+                text = rng.choice(["herons", "Goal: boats", "thanks"])
+                await session.ingest("user", f"{text} {n}")
+            elif rng.random() < 0.9:
+                await session.recall("herons and boats", token_budget=rng.randint(20, 900))
+            else:
+                await session.get_session_stats()
+
+        await asyncio.gather(*(work(n) for n in range(1_000)))
+        for session in sessions:
+            await session.close()
+        return threading.get_ident()
+
+    loop_thread = run(main())
+    assert where
+    assert loop_thread not in where
+
+
+def test_sessions_of_one_folder_share_one_plane_and_the_last_closes_it(tmp_path):
+    async def main():
+        first, second = ACMS("a", tmp_path / "notes"), ACMS("b", tmp_path / "notes")
+        await first.ingest("user", "hello")
+        await second.ingest("user", "hello")
+        assert first.plane is second.plane
+        await first.close()
+        assert not second.plane.context.closed
+        plane = second.plane
+        await second.close()
+        return plane
+
+    assert run(main()).context.closed
+
+
+def test_a_plane_with_an_event_loop_does_what_a_plane_does(tmp_path):
+    """Record, record_many, pack, search, get, recall; a session ends on an exception, too."""
+
+    async def main():
+        async with memplane.aopen(tmp_path / "notes") as plane:
+            await plane.record("We keep PostgreSQL", kind="decision", key="db.engine")
+            await plane.record_many([{"text": f"row {n}", "session": "s"} for n in range(3)])
+            assert (await plane.get("db.engine")).text == "We keep PostgreSQL"
+            assert [one.event.key for one in await plane.search("PostgreSQL")] == ["db.engine"]
+            block = await plane.pack("which database do we keep?", budget=500)
+            assert "PostgreSQL" in str(block)
+            assert block.budget_remaining == 500 - block.tokens
+            assert len((await plane.recall("row", session="s")).items) == 3
+            async with plane.session(goal="mend the parser", agent="ann") as session:
+                receipt = await session.record("The parser drops commas", role="user")
+                assert receipt.event.session == session.id
+            with pytest.raises(ZeroDivisionError):
+                async with plane.session("broken"):
+                    raise ZeroDivisionError
+            return [plane.plane.sessions.get(name) for name in (session.id, "broken")]
+
+    done, broken = run(main())
+    assert (done.status, done.reason) == ("ended", "explicit")
+    assert (broken.status, broken.reason, broken.summary) == ("ended", "error", None)
