@@ -7,7 +7,7 @@ from memplane.clock import clock
 from memplane.context.calls import checked_request
 from memplane.context.folds import SnapshotLog
 from memplane.ports import Position
-from memplane.search.search import _scope
+from memplane.search.search import scope_of_request
 from memplane.search.service import index_service
 
 LATE = "2030-01-01T00:00:00Z"
@@ -96,7 +96,7 @@ def test_what_replaces_an_event_that_is_not_indexed_yet_hides_it_once_it_is(home
                 "boats", {}, policies, head=folds.log.head().seq, clock=clock,
                 seq_by=lambda _: 0, redactor=context.intake(policies).redactor,
             )  # fmt: skip
-            scope = _scope(context, folds, request, policies)
+            scope = scope_of_request(context, folds, request, policies)
             retriever.find("boats", upto=request.as_of, scope=scope, most=9)
         texts = [hit.event.text for hit in plane.search("boats", k=20)]
         assert "71 boats" in texts
