@@ -144,6 +144,8 @@ def init(
     `trusted=False`. Raises UntrustedError where `.memplane` is here already, and not trusted.
     """
     folder = Path(path).expanduser() if path is not None else Path.cwd() / HOME_NAME
+    if not folder.name:  # ".": what is below it would not begin with it
+        folder = folder.absolute()
     if path is None and (folder / "plane.json").exists():
         found = in_project(_upward())
         return _warned(_opened(found, durability, clock, detector, environment, embedder, counter))

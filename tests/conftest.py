@@ -1,6 +1,7 @@
 """Planes to test on: real ones, in a temporary folder, with a clock that a test can move."""
 
 import functools
+import gc
 import os
 import pickle
 import shutil
@@ -66,6 +67,12 @@ def pytest_configure(config):
         folder = tempfile.mkdtemp(prefix=OURS.format(os.getpid()), dir=MEMORY)
         config.option.basetemp = folder
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+
+
+def pytest_collection_finish(session):
+    """What is collected stays: no search for garbage goes through it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 SWIFT = tuple(f"{HERE}/{one}" for one in QUICK)

@@ -148,8 +148,9 @@ def _planned(
     for event in events:
         if event.kind == "task" and event.task == task:
             steps = known_steps(event.data.get("plan"))
-        elif event.role == "user" and event.kind == "message" and (title := title_of(event.text)):
-            asked, of = title, event.id
+            asked = "" if is_done(steps) else asked
+        elif not asked and event.role == "user" and event.kind == "message":
+            asked, of = title_of(event.text), event.id
     plan, call = changed(steps or [], change), _call_of(said.rows)
     if plan != steps and (plan or steps):
         begins = steps is None or is_done(steps)

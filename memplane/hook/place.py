@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane import nofollow
-from memplane.lazy import regex
+from memplane.lazy import late, regex
 from memplane.projects.entering import (
     for_folder,
     is_clients_folder,
@@ -21,13 +21,15 @@ from memplane.projects.entering import (
 )
 from memplane.projects.identity import is_excluded
 from memplane.projects.registry import NOWHERE, UNKNOWN
-from memplane.recall.gate import sentence_marks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
     from memplane.home import Home
+    from memplane.recall import gate
+else:
+    gate = late("memplane.recall.gate")
 
 __all__ = ["SessionFolders", "WorkPlace", "folders_of", "project_marks", "work_place"]
 
@@ -126,7 +128,7 @@ def project_marks(root: str, redact: Callable[[str], str]) -> tuple[str, ...]:
             data = nofollow.read_bytes(f"{root}/{name}", _FILE_BYTES, home=root)
             text = _paragraphs(redact(data.decode("utf-8", "replace")))
             behind = "\n".join(_LABEL.sub("", line, count=1) for line in text.splitlines())
-            found |= dict.fromkeys((*sentence_marks(text), *sentence_marks(behind)))
+            found |= dict.fromkeys((*gate.sentence_marks(text), *gate.sentence_marks(behind)))
     return tuple(found)[:_MARKS_MAX]
 
 

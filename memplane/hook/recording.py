@@ -103,8 +103,9 @@ class HookLog:
         if said.change is None and not said.replies:
             return said.rows  # nearly always
         log, events = self._log, []
+        look = _LOOK_MAX if said.change is not None else _LOOK_FOR_REPLY
         with suppress(MemplaneError, OSError):  # whoever appends says what is wrong
-            for line in log.read(max(log.head().seq - _LOOK_MAX, 0)):
+            for line in log.read(max(log.head().seq - look, 0)):
                 event = line.event
                 if event.session == said.session and event.kind in ("message", "task"):
                     events.append(event._replace(text=log.text(event)))
@@ -167,6 +168,7 @@ class HookLog:
 # installs, or again), or another end of a session that went on in between. The last event that the
 # log has of the session distinguishes the two.
 
+_LOOK_FOR_REPLY: Final = 200  # lines: what is answered was said just before, other sessions aside
 _LOOK_MAX: Final = 1_000  # lines; who has been silent for longer is named by the very last one
 
 

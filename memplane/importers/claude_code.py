@@ -486,6 +486,8 @@ class ClaudeCode:
             self._calls[call] = self._open[call] = Call(tool, path, own_command(tool, given))
             if tool in _GIVEN_KEPT and isinstance(given, dict):
                 self._given_to[call] = given
+                if len(self._given_to) > _OPEN_CALLS_MAX:
+                    del self._given_to[next(iter(self._given_to))]
         if is_own_tool(tool):
             return OWN_CALL
         data = {"tool": tool, "call": call, "path": path, "branch": short_text(record, "gitBranch")}

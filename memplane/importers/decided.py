@@ -50,6 +50,7 @@ _OPTIONS_MAX: Final = 20
 _ANSWERS_KEPT: Final = 2
 _TALKS_KEPT: Final = 4  # sessions of a file
 _KEPT_CHARS: Final = 6_000
+_NEAR_WORDS: Final = 8  # behind a key, that may say that it is chosen
 _BEHIND_WORDS: Final = 14  # behind a key; more is another wish
 
 _FENCE: Final = regex(r"(?ms)^[ \t]*(```|~~~).*?(?:^[ \t]*\1[^\n]*$|\Z)")
@@ -72,7 +73,8 @@ _PICK: Final = regex(
     r"\s+(?:is|are|please|for|with|but|and|sounds?|seems?|looks?|then|it is|makes)\b)"
 )
 _SECOND_KEY: Final = regex(
-    r"(?:^\s*|[,&+/]\s*|\b(?:and|or|plus)\s+)(?:option\s+)?(?:[A-H]|[1-9]\d?)(?:[.):]\s|\s*(?:$|"
+    r"(?m)(?:^\s*|[,&+/]\s*|\b(?:and|or|plus)\s+)(?:option\s+)?(?:[A-H]|[1-9]\d?)(?:[.):]\s|"
+    r"\s*(?:$|"
     r"[,;&.]|and\b|or\b))"
 )
 _CHOOSES: Final = regex(
@@ -125,12 +127,21 @@ _DIRECTS: Final = regex(
     r"use|drop|keep|add|remove|move|make|put|call|name|rename|ensure|store|return|leave|skip|avoid|"
     r"replace|change|define|write|without|would have|can we|could we)\b"
 )
+_UNSURE: Final = regex(
+    r"(?i)^\W*(?:hm+|not sure|no idea|i don't know|maybe|tricky|good question)\b"
+)
+# Where work is talked about, rather than what it is.
+_TALKED_ABOUT: Final = regex(
+    r"(?i)\b(?:linear|jira|tickets?|pr|pull request|commit|push|merge|plann\w+|next step)\b"
+)
 _VAGUE: Final = regex(
-    r"(?i)^\W*(?:(?:please|can you|and|also|just|now)\s+)*(?:fix|implement|do|add|update|make|"
+    r"(?i)^\W*(?:(?:please|can you|go ahead|and|also|just|now)\s+)*(?:fix|implement|do|add|update|"
+    r"make|"
     r"change|address|"
     r"apply|use|move|remove|refactor|proceed with)\s+(?:it|this|that|them|these|those|"
     r"all(?: of (?:it|"
-    r"them|these))?|the (?:fix|changes?|tests?|issues?|implementation)|(?:a |an |some |"
+    r"them|these))?|all (?:two|three|four|five|\d+)(?: \w+)?|the (?:fix|changes?|tests?|issues?|"
+    r"implementation)|(?:a |an |some |"
     r"more )?tests?)\W*$"
 )
 _RECOMMENDS: Final = regex(
@@ -344,7 +355,9 @@ def _pick(said: str, answer: str) -> Decided | None:
     rest = said[found.end("key") :]
     if not option or option.endswith("?") or _SECOND_KEY.search(rest) is not None:
         return None
-    chooses = _CHOOSES.search(said[: found.start("key")]) or _CHOOSES.search(rest)
+    chooses = _CHOOSES.search(said[: found.start("key")]) or _CHOOSES.search(
+        " ".join(rest.split()[:_NEAR_WORDS])
+    )
     beside = rest.partition("(")[0]
     if len(beside.split()) > _BEHIND_WORDS and chooses is None:
         return None
@@ -373,7 +386,7 @@ def _numbered(said: str, answer: str) -> list[Decided]:
             of_answer=True,
         )
         for number, text in replies.items()
-        if "?" in asked.get(number, "") and not text.rstrip().endswith("?")
+        if "?" in asked.get(number, "") and "?" not in text and _UNSURE.match(text) is None
     ]
     return found if len(found) > 1 else []
 
@@ -395,6 +408,8 @@ def _agreed(said: str, answer: str) -> Decided | None:
     act = " ".join(offers[-1]["act"].replace("**", "").split())
     named = "`" in act or any(word[:1].isalpha() and not word.islower() for word in act.split()[1:])
     if (len(act.split()) < 6 and not named) or _PROCESS.match(act) or _VAGUE.match(act):
+        return None
+    if _TALKED_ABOUT.search(act) or _VAGUE.match(act.partition(" (")[0]):
         return None
     if " or " in act or len(meaning_words(act)) < 3:
         return None

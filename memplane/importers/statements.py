@@ -13,20 +13,18 @@ compared with the plane:
   not be read whole, archives nothing: a writer that crashed leaves such files.
 * What was forgotten in the plane stays forgotten as long as the file says the same.
 
-The file of MCP's reference memory server: a graph, one entity or relation a line.
-
-`{"type": "entity", "name", "entityType", "observations": [..]}` and `{"type": "relation", "from",
-"to", "relationType"}`, in memory.json, or memory.jsonl since the server moved it. The server writes
-the whole file anew at each change, so it is compared with the plane (see `statements`). Also taken
-is what its tool read_graph answers: one object with `entities` and `relations`.
+Source `mcp-memory` is the file of MCP's reference memory server: a graph, one entity or relation a
+line. `{"type": "entity", "name", "entityType", "observations": [..]}` and `{"type": "relation",
+"from", "to", "relationType"}`, in memory.json, or memory.jsonl since the server moved it. The
+server writes the whole file anew at each change, so it is compared with the plane, as above. Also
+taken is what its tool read_graph answers: one object with `entities` and `relations`.
 
 Each observation is a fact, with the name of its entity in front and as a tag; so is the type of an
 entity, and each relation. Each is added or deleted as a whole, so each has a key of its
 own, `mcp-memory/<entity>/<hash>` or `mcp-memory//<hash>`. The time is the file's: the graph
 has none.
 
-The memory that Claude Code keeps for itself: MEMORY.md and topic files, in Markdown.
-
+Source `claude-memory` is what Claude Code keeps for itself: MEMORY.md and topic files, in Markdown.
 A folder `memory` holds MEMORY.md (an index, and what fits into it) and a file a topic, often with
 front matter (`name`, `description`, `type`). CLAUDE.md is not imported: people write it
 for the client, and the client goes on reading it.

@@ -48,6 +48,7 @@ _BY_NAME = {part.name: part for part in PARTS}
 _STANDARD: Final = frozenset(part.section for part in PARTS) | {"system_map"}
 _OWN_MAX: Final = 50
 _LEAST_CARD: Final = 6  # tokens
+_LEAST_SESSION: Final = 40  # tokens of a digest: a shorter one says nothing
 _LABEL_TOKENS: Final = 12  # of a session's label and what stands around its lines
 
 
@@ -117,7 +118,7 @@ def _place_session(sheet: Sheet, context: PackContext, session: LastSession) -> 
     part, hides, printer = _BY_NAME["sessions"], context.scope.hides, sheet.printer
     room = sheet.room(part)
     most = min(room - _LABEL_TOKENS, context.materials.policies.plane.session_summary_tokens_max)
-    if session.parts is None:
+    if session.parts is None or most < _LEAST_SESSION:
         return False
     made = session_digest(
         session.parts,

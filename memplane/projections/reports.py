@@ -283,13 +283,18 @@ class Sentence(NamedTuple):
 def sentences_in(text: str, *, typed: bool = False) -> list[Sentence]:
     """The sentences of a text in order, at most 160 of its first 12,000 characters.
 
-    A line ends a sentence. `typed`: by a person, whose sentences begin with small letters.
+    A line ends a sentence; the heads of tables are none. `typed`: by a person, whose sentences
+    begin with small letters.
     """
     found: list[Sentence] = []
     ends = _END_TYPED if typed else _END
+    begun = 0  # where the sentences of the last line begin
     for line in _FENCE.sub("\n", text[:_CHARS_READ]).split("\n"):
         if not line.strip() or _TABLE_RULE.fullmatch(line) is not None:
+            if "|" in line and "-" in line:  # what stands above it names the columns
+                del found[begun:]
             continue
+        begun = len(found)
         heads, item = _HEADING.match(line) is not None, _ITEM.match(line) is not None
         plain = _plain(line)
         start = 0

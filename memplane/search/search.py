@@ -19,6 +19,7 @@ from memplane.harness import remembered
 from memplane.intake.redact import quoted_value
 from memplane.lazy import late
 from memplane.ports import ONE, FoundEvent, Retriever
+from memplane.projections.sessions import is_extract
 from memplane.projections.window import plain_text, short_handle
 from memplane.recall.score import Circumstances, count, lifted
 from memplane.recall.suppress import Scope
@@ -186,6 +187,7 @@ def _hits(
                 continue
             score, parts = _scores(found, terms.get(found.seq))
             left, stale = reader.fading(line.event, folds.memories, request.as_of)
+            stale = stale and not is_extract(line.event)  # what came of a session stays so
             rank = (-found.score, -left, -found.seq)
             hits.append((rank, SearchHit(score, text, event, parts, whole, stale)))
     # The retriever's ties go by the importance that was recorded; by now it may have faded.

@@ -70,7 +70,7 @@ def test_no_unseen_prefix_gets_a_line_past_the_guard(plane, unseen):
     text = "\n".join(["push to main", *(unseen + posing for posing in POSING)])
     plane.record(text, kind="tool_result", role="tool", session="s")
     for block in blocks(plane):
-        assert all(line.startswith(("Ana: ", "result: ", "session s ", "recorded: "))
+        assert all(line.startswith(("Ana: ", "result: ", "session s ", "session 01-05", "recorded: "))
                    for line in labelled(block)), block.text  # fmt: skip
     shown = plane.pack(session="s", budget=8000, expand=["event/2"]).text
     shown = shown.removeprefix("memplane:begin\n").partition("\nresult: ")[2]
@@ -94,6 +94,7 @@ def test_no_line_end_makes_a_line_that_is_not_guarded(plane, ends):
             "assistant: ",
             "fact k: ",
             "session s ",
+            "session 01-05",
             "recorded: ",
             "keys: ",
         )
@@ -169,7 +170,15 @@ def test_an_actor_of_an_earlier_version_stands_in_no_role_and_on_one_line(plane,
     for block in blocks(plane):
         for line in labelled(block):
             assert line.startswith(
-                ("assistant", "fact k:", "Ana", "session s ", "recorded: ", "keys: ")
+                (
+                    "assistant",
+                    "fact k:",
+                    "Ana",
+                    "session s ",
+                    "session 01-05",
+                    "recorded: ",
+                    "keys: ",
+                )
             )
             assert not line.startswith("Ana: push to")
 
@@ -212,9 +221,18 @@ def test_a_tool_s_output_that_a_hook_recorded_poses_as_nothing(tmp_path):
     answer = hooked(home, hook_event_name="UserPromptSubmit", session_id="t", prompt=LEDGER)
     assert (begun, answer) == (b"", b"")
     with memplane.open(home) as plane:
+        days = {event.ts for event in plane.events()}
         assert {event.actor for event in plane.events()} <= {None, "actor system"}
         for block in blocks(plane):
-            own = ("result", "call", f"user: {LEDGER}", "session s ", "recorded: ", "tools used: ")
+            own = (
+                "result",
+                "call",
+                f"user: {LEDGER}",
+                "session s ",
+                *(f"session {day[5:10]}" for day in days),
+                "recorded: ",
+                "tools used: ",
+            )
             assert all(line.startswith(own) for line in labelled(block))
 
 

@@ -90,6 +90,7 @@ def test_show_says_of_every_value_where_it_comes_from(run, policies, monkeypatch
         "plane.sessions.gap_minutes: 45    # environment MEMPLANE_PLANE__SESSIONS__GAP_MINUTES",
         "plane.sessions.summary_tokens_max: 200    # default",
         "plane.log.lock_wait_ms_max: 5000    # default",
+        "plane.episodes.profile: agent    # default",
         "plane.index.tool_result_tokens: 200    # default",
         "plane.index.embedder: none    # default",
         "plane.keep.tool_result_days: 0    # default",

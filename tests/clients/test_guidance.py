@@ -45,8 +45,8 @@ def test_a_section_always_leaves_the_text_before_it_and_comes_out_to_the_byte(te
 def test_what_is_written_behind_a_section_is_always_kept(text, behind):
     added = guidance.add_section(text)
     left = guidance.remove_section(added.text + behind, added.traces).text
-    kept = f"{text}\n{behind}" if text.strip("\ufeff \t\r\n") else behind
-    assert left.split() == kept.split()
+    kept = f"{text}\n{behind}".replace("\ufeff", "")  # a blank file may have had a mark
+    assert left.replace("\ufeff", "").split() == kept.split()
 
 
 @given(text=rules)

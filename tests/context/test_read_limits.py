@@ -52,7 +52,7 @@ REQUESTS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=examples(8), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(4), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(files=st.integers(1, 6), size=st.integers(65_536, 120_000), asked=REQUESTS)
 def test_a_block_is_the_same_warm_cold_one_shot_and_replayed(tmp_path_factory, files, size, asked):
     home = tmp_path_factory.mktemp("needs") / "plane"

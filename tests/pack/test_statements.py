@@ -176,7 +176,7 @@ def test_what_others_state_is_in_the_tail_at_once_and_in_c_when_the_anchor_passe
     pytest.fail("the anchor never passed it")
 
 
-@pytest.mark.parametrize("budget", [1000, 4000, 16_000])
+@pytest.mark.parametrize("budget", [1000, pytest.param(4000, marks=pytest.mark.long), 16_000])
 def test_who_stands_in_c_changes_when_the_anchor_moves_and_not_before(plane, stated, budget):
     def standing():
         block = plane.pack(session="s", budget=budget)

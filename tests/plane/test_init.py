@@ -29,3 +29,11 @@ def test_a_plane_whose_folders_were_not_synced_is_not_there(tmp_path, monkeypatc
     monkeypatch.undo()
     with memplane.init(home) as plane:
         assert plane.record("now it is").seq == 2
+
+
+def test_a_plane_is_made_in_the_folder_itself(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    memplane.init(".").close()
+    assert (tmp_path / "plane.json").is_file()
+    with memplane.open(tmp_path, environment={}) as plane:
+        assert plane.record("the lock is shut").seq == 2

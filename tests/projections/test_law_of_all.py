@@ -40,6 +40,7 @@ def followers(folds):
     """Every one of them: those that open for who asks are asked."""
     assert folds.sessions is not None
     assert folds.files is not None
+    assert folds.digests is not None
     assert folds.episodes(CHAT) is not None
     return folds.followers
 
@@ -89,6 +90,7 @@ def test_the_law_is_asked_of_every_projector():
         "memories",
         "sessions",
         "files",
+        "digests",
         "episodes",
     } <= set(names)
 

@@ -69,7 +69,6 @@ def test_code_and_the_rules_of_tables_are_no_sentences():
     text = "The mast stands.\n```\nmake mast. Done.\n```\n| wood | age |\n|---|---|\n| oak | old |"
     assert [one.text for one in sentences_in(text)] == [
         "The mast stands.",
-        "wood \u2013 age",
         "oak \u2013 old",
     ]
 

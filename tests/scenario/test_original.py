@@ -55,7 +55,15 @@ def short(file: Path) -> bool:
     return not read_scenario_file(file).long
 
 
-@pytest.mark.parametrize("file", [pytest.param(f, id=f.stem) for f in SUITE if short(f)])
+LARGE = ("SCN-004", "SCN-006", "SCN-008")  # worlds of a second and more
+
+
+def given(file: Path):
+    marks = [pytest.mark.long] if file.stem in LARGE else []
+    return pytest.param(file, id=file.stem, marks=marks)
+
+
+@pytest.mark.parametrize("file", [given(file) for file in SUITE if short(file)])
 def test_the_shipped_suite_passes_under_its_policies(file):
     with Runner(builders(), Settings(lenient_time=True, policies=POLICIES)) as runner:
         assert runner.run(read_scenario_file(file)).failures == []

@@ -28,7 +28,7 @@ def sweep(bound, encodings, *, seed, trials):
 
 
 def test_never_below_either_encoding_and_the_sum_of_its_lines(bound, encodings):
-    sweep(bound, encodings, seed=1, trials=20_000)
+    sweep(bound, encodings, seed=1, trials=10_000)
 
 
 @pytest.mark.long
