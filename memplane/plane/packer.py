@@ -54,10 +54,9 @@ class Packer:
     # --- packing ---
 
     def pack(
-        self, query: str = "", *, save_report: bool = False,
+        self, query: str = "", *, save_report: bool = False, wait: bool = False,
         progress: Callable[[int, int], None] | None = None,
-        watch: Callable[[Laid], None] | None = None, wait: bool = False,
-        **asked: Unpack[PackFields],
+        watch: Callable[[Laid], None] | None = None, **asked: Unpack[PackFields],
     ) -> Block:  # fmt: skip
         """Pack a block for the query within its budget.
 
