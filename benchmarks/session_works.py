@@ -1,4 +1,4 @@
-"""The rows of a session's API: to ingest a turn, to recall at 10,000 turns, a loop beside them."""
+"""The rows of a session's API: to ingest a turn, to recall at 10,000 turns, the loop meanwhile."""
 
 from __future__ import annotations
 
@@ -113,9 +113,9 @@ def longest_wait(place: Place, runs: int) -> Work:
     """How long a ticker of 5 ms waits at most while 100 sessions ingest and recall."""
     plane = _filled(place, min(_turns(place), 2_000))
 
-    def own() -> list[float]:
+    def waits(*, busy: bool) -> list[float]:
         async def main() -> list[float]:
-            late = []
+            late: list[float] = []
 
             async def tick() -> None:
                 while True:
@@ -124,25 +124,35 @@ def longest_wait(place: Place, runs: int) -> Work:
                     late.append((time.perf_counter() - begun - _TICK) * _MILLI)
 
             ticking = asyncio.create_task(tick())
-            sessions = [_session(f"s{n}", plane) for n in range(100)]
-
-            async def work(n: int) -> None:
-                session = sessions[n % 100]
-                if n % 3:
-                    await session.ingest("user", workload.text(n, 80))
-                else:
-                    await session.recall(_QUERY, token_budget=800)
-
-            for begin in range(0, runs * 5, 100):
-                await asyncio.gather(*(work(begin + n) for n in range(100)))
+            if busy:
+                await _crowd(plane, runs * 5)
+            else:
+                await asyncio.sleep(1)
             ticking.cancel()
-            for session in sessions:
-                await session.close()
             return [max(late)]
 
         return asyncio.run(main())
 
-    return Work("session: longest wait of the loop", "ms", own, aim=50.0)
+    work = Work("session: longest wait of the loop", "ms", lambda: waits(busy=True), aim=50.0)
+    work.peers = [Peer("a loop with nothing beside it", lambda: waits(busy=False))]
+    return work
+
+
+async def _crowd(plane: memplane.Plane, count: int) -> None:
+    """100 sessions that ingest and recall, all at once."""
+    sessions = [_session(f"s{n}", plane) for n in range(100)]
+
+    async def work(n: int) -> None:
+        session = sessions[n % 100]
+        if n % 3:
+            await session.ingest("user", workload.text(n, 80))
+        else:
+            await session.recall(_QUERY, token_budget=800)
+
+    for begin in range(0, count, 100):
+        await asyncio.gather(*(work(begin + n) for n in range(100)))
+    for session in sessions:
+        await session.close()
 
 
 SESSION_WORKS: Final[dict[str, Make]] = {

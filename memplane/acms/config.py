@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from memplane.errors import ConfigurationError
 from memplane.event import CUSTOM_MARKER, MARKERS
@@ -77,7 +77,7 @@ class ACMSConfig:
     scope: str = "session"
     agent: str | None = None
     embed_on_ingest: bool = True
-    durability: str = "sync"
+    durability: Literal["sync", "os"] = "sync"
     close_timeout_seconds: float = 5.0
 
     def __post_init__(self) -> None:

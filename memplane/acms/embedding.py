@@ -39,14 +39,19 @@ class Bridged:
     """The port of a plane over an AsyncEmbedder, on one loop."""
 
     def __init__(self, inner: AsyncEmbedder, loop: asyncio.AbstractEventLoop) -> None:
-        self._inner, self._loop = inner, loop
+        self.inner, self.loop = inner, loop
         said = getattr(inner, "name", None)
         self.name: str = said if isinstance(said, str) else type(inner).__name__
         self.dimension = inner.dimension
 
     def embed(self, texts: Sequence[str]) -> list[bytes]:
         """One vector for each text; raises ProviderError for what is none."""
-        asked = asyncio.run_coroutine_threadsafe(self._inner.embed(list(texts)), self._loop)
+        if self.loop.is_closed():
+            raise ProviderError(
+                f"the embedder {self.name}: the loop that it was given on has ended",
+                provider=self.name,
+            )
+        asked = asyncio.run_coroutine_threadsafe(self.inner.embed(list(texts)), self.loop)
         try:
             vectors = asked.result(_SECONDS_MAX)
         except MemplaneError:
@@ -76,6 +81,13 @@ class Bridged:
         return ProviderError(
             f"the embedder {self.name}: expected {expected}, found others", provider=self.name
         )
+
+
+def identity_of(embedder: Embedder | None) -> tuple[int, int]:
+    """What tells embedders apart: the one that was given, and the loop it runs on."""
+    if isinstance(embedder, Bridged):
+        return id(embedder.inner), id(embedder.loop)
+    return id(embedder), 0
 
 
 def bridged(given: object, loop: asyncio.AbstractEventLoop) -> Embedder:

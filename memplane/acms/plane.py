@@ -49,7 +49,7 @@ class AsyncPlane:
 
     def __init__(
         self,
-        storage: Plane | str | os.PathLike[str],
+        storage: Plane | str | os.PathLike[str] | None,
         *,
         durability: Literal["sync", "os"] = "sync",
         embedder: Embedder | None = None,
@@ -60,13 +60,13 @@ class AsyncPlane:
     def __repr__(self) -> str:
         where = self._storage.home if isinstance(self._storage, Plane) else self._storage
         state = "" if self._runner is not None else ", not open"
-        return f"<AsyncPlane {os.fspath(where)!r}{state}>"
+        return f"<AsyncPlane {os.fspath(where or '')!r}{state}>"
 
     async def start(self) -> Self:
-        """Open the plane; a folder without one becomes one."""
+        """Open the plane. Raises what `memplane.open` does."""
         if self._runner is None:
             self._runner = await asyncio.to_thread(
-                runners.hold, self._storage, self._durability, self._embedder
+                runners.hold, self._storage, self._durability, self._embedder, create=False
             )
         return self
 
@@ -276,12 +276,12 @@ class AsyncSession:
 
 
 def aopen(
-    path: Plane | str | os.PathLike[str],
+    path: Plane | str | os.PathLike[str] | None = None,
     *,
     durability: Literal["sync", "os"] = "sync",
     embedder: Embedder | None = None,
 ) -> AsyncPlane:
-    """A plane for `async with`: that in a folder, made where there is none, or an open one.
+    """A plane for `async with`: in a folder, as `memplane.open` finds it, or one that is open.
 
     A plane that is given stays its owner's; one that is opened here is closed with the last who
     uses it here. `durability` and `embedder` as of `memplane.open`, for a folder alone.

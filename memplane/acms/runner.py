@@ -14,9 +14,10 @@ import weakref
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, ParamSpec, TypeVar
 
 from memplane import wiring
+from memplane.acms.embedding import identity_of
 from memplane.context.calls import Receipt
 from memplane.errors import HomeError, MemplaneError
 from memplane.plane import Plane
@@ -154,12 +155,17 @@ _OF_PATHS: Final[dict[tuple[object, ...], PlaneRunner]] = {}
 
 
 def hold(
-    storage: Plane | str | os.PathLike[str], durability: str, embedder: Embedder | None
+    storage: Plane | str | os.PathLike[str] | None,
+    durability: Literal["sync", "os"],
+    embedder: Embedder | None,
+    *,
+    create: bool,
 ) -> PlaneRunner:
-    """The runner of a plane, or of the plane in a folder, which is made where there is none.
+    """The runner of a plane, or of the plane in a folder; None: the one that `memplane.open` finds.
 
-    Blocks; call it in a thread. Who holds it gives it back with `release`. One folder is opened
-    once, as long as somebody holds it, for the same durability and embedder.
+    `create`: a folder without a plane becomes one; else HomeError. Blocks; call it in a thread. Who
+    holds it gives it back with `release`. One folder is opened once, as long as somebody holds it,
+    for the same durability and embedder.
     """
     with _LOCK:
         if isinstance(storage, Plane):
@@ -169,22 +175,19 @@ def hold(
             if runner is None:
                 runner = _OF_PLANES[storage] = PlaneRunner(storage, owned=False)
         else:
-            key = _key(storage, durability, embedder)
+            path = wiring.find_home() if storage is None else Path(storage).expanduser()
+            key = (os.path.realpath(path), durability, *identity_of(embedder))
             runner = _OF_PATHS.get(key)
             if runner is None:
-                plane = wiring.init(
-                    storage,
-                    durability="os" if durability == "os" else "sync",
-                    embedder=embedder,
-                    trusted=False,
-                )
+                if create:
+                    plane = wiring.init(
+                        path, durability=durability, embedder=embedder, trusted=False
+                    )
+                else:
+                    plane = wiring.open_plane(path, durability=durability, embedder=embedder)
                 runner = _OF_PATHS[key] = PlaneRunner(plane, owned=True)
         runner.users += 1
         return runner
-
-
-def _key(path: str | os.PathLike[str], durability: str, embedder: Embedder | None) -> Any:
-    return (os.path.realpath(Path(path).expanduser()), durability, id(embedder))
 
 
 def release(runner: PlaneRunner) -> None:

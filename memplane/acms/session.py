@@ -322,7 +322,7 @@ class ACMS:
                 if self._embedder is not None:
                     embedder = bridged(self._embedder, asyncio.get_running_loop())
                 self._runner = await asyncio.to_thread(
-                    runners.hold, self._storage, self.config.durability, embedder
+                    runners.hold, self._storage, self.config.durability, embedder, create=True
                 )
             return self._runner
 

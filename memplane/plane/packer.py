@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self, Unpack
 
 from memplane.context.calls import checked_request
 from memplane.context.context import PlaneContext
@@ -28,7 +28,7 @@ from memplane.search.service import IndexReach, degraded_parts, index_service
 if TYPE_CHECKING:
     from memplane.context.folds import Folds
     from memplane.pack.pack import Laid
-    from memplane.pack.request import Request
+    from memplane.pack.request import PackFields, Request
     from memplane.ports import Retriever
     from memplane.projections.item import Item
     from memplane.recall.suppress import Scope
@@ -54,9 +54,9 @@ class Packer:
     # --- packing ---
 
     def pack(
-        self, query: str = "", *, save_report: bool = False,
+        self, query: str = "", *, save_report: bool = False, wait: bool = False,
         progress: Callable[[int, int], None] | None = None,
-        watch: Callable[[Laid], None] | None = None, wait: bool = False, **asked: Any,
+        watch: Callable[[Laid], None] | None = None, **asked: Unpack[PackFields],
     ) -> Block:  # fmt: skip
         """Pack a block for the query within its budget.
 
@@ -82,7 +82,7 @@ class Packer:
             folds = context.caught_up(policies)
             head = folds.log.head()
             request = checked_request(
-                query, asked, policies, head=head.seq, clock=context.clock,
+                query, dict(asked), policies, head=head.seq, clock=context.clock,
                 seq_by=partial(seq_by, context.log), redactor=context.intake(policies).redactor,
             )  # fmt: skip
             clock.mark("catch_up")

@@ -43,6 +43,8 @@ _HASH_DIGITS: Final = 12
 _REASON_MAX: Final = 40  # characters
 _PATTERN_CHARACTERS: Final = 20_000  # of a text are looked at
 _SPAN_NUMBERS: Final = 5
+_MINUTE: Final = 60  # seconds
+_TO_MINUTE: Final = len("2026-01-05T12:17")
 
 
 class EpisodeSpan(NamedTuple):
@@ -162,6 +164,8 @@ class EpisodesProjector:
         if (
             known.open is not None
             and rules.gap_seconds
+            # Most turns come within the minute of the one before: no time is read then.
+            and (rules.gap_seconds < _MINUTE or known.last_ts[:_TO_MINUTE] != event.ts[:_TO_MINUTE])
             and _seconds(known.last_ts, event.ts) > rules.gap_seconds
         ):
             _close(known, "time_gap")

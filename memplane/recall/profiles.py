@@ -194,11 +194,10 @@ def marker_weight(marker: str, weights: Mapping[str, int]) -> int:
 
 
 def _boosted(one: RecallCandidate, weights: Mapping[str, int]) -> dict[str, int]:
-    markers = dict.fromkeys(one.markers)
-    return {
-        "relevance": one.relevance,
-        "markers": sum(marker_weight(marker, weights) for marker in markers),
-    }
+    boost = 0
+    if one.markers:
+        boost = sum(marker_weight(marker, weights) for marker in dict.fromkeys(one.markers))
+    return {"relevance": one.relevance, "markers": boost}
 
 
 def _newest(scored: Sequence[RecallScore]) -> list[RecallScore]:

@@ -94,6 +94,10 @@ class SearchHits(list[SearchHit]):
         super().__init__(hits)
         self.degraded = tuple(degraded)
 
+    def _repr_markdown_(self) -> str:
+        """How notebooks show them."""
+        return "\n".join(f"1. {hit.text} *({hit.event.kind}, {hit.score})*" for hit in self)
+
 
 def search_plane(
     context: PlaneContext,

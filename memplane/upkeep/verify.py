@@ -307,11 +307,14 @@ def differing_caches(
     folder = context.home.path / "projections"
     with_sessions = kept.sessions_opened or nofollow.is_file(folder / "sessions.json")
     with_files = kept.files_opened or nofollow.is_file(folder / "files.json")
+    rules = policies.plane.episodes
+    with_episodes = nofollow.is_file(folder / "episodes.json")
     with_digests = kept.digests_opened or nofollow.is_file(folder / "digests.json")
     try:
         # Opened at the start, they come along.
         _ = made.sessions if with_sessions else None, made.files if with_files else None
         _ = made.digests if with_digests else None
+        _ = made.episodes(rules) if with_episodes else None
         step = max(_STEP, head // _STEPS_MAX)  # a damaged log may jump to any seq
         for seq in range(step, head + step, step):
             log.advance(min(seq, head))
@@ -321,6 +324,10 @@ def differing_caches(
         found = _differing(kept, made, with_sessions=with_sessions, with_files=with_files)
         if with_digests and Digests().dump(kept.digests) != Digests().dump(made.digests):
             found.append("digests.json")
+        if with_episodes:
+            (ours, one), (fresh, _) = kept.episodes(rules), made.episodes(rules)
+            if one.dump(ours) != one.dump(fresh):
+                found.append("episodes.json")
         return found
     finally:
         made.close()
@@ -359,7 +366,13 @@ _CACHES: Final = (
     "cache.sqlite",
 )
 # Opened for who asks for them: no pack does but, for files, that of a session without any.
-_LAZY: Final = ("sessions.json", "files.json", "digests.json", "transcripts.sqlite")
+_LAZY: Final = (
+    "sessions.json",
+    "files.json",
+    "digests.json",
+    "episodes.json",
+    "transcripts.sqlite",
+)
 _WAIT_SECONDS: Final = 5.0
 _PAUSE_SECONDS: Final = 0.05
 

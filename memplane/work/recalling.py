@@ -79,26 +79,18 @@ class RecallQuery(NamedTuple):
 
 
 class RecallTexts:
-    """Texts and token counts of events, as one policy and counter have them; a part of a plane."""
+    """Texts and token counts of events, by the policy and counter that they are of; of a plane."""
 
     def __init__(self, _: PlaneContext) -> None:
-        self._stamp: object = None
-        self._kept: OrderedDict[tuple[int, str], tuple[str, int]] = OrderedDict()
+        self._kept: OrderedDict[tuple[object, ...], tuple[str, int]] = OrderedDict()
 
-    def under(self, stamp: object) -> RecallTexts:
-        """These, without what was made under another policy or counter."""
-        if stamp != self._stamp:
-            self._stamp = stamp
-            self._kept.clear()
-        return self
-
-    def get(self, key: tuple[int, str]) -> tuple[str, int] | None:
+    def get(self, key: tuple[object, ...]) -> tuple[str, int] | None:
         found = self._kept.get(key)
         if found is not None:
             self._kept.move_to_end(key)
         return found
 
-    def keep(self, key: tuple[int, str], made: tuple[str, int]) -> tuple[str, int]:
+    def keep(self, key: tuple[object, ...], made: tuple[str, int]) -> tuple[str, int]:
         if len(made[0]) <= _CHARACTERS_KEPT:
             self._kept[key] = made
             if len(self._kept) > _TEXTS_KEPT:
@@ -178,10 +170,11 @@ class _Recall:
         self._scope: Scope = scope_of_request(context, folds, request, policies)
         self._floor = policies.scoring.evidence_floor
         self._policies = policies
-        stamp = (tuple(policies.hashes.items()), request.channel, request.agent)
-        kept = context.part(RecallTexts)
-        self._texts = kept.under((*stamp, used.counter.name, id(used.counter)))
+        self._texts = context.part(RecallTexts)
+        # The text of an event depends on the policy and the reader, its count on the counter.
+        self._stamp = (policies.hashes["privacy.yaml"], request.channel, request.agent)
         self._episodes: dict[str, SessionEpisodes | None] = {}
+        self._begins: dict[str, list[int]] = {}  # of episodes, by session
         self._events: dict[int, Event] = {}
         self._content: dict[int, str] = {}
 
@@ -335,14 +328,17 @@ class _Recall:
         known = None if event.session is None else self._of_session(event.session)
         if event.session is None or known is None:
             return None
-        at = bisect_right(known.spans, event.seq, key=lambda span: span.first_seq) - 1
+        begins = self._begins.get(event.session)
+        if begins is None:
+            begins = self._begins[event.session] = [span.first_seq for span in known.spans]
+        at = bisect_right(begins, event.seq) - 1
         return episode_name(event.session, known.spans[at]) if at >= 0 else None
 
     # --- texts and the answer ---
 
     def _cost(self, candidate: RecallCandidate) -> int:
         """The tokens of a candidate's text, as the reader is shown it."""
-        key = candidate.seq, candidate.id
+        key = (candidate.seq, candidate.id, self._used.counter, *self._stamp)
         made = self._texts.get(key)
         if made is None:
             event = self._events[candidate.seq]
@@ -374,8 +370,10 @@ class _Recall:
 
     def _item(self, kept: KeptCandidate) -> ContextItem:
         candidate = kept.scored.candidate
-        event = self._reader.emit(self._events[candidate.seq])
-        metadata = event.data.get("metadata") if event.data else None
+        event = self._events[candidate.seq]
+        metadata = None
+        if event.data and "metadata" in event.data:  # masked as the text is
+            metadata = self._reader.emit(event._replace(text="")).data.get("metadata")
         parts = _parts(kept.scored)
         return ContextItem(
             id=candidate.id,

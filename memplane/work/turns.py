@@ -170,6 +170,10 @@ class ContextAssembly(_Value):
         """The items as text, each with who said it."""
         return "\n".join(f"{item.role}: {item.content}" for item in self.items)
 
+    def _repr_markdown_(self) -> str:
+        """How notebooks show it."""
+        return "\n".join(f"- *{item.role}*: {item.content}" for item in self.items)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionStats(_Value):

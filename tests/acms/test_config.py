@@ -150,6 +150,19 @@ def test_a_turn_is_embedded_when_ingest_returns(tmp_path):
     run(main())
 
 
+def test_sessions_with_one_embedder_share_one_plane(tmp_path):
+    letters = Letters()
+
+    async def main():
+        async with (
+            ACMS("a", tmp_path / "notes", letters) as first,
+            ACMS("b", tmp_path / "notes", letters) as second,
+        ):
+            assert first.plane is second.plane
+
+    run(main())
+
+
 @pytest.mark.parametrize(
     "error", [ConnectionError("down"), ValueError("odd"), ProviderError("no", provider="x")]
 )

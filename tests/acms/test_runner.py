@@ -14,7 +14,7 @@ import pytest
 import memplane
 from memplane.acms import ACMS, ACMSConfig
 from memplane.context.context import PlaneContext
-from memplane.errors import ConflictError, InputError, WriteError
+from memplane.errors import ConflictError, HomeError, InputError, WriteError
 from memplane.log import FileLog
 from memplane.log import disk as log_disk
 
@@ -225,6 +225,8 @@ def test_sessions_of_one_folder_share_one_plane_and_the_last_closes_it(tmp_path)
 def test_a_plane_with_an_event_loop_does_what_a_plane_does(tmp_path):
     """Record, record_many, pack, search, get, recall; a session ends on an exception, too."""
 
+    memplane.init(tmp_path / "notes", trusted=False).close()
+
     async def main():
         async with memplane.aopen(tmp_path / "notes") as plane:
             await plane.record("We keep PostgreSQL", kind="decision", key="db.engine")
@@ -246,3 +248,15 @@ def test_a_plane_with_an_event_loop_does_what_a_plane_does(tmp_path):
     done, broken = run(main())
     assert (done.status, done.reason) == ("ended", "explicit")
     assert (broken.status, broken.reason, broken.summary) == ("ended", "error", None)
+
+
+def test_a_folder_without_a_plane_is_not_made_one_by_opening_it(tmp_path):
+    async def main():
+        with pytest.raises(HomeError):
+            await memplane.aopen(tmp_path / "nothing").start()
+        made = memplane.aopen(tmp_path)
+        with pytest.raises(HomeError):
+            await made.record("not open")
+
+    run(main())
+    assert list(tmp_path.iterdir()) == []

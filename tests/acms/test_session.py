@@ -20,6 +20,7 @@ from memplane.acms import (
     ValidationError,
 )
 from memplane.errors import ConfigurationError, HomeError, MemplaneError
+from tests.examples import examples
 
 WORDS = {
     "decision": ["Decision:", "Decided:", "Choosing:", "Selected:"],
@@ -222,7 +223,7 @@ def test_a_session_never_sees_anothers_turns(plane):
                 name = rng.choice(names)
                 word = rng.choice(["Goal: herons", "the heron colony", "soup", "thanks"])
                 await sessions[name].ingest("user", f"{word} {n} said by {name}")
-            for _ in range(400):
+            for _ in range(examples(400)):
                 name = rng.choice(names)
                 budget = rng.randint(1, 300)
                 found = await sessions[name].assemble(
@@ -429,3 +430,34 @@ def test_every_error_of_a_session_is_an_acms_error(plane):
     for name in ("HomeError", "LockError", "WriteError", "CorruptError", "FormatError"):
         assert issubclass(getattr(memplane, name), acms.StorageError)
     assert issubclass(acms.EpisodeNotFoundError, memplane.NotFoundError)
+
+
+def test_what_was_settled_is_found_again_in_a_long_conversation(plane):
+    """A2-50: task continuity, decisions, constraints, failures and current state."""
+    settled = {
+        4: ("user", "Goal: move the herbarium to the north wing"),
+        9: ("assistant", "Decision: the specimens travel in cedar boxes"),
+        15: ("user", "Constraint: humidity must stay below 45 percent"),
+        22: ("assistant", "Failed: the plastic crates bent on the stairs"),
+    }
+    asked = (
+        ("what are we trying to do?", 4),
+        ("what do the specimens travel in?", 9),
+        ("how humid may it be?", 15),
+        ("did we try plastic crates?", 22),
+    )
+
+    async def main():
+        async with ACMS("s", plane, config=OS) as session:
+            for n in range(150):
+                role, text = settled.get(n, ("user", f"Shelf {n} is swept and its labels are read"))
+                await session.ingest(role, text)
+            found = []
+            for query, n in asked:
+                items = await session.recall(query, token_budget=400)
+                found.append(settled[n][1] in [one.content for one in items])
+            last = await session.ingest("user", "We are at shelf 150 now")
+            items = await session.recall("where are we?", token_budget=200)
+            return found, items[-1].id == last
+
+    assert run(main()) == ([True] * 4, True)

@@ -139,3 +139,13 @@ def test_a_purged_turn_is_gone_and_the_rest_is_divided_as_if_it_had_never_been(c
 def test_the_plane_of_a_prefix_has_the_episodes_of_then(chat):
     fifth = say(chat, 8)[4].id
     assert [len(one.turn_ids) for one in chat.at(chat.event(fifth).seq).episodes.list("s1")] == [5]
+
+
+def test_the_checkpoint_is_compared_with_the_log_and_made_again(chat):
+    chat.episodes.list("s1")
+    say(chat, 600)
+    chat.episodes.list("s1")
+    assert (chat.home / "projections" / "episodes.json").exists()
+    assert chat.differing() == []
+    chat.rebuild()
+    assert not (chat.home / "projections" / "episodes.json").exists()
