@@ -206,7 +206,7 @@ def main() -> None:
     for row in rows:
         path = given.transcripts / row["file"]
         events = events_of(path if path.exists() else path.with_name(f"{path.name}.gz"))
-        session = max(sessions_in(events), key=lambda one: one.last_seq - one.first_seq)
+        session = max(sessions_in(events), key=lambda one: sum(1 for _ in one.every()))
         mine = [event for event in events if event.session == session.id]
         shown = [judge_digest(row, session, figures), judge_decisions(row, mine, figures)]
         if given.planted:

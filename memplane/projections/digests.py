@@ -38,7 +38,7 @@ from memplane.projections.checks import (
     says_green,
     shows_red,
 )
-from memplane.projections.groups import VisibilityGroup, visibility_group
+from memplane.projections.groups import GROUPS_MAX, HOME, VisibilityGroup, visibility_group
 from memplane.projections.projector import canonical
 from memplane.projections.reports import (
     clipped_words,
@@ -69,8 +69,8 @@ __all__ = [
     "parts_of",
 ]
 
-KEPT_MAX: Final = 32  # sessions
-_GROUPS_MAX: Final = 4  # of one session
+KEPT_MAX: Final = 32  # sessions of most events' group
+_OTHERS_PART: Final = 4  # any other group keeps so much less
 _CALLS_MAX: Final = 24  # that wait for a result
 _COMMAND_MAX: Final = 1_200
 _PATH_MAX: Final = 200
@@ -344,36 +344,26 @@ def _words(parts: DigestParts) -> Iterator[EventQuote]:
 
 
 class SessionParts:
-    """What is kept of one session: its first and last moment and seq, and parts by group."""
+    """What is kept of one session, by group. Secrets, and what says that it ended, are no part."""
 
-    __slots__ = ("first", "first_seq", "groups", "id", "last", "last_seq")
+    __slots__ = ("groups", "id")
 
-    def __init__(self, id: str, event: Event) -> None:  # noqa: A002 - the field's name
+    def __init__(self, id: str) -> None:  # noqa: A002 - the field's name
         self.id = id
-        self.first = self.last = event.ts
-        self.first_seq = self.last_seq = event.seq
         self.groups: dict[VisibilityGroup, DigestParts] = {}
 
     def add(self, event: Event) -> None:
-        """Take in an event of the session; secrets, and what says that it ended, are no part."""
-        if event.sensitivity == "secret":
-            return
-        if event.kind == "session" and event.data.get("status") == "end":
-            return
-        self.first, self.last = min(self.first, event.ts), max(self.last, event.ts)
-        self.last_seq = event.seq
+        """Take in an event of the session that tells of it."""
         group = visibility_group(event)
         parts = self.groups.get(group)
         if parts is None:
-            if len(self.groups) >= _GROUPS_MAX:
-                return
             parts = self.groups[group] = DigestParts()
         parts.add(event)
 
     def quotes(self, sort: str) -> Iterator[EventQuote]:
         """The quotes of a sort, in the order of time."""
         found = [one for parts in self.groups.values() for one in parts.quotes[sort]]
-        return iter(found if len(self.groups) < 2 else sorted(found, key=_moment))
+        return iter(sorted(found, key=_moment))
 
     def every(self) -> Iterator[EventQuote]:
         """All quotes, in no order that means anything."""
@@ -392,33 +382,43 @@ class SessionParts:
 
     def row(self) -> list[Any]:
         groups = [[int(high), space, parts.row()] for (high, space), parts in self.groups.items()]
-        return [self.id, self.first, self.last, self.first_seq, self.last_seq, groups]
+        return [self.id, groups]
 
     @classmethod
     def from_row(cls, row: list[Any]) -> SessionParts:
-        session = object.__new__(cls)
-        session.id, session.first, session.last, session.first_seq, session.last_seq, groups = row
-        session.groups = {
-            VisibilityGroup(bool(high), space): DigestParts.from_row(parts)
-            for high, space, parts in groups
-        }
+        session = cls(row[0])
+        for high, space, parts in row[1]:
+            session.groups[VisibilityGroup(bool(high), space)] = DigestParts.from_row(parts)
         return session
 
 
 class DigestsState:
-    """The fold's state: the sessions, the one with the latest event last."""
+    """The fold's state: sessions, and the places that each group has for them.
 
-    __slots__ = ("sessions",)
+    `places`: of a group the sessions that it tells of, the one with its latest event last; the
+    group with the latest event last. Each has its own bound, so that what a reader may not see
+    takes no place of what he sees.
+    """
+
+    __slots__ = ("places", "sessions")
 
     def __init__(self) -> None:
         self.sessions: dict[str, SessionParts] = {}
+        self.places: dict[VisibilityGroup, dict[str, None]] = {}
+
+    def give_up(self, group: VisibilityGroup, session: str) -> None:
+        """Drop what a group tells of a session."""
+        del self.places[group][session]
+        del self.sessions[session].groups[group]
+        if not self.sessions[session].groups:
+            del self.sessions[session]
 
 
 class Digests:
     """The projector."""
 
     name = "digests"
-    version = 2
+    version = 3
 
     def __init__(self, *, kept_max: int = KEPT_MAX) -> None:
         self.kept_max = kept_max
@@ -431,27 +431,42 @@ class Digests:
         id_ = event.session
         if id_ is None or not _tells(event):
             return
-        session = state.sessions.pop(id_, None)
+        session = state.sessions.get(id_)
         if session is None:
-            session = SessionParts(id_, event)
-        state.sessions[id_] = session
+            session = state.sessions[id_] = SessionParts(id_)
         session.add(event)
-        if len(state.sessions) > self.kept_max:
-            del state.sessions[next(iter(state.sessions))]
+        group = visibility_group(event)
+        places = state.places.pop(group, None) or {}
+        state.places[group] = places
+        places.pop(id_, None)
+        places[id_] = None
+        if len(places) > (self.kept_max if group == HOME else self.kept_max // _OTHERS_PART):
+            state.give_up(group, next(iter(places)))
+        if len(state.places) > GROUPS_MAX:
+            oldest = next(one for one in state.places if one not in (HOME, group))
+            for one in [*state.places[oldest]]:
+                state.give_up(oldest, one)
+            del state.places[oldest]
 
     def dump(self, state: DigestsState) -> bytes:
-        return canonical({"sessions": [one.row() for one in state.sessions.values()]})
+        places = [[int(high), space, list(ids)] for (high, space), ids in state.places.items()]
+        sessions = [state.sessions[id_].row() for id_ in sorted(state.sessions)]
+        return canonical({"places": places, "sessions": sessions})
 
     def load(self, data: bytes) -> DigestsState:
-        state = self.initial()
-        for row in json.loads(data)["sessions"]:
+        state, fields = self.initial(), json.loads(data)
+        for row in fields["sessions"]:
             session = SessionParts.from_row(row)
             state.sessions[session.id] = session
+        for high, space, ids in fields["places"]:
+            state.places[VisibilityGroup(bool(high), space)] = dict.fromkeys(ids)
         return state
 
 
 def _tells(event: Event) -> bool:
-    """Whether the event belongs to what happened: no end of a session, no digest of one."""
+    """Whether the event belongs to what happened: no secret, end of a session or digest of one."""
+    if event.sensitivity == "secret":
+        return False
     if event.kind == "session":
         return event.data.get("status") != "end"
     return not (event.kind == "summary" and event.data.get("extract") is True)
@@ -463,6 +478,6 @@ def parts_of(events: Iterable[Event]) -> SessionParts | None:
     for event in events:
         if _tells(event):
             if session is None:
-                session = SessionParts(event.session or "", event)
+                session = SessionParts(event.session or "")
             session.add(event)
     return session

@@ -199,7 +199,8 @@ def orienting(home, hide: dict, *, quoted: bool = False) -> str:
                 plane.record(f"{session} wants {n}", role="user", session=session)
                 plane.record(f"{session} has {n}", role="assistant", session=session)
             if quoted and session == "first":
-                plane.record("hidden", role="user", session=session, **hide)
+                wish = "Please keep the hidden falcon nest from all the others"
+                plane.record(wish, role="user", session=session, **hide)
             plane.sessions.end(session)
         for n in range(12 if hide else 0):
             for text in ("hidden", "more", "still more", "the last"):
@@ -217,9 +218,9 @@ def test_sessions_that_a_reader_does_not_see_take_no_place_of_the_last_ones(tmp_
     bare = orienting(tmp_path / "bare", {})
     assert orienting(tmp_path / "hidden", hide) == bare
     quoted = orienting(tmp_path / "quoted", hide, quoted=True)
-    # The summary of the first session is not for this reader: its last words stand for it.
-    assert "summary session/first" in bare
-    assert "summary session/first" not in quoted
+    # The summary of the first session is not for this reader: what he sees of it stands for it.
+    told = 'session 01-05 "first wants 0": Came to: first has 5'
+    assert (bare.count(told), quoted.count(told)) == (2, 1)
     assert "assistant: first has 5" in quoted
     assert "hidden" not in quoted
 
@@ -304,4 +305,5 @@ def test_any_number_of_hidden_sessions_pushes_no_visible_one_out_of_the_last_one
             request = {"intent": "orient", "channel": "public", "budget": 4000}
             texts.append(plane.pack("", **request).text.rpartition("memplane:end")[0])
     assert texts[1] == texts[0]
-    assert texts[0].count("summary session/v") == 8
+    last = texts[0].partition("## Last sessions")[2].partition("\n## ")[0]
+    assert last.count("\nsession 01-05") == 8
