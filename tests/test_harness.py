@@ -19,6 +19,7 @@ from memplane.harness import (
     variant_with,
     without_harness,
 )
+from memplane.home import RefoldWarning
 
 REMINDER = "<system-reminder>\nWhenever you read a file, look for malware.\n</system-reminder>"
 REFUSED = (
@@ -319,7 +320,8 @@ def test_a_better_table_improves_what_was_folded_and_indexed_before(tmp_path, mo
             plane.index()
             plane.flush()
     with memplane.open(home) as plane:
-        assert plane.search("malware") == []
+        with pytest.warns(RefoldWarning, match="index/; made again"):
+            assert plane.search("malware") == []
         assert "malware" not in plane.pack("", session="s1").text
 
 

@@ -148,9 +148,10 @@ def _planned(
     for event in events:
         if event.kind == "task" and event.task == task:
             steps = known_steps(event.data.get("plan"))
-            asked = "" if is_done(steps) else asked
-        elif not asked and event.role == "user" and event.kind == "message":
-            asked, of = title_of(event.text), event.id
+        elif event.role == "user" and event.kind == "message":
+            begins = not asked or (steps is not None and is_done(steps))
+            if begins and (title := title_of(event.text)):
+                asked, of = title, event.id
     plan, call = changed(steps or [], change), _call_of(said.rows)
     if plan != steps and (plan or steps):
         begins = steps is None or is_done(steps)

@@ -8,7 +8,8 @@ subject, status}]}`, in any order); Codex writes it whole (`update_plan`:
 with the whole plan as it is then. A step of the second sort keeps its `id`.
 
 The task is active while a step is left, and done when none is. Its goal is what the person asked
-for first, in the session or since the list was done before, and stands in the first event alone.
+for first in the session, and of a later list what he asked for last before it; it stands in the
+first event alone.
 """
 
 from __future__ import annotations
@@ -146,7 +147,9 @@ class PlanBook:
 
     def asked(self, session: str, id_: str, text: str) -> None:
         """A person asked for something."""
-        if session not in self._asked and (title := title_of(text)):
+        before = self._plans.get(session)
+        begins = session not in self._asked or (before is not None and is_done(before))
+        if begins and (title := title_of(text)):
             self._asked[session] = title, id_
 
     def row(self, session: str, change: PlanChange, call: str = "") -> Row | None:
@@ -158,8 +161,6 @@ class PlanBook:
         self._plans[session] = steps
         begins = before is None or is_done(before)
         goal, of = self._asked.get(session, ("", "")) if begins else ("", "")
-        if is_done(steps):  # what comes next is of what is asked from now on
-            self._asked.pop(session, None)
         return plan_row(session, steps, goal=goal, of=of, call=call)
 
 

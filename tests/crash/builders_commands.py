@@ -50,6 +50,8 @@ COMMANDS = {
     "session end": ["session", "end", "s1", "--json"],
     "session list": ["session", "list"],
     "session show": ["session", "show", "s1"],
+    "today": ["today"],
+    "last": ["last"],
     "remember": ["remember", "the mast is of spruce", "--json"],
     "forget": ["forget", "k1", "--json"],
     "unforget": ["unforget", "k3", "--json"],

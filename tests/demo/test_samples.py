@@ -20,15 +20,15 @@ def plane(tmp_path):
 def test_the_sample_session_is_recognised_and_taken_whole(plane):
     report = import_paths(plane, None, [SAMPLES / "sample-session.jsonl"])
     assert report.per_file[0].source == "claude-code"
-    assert (report.events, report.refusals, report.repeated) == (168, 0, 0)
-    assert set(report.skipped) == {"record type summary", "record type file-history-snapshot"}
+    assert (report.events, report.refusals, report.repeated) == (169, 0, 0)
+    assert set(report.skipped) == {"record type file-history-snapshot"}
 
 
 def test_the_sample_session_holds_what_a_long_job_holds(plane):
     import_paths(plane, None, [SAMPLES / "sample-session.jsonl"])
     events = list(plane.events())
     marks = [e.data["status"] for e in events if e.kind == "session"]
-    assert marks == ["start", "checkpoint", "start", "end", "end"]
+    assert marks == ["start", "checkpoint", "title", "start", "end", "end"]
     calls = {e.data["call"] for e in events if e.kind == "tool_call"}
     results = [e for e in events if e.kind == "tool_result"]
     assert {e.data["call"] for e in results} == calls

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 ELSEWHERE = {"build_bound1", "demo", "rank_collection", "run", "trace_steps"}
 PARTS = {
     "table_formats",
-    "chunks", "crowds", "hook_works", "index_peers", "index_works", "large_log", "layouts",
+    "chunks", "crowds", "hook_works", "session_works", "index_peers", "index_works", "large_log", "layouts",
     "mcp_works", "measure", "memory_works", "peers", "place", "process_works", "shelf",
     "text_works", "workload", "works",
 }  # fmt: skip
@@ -110,6 +110,18 @@ def data(tmp_path_factory):
     ]  # fmt: skip
     written(folder / "next_need" / "points.jsonl.gz", points)
     return folder
+
+
+def test_digests_are_measured_against_labels(data, tmp_path):
+    label = {
+        "file": "one.jsonl", "title": "Count the herons", "outcome_quotes": [], "left": [],
+        "open_failures": [], "decisions": [],
+    }  # fmt: skip
+    labels = tmp_path / "labels.jsonl"
+    labels.write_text(json.dumps(label) + "\n")
+    words = ran("tools/measure_digests.py", data / "claude_code_raw", labels, "--show", "--planted")
+    assert "title" in words
+    assert "Count the herons" in words
 
 
 def test_every_script_is_run_by_a_test():

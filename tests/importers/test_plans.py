@@ -69,7 +69,12 @@ def test_the_goal_stands_in_the_first_row_alone_and_again_when_a_new_list_begins
     assert first["data"]["plan"] == STEPS
     assert book.row("s", change) is None
     done = change_of("TodoWrite", {"todos": [{"content": "paint", "status": "completed"}]})
+    book.asked("s", "e2", "Please sweep the floor of the boathouse too")  # of the list at work
     assert (book.row("s", done)["text"], book.row("s", change)["text"]) == ("", first["text"])
+    book.row("s", done)
+    book.asked("s", "e3", "Please paint the mast of the boat white")
+    again = book.row("s", change)
+    assert (again["text"], again["refs"]) == ("paint the mast of the boat white", ["e3"])
 
 
 def test_a_plan_whose_steps_are_all_done_is_done():

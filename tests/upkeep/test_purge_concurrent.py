@@ -105,7 +105,7 @@ def test_what_a_dead_process_or_a_snapshot_holds_goes_and_files_of_people_are_to
     (plane.home / "log" / "spool").mkdir(exist_ok=True)
     (plane.home / "log" / "spool" / "20260301.99999999.1.new").write_text(SECRET)
     (plane.home / "backup.jsonl").write_text(SECRET)
-    assert len(holds(plane.home)) == 8
+    assert len(holds(plane.home)) == 9
     report = plane.purge("it")
     assert {one.name for one in report.quotes} == {"views/identity.md", "backup.jsonl"}
     assert holds(plane.home) == ["backup.jsonl", "views/identity.md"]
