@@ -153,7 +153,8 @@ def session_label(day: str, text: str) -> tuple[str, str]:
 
 def first_line(title: str, branch: str) -> str:
     """The first line of a digest: `"Title" on branch`."""
-    plain = " ".join(title.split()).replace('"', "'")
+    # A colon would end the label that the line becomes.
+    plain = " ".join(title.split()).replace('"', "'").replace(": ", " \u2013 ")
     return f'"{plain}" on {branch}' if branch else f'"{plain}"'
 
 
