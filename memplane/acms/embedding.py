@@ -1,7 +1,7 @@
 """An embedder with an `async` method as a plane takes it: synchronous, in signed bytes.
 
-The plane calls it from a thread, and the call runs on the loop of whoever opened the plane. One
-that is synchronous already is used as it is.
+The plane calls it from a thread; the call runs on the event loop on which the plane was opened. A
+synchronous embedder is used as it is.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Bridged:
         self.dimension = inner.dimension
 
     def embed(self, texts: Sequence[str]) -> list[bytes]:
-        """One vector for each text; raises ProviderError for what is none."""
+        """One vector for each text; raises ProviderError where the answer is not one."""
         if self.loop.is_closed():
             raise ProviderError(
                 f"the embedder {self.name}: the loop that it was given on has ended",
@@ -91,7 +91,7 @@ def identity_of(embedder: Embedder | None) -> tuple[int, int]:
 
 
 def bridged(given: object, loop: asyncio.AbstractEventLoop) -> Embedder:
-    """The embedder as a plane takes it; raises ConfigurationError for what is none."""
+    """The embedder as a plane takes it; raises ConfigurationError where it is no embedder."""
     embed = getattr(given, "embed", None)
     if not callable(embed) or not isinstance(getattr(given, "dimension", None), int):
         raise ConfigurationError(

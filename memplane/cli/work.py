@@ -49,6 +49,9 @@ _Id = Annotated[str, typer.Argument(metavar="ID", help="The session's name.")]
 _Agent = Annotated[
     str | None, typer.Option(metavar="NAME", help="Whose session; without it, nobody's.")
 ]
+_OfAgent = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Only this agent's sessions, as it sees them.")
+]
 _NAMES_SHOWN = 10
 _NAME_LEAST: Final = 6  # characters of a session's name that may stand for it
 _UUID: Final = regex(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -123,10 +126,7 @@ def end(
 @command("list", example="session list --open", group=session_app)
 def list_sessions(
     *,
-    agent: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Only this agent's sessions, as it sees them."),
-    ] = None,
+    agent: _OfAgent = None,
     only_open: Annotated[bool, typer.Option("--open", help="Only what has not ended.")] = False,
     channel: Channel = "private",
     home: Home = None,
@@ -176,10 +176,7 @@ def tell_day(
         str, typer.Argument(metavar="[WHEN]", help="Another time: yesterday, 'last week', '3 May'.")
     ] = "today",
     *,
-    agent: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Only this agent's sessions, as it sees them."),
-    ] = None,
+    agent: _OfAgent = None,
     channel: Channel = "private",
     home: Home = None,
     as_json: Json = False,
@@ -209,10 +206,7 @@ def tell_last_session(
         int, typer.Argument(metavar="[N]", min=1, max=50, help="The session so many back.")
     ] = 1,
     *,
-    agent: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Only this agent's sessions, as it sees them."),
-    ] = None,
+    agent: _OfAgent = None,
     channel: Channel = "private",
     home: Home = None,
     as_json: Json = False,

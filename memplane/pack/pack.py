@@ -211,6 +211,7 @@ TIME_TABLE: Final = (
     Row("rules", "tail", "steady", (place_views,)),
     Row("recent_window", "tail", "rest", (place_sessions,)),
     Row(DECISIONS, "tail", "own", (_place_decisions_now,)),
+    Row(_OWN, "tail", "own", (place_views, place_own)),
     Row(_EVIDENCE, "tail", "rest", (place_statements,)),
 )
 _TIME_SECTIONS: Final = frozenset(row.section for row in TIME_TABLE)
@@ -295,7 +296,7 @@ def lay(
     context = context._replace(stated=stated_since(context))
     mark("suppress")
     if context.asked is not None and context.orients:
-        sections = [one for one in sections if one.name in _TIME_SECTIONS]
+        sections = [one for one in sections if one.name in _TIME_SECTIONS or is_own_section(one)]
     names = frozenset(section.name for section in sections)
     reminder = remind(request, materials, query, context.scope)
     if context.asked is not None:

@@ -464,8 +464,12 @@ def _event_saying(query: str, context: PackContext) -> int:
 
 
 def _asked_time(request: Request, text: str, scoring: Scoring) -> AskedTime | None:
-    """The time that a query asks for and nothing else, where the request names none itself."""
-    free = request.intent == "auto" and not request.remind
+    """The time that a query asks for and nothing else, where the request leaves it open.
+
+    One that names an intent, a time, sections or handles is laid out as it says.
+    """
+    named = request.remind or request.sections or request.expand
+    free = request.intent == "auto" and not named
     if not free or request.since is not None or request.until is not None:
         return None
     asked = read_time(text, request.now, scoring.times)

@@ -59,7 +59,8 @@ def test_a_folder_sees_its_own_project_and_another_one_by_name(run, own, tmp_pat
 def test_projects_are_listed_with_their_roots_and_sessions(run, own, tmp_path):
     run("session", "start", "s1")
     ran = run("projects")
-    assert ran.out.splitlines() == ["app  1 session  (here)", f"    root    {tmp_path}/work/app"]
+    root = tmp_path / "work" / "app"
+    assert ran.out.splitlines() == ["app  1 session  (here)", f"    root    {root}"]
     [row] = json.loads(run("projects", "--json").out)
     assert (row["name"], row["here"], row["sessions"]) == ("app", True, 1)
     assert row["recent"][0]["session"] == "s1"

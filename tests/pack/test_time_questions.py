@@ -74,6 +74,27 @@ def test_a_time_that_the_request_names_is_not_read_from_its_words(week):
     assert ask(week, "yesterday", intent="deep").report["intent_rule"] == "asked"
 
 
+def test_a_request_that_names_handles_or_sections_gets_these(week):
+    block = ask(week, "What did we do yesterday?", expand=["session/mon"])
+    assert "heron" in block.text.partition("## Expansions")[2]
+    only = ask(week, "What did we do yesterday?", sections=["relevant_decisions"])
+    assert set(only.report["sections"]) == {"relevant_decisions"}
+    for one in (block, only):
+        assert not one.report["intent_rule"].startswith("time: ")
+
+
+def test_a_section_of_the_policys_own_stays(week):
+    path = week.home / "policies" / "budgets.yaml"
+    own = "  birds: {max_tokens: 500, priority: 5, share: 0.1, kinds: [fact]}\n"
+    text = path.read_text()
+    path.write_text(text.replace("sections:\n", f"sections:\n{own}", 1))
+    week.record("An osprey was seen.", kind="fact", ts="2026-03-04T12:00:00Z")
+    week.record("A kite was seen.", kind="fact", ts="2026-03-02T12:00:00Z")
+    text = ask(week, "What did we do yesterday?").text
+    assert "osprey" in text
+    assert "kite" not in text
+
+
 def test_the_asking_session_and_sessions_in_which_nothing_was_said_are_not_counted(week):
     week.record(
         kind="session", session="empty", data={"status": "start"}, ts="2026-03-04T12:00:00Z"
