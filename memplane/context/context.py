@@ -525,20 +525,9 @@ class PlaneContext:
             with suppress(WriteError):  # a cache that is not written is no error
                 replace_file(self.home.path / kept[0], kept[1])
 
-    def scope(self, request: Request, policies: Policies) -> Scope:
-        """The scope that decides which groups of events the request's reader sees."""
-        return Scope.of(
-            policies,
-            request.channel,
-            now=request.now,
-            as_of=request.as_of,
-            ns=request.ns,
-            agent=request.agent,
-        )
-
-    def files(self, folds: Folds, request: Request, policies: Policies) -> FilesState:
-        """The files view of the request's reader."""
-        scope, files = self.scope(request, policies), folds.files
+    def files(self, folds: Folds, scope: Scope, policies: Policies) -> FilesState:
+        """The files view of the scope's reader."""
+        files = folds.files
         missing = files.missing(scope.sees, scope.spaces())
         if missing:
             alone = self._folded_alone(
@@ -593,11 +582,12 @@ class PlaneContext:
         self.check_open()
         return self.log.head() if self.as_of is None else Prefix(self.log, self.as_of).head()
 
-    def seen(self, folds: Folds, request: Request, policies: Policies) -> VisibleProjections:
-        """What whoever asks sees of the projections, with the request's session in it."""
-        scope = self.scope(request, policies)
+    def seen(
+        self, folds: Folds, scope: Scope, session: str | None, policies: Policies
+    ) -> VisibleProjections:
+        """What the scope's reader sees of the projections, with the session in it."""
         counter, (places, gap) = self.counter(policies), self.places(folds, scope, policies)
-        hotset, session = places.hotset.seen(scope.sees), request.session
+        hotset = places.hotset.seen(scope.sees)
         ring = hotset.sessions.get(session) if session is not None else None
         if session is not None and (ring is None or ring.partial):
             turns = self._folded_alone(

@@ -147,10 +147,9 @@ class IndexView:
         rising: Array = docs[np.flatnonzero(np.diff(docs, prepend=-1))]
         return rising
 
-    def bearing(self, labels: Sequence[str]) -> list[Array]:
-        """Return the documents that bear each of the labels, rising."""
-        wanted = np.array([terms.exact_term(name) for name in labels], np.uint64)
-        docs, places = self._members(wanted)
+    def bearing(self, labels: Sequence[int]) -> list[Array]:
+        """Return the documents that bear each of the labels (`terms.exact_term`), rising."""
+        docs, places = self._members(np.array(labels, np.uint64))
         return [docs[places == place] for place in range(len(labels))]
 
     def _members(self, wanted: Array) -> tuple[Array, Array]:

@@ -5,12 +5,12 @@ Only here may stand what changes at any time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from memplane.event import bare_project
 from memplane.pack.block import Entry
-from memplane.pack.head import answering, is_card, merge_cards
+from memplane.pack.head import is_card, merge_cards
 from memplane.pack.layout import PARTS, Sheet, own_part
 from memplane.pack.request import LastSession, ListedFile, Materials, PackContext, PackQuery
 from memplane.pack.task_digest import (
@@ -21,14 +21,14 @@ from memplane.pack.task_digest import (
     task_paragraph,
     task_sentence,
 )
-from memplane.policy import SectionBudget
+from memplane.policy import Scoring, SectionBudget
 from memplane.projections.files import FILES, FileTouch
 from memplane.projections.hotset import HotsetState
 from memplane.projections.item import Item
 from memplane.projections.task_table import EventQuote, TaskRecord
 from memplane.projections.window import entry_lines, one_line, safe_name
 from memplane.recall.file_guess import guess_files
-from memplane.recall.score import importance_now
+from memplane.recall.score import importance_now, score
 from memplane.recall.session_digest import session_digest, session_label
 from memplane.recall.suppress import Scope
 
@@ -36,6 +36,8 @@ _BY_NAME = {part.name: part for part in PARTS}
 _STANDARD: Final = frozenset(part.section for part in PARTS) | {"system_map"}
 _OWN_MAX: Final = 50
 _LEAST_CARD: Final = 6  # tokens
+# Thousandths of the best score: a card that merely shares a word with the query is no answer.
+_FLOOR: Final = 500
 _LEAST_SESSION: Final = 40  # tokens of a digest: a shorter one says nothing
 _LABEL_TOKENS: Final = 12  # of a session's label and what stands around its lines
 
@@ -60,7 +62,7 @@ def place_more_cards(
     # All are scored, the placed ones too: how rare a word is does not depend on the head.
     cards = [card for card in materials.cards if card.role != "tool" and is_card(card)]
     if text:
-        found = answering(text, cards, scope.hides, materials.policies.scoring)
+        found = _answering(text, cards, scope.hides, materials.policies.scoring)
     else:
         left = (c for c in cards if not scope.hides(c))
         found = [(_faded_importance(card, materials, scope), card) for card in left]
@@ -72,6 +74,25 @@ def place_more_cards(
             sheet.omit_all(same, part.section, "duplicate")
         elif not sheet.offer(part, card, score=points, source="projection:cards", others=others):
             sheet.omit_all(others, part.section, "duplicate")
+
+
+def _answering(
+    query: str, cards: Sequence[Item], hides: Callable[[Item], object], scoring: Scoring
+) -> list[tuple[int, Item]]:
+    """The visible cards that hold words, a tag or the key of the query, with their scores.
+
+    The best first; of those that hold the same, the newer. Cards come in log order.
+    """
+    hits = score(query, cards, [hides(card) is not None for card in cards], scoring)
+    own = [
+        (hit.words + hit.tags + hit.key + hit.markers, hit.item)
+        for hit in hits
+        if hides(hit.item) is None and hit.words + hit.tags + hit.key > 0
+    ]
+    best = max((points for points, _ in own), default=0)
+    own = [(points, card) for points, card in own if points * 1000 >= best * _FLOOR]
+    own.sort(key=lambda one: (-one[0], -one[1].importance, -one[1].seq))
+    return own
 
 
 def _faded_importance(card: Item, materials: Materials, scope: Scope) -> int:

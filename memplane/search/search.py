@@ -22,7 +22,7 @@ from memplane.ports import ONE, FoundEvent, Retriever
 from memplane.projections.sessions import is_extract
 from memplane.projections.window import plain_text, short_handle
 from memplane.recall.score import Circumstances, count, lifted
-from memplane.recall.suppress import Scope
+from memplane.recall.suppress import Filter, Scope
 from memplane.search.service import (
     IndexReach,
     degraded_parts,
@@ -216,8 +216,7 @@ def found_by_words(
         finding = retriever.find(
             request.query, upto=request.as_of, scope=scope, never=never, most=most, only=only
         )
-        used = {"as_of": request.as_of, "index_seq": retriever.index_seq}
-        return retriever, finding, degraded_parts(used)
+        return retriever, finding, degraded_parts(request.as_of, retriever.index_seq)
 
     try:
         return searched(wanted)
@@ -273,7 +272,7 @@ def scope_of_request(
     """What a pack with these arguments would see."""
     if request.task is not None and request.as_of != folds.log.head().seq:
         folds = context.prefix(request.as_of, policies)
-    tasks = folds.tasks.state.seen_by(context.scope(request, policies).sees)
+    tasks = folds.tasks.state.seen_by(request.scope(policies).sees)
     return Scope.of(
         policies,
         request.channel,
@@ -286,7 +285,7 @@ def scope_of_request(
         since=request.since,
         until=request.until,
         approvals=context.approvals(folds),
-        only=request.only,
+        only=Filter(request.tag, request.without_tag, request.importance_min),
     )
 
 
