@@ -226,10 +226,10 @@ class PlaneContext:
         return f"{self.home.plane_id}/{self._stamp}" if self._stamp else self.home.plane_id
 
     def placed(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A row of the caller's with its namespace: that of the project in which he works.
+        """A row with its namespace: that of the caller's project.
 
-        Preferences are of the user, wherever he says them, and what memplane says of its own log is
-        of no project. Without a project, and where the row says its namespace, it stays as it is.
+        Preferences are of the user in all projects, and events of memplane about its own log of no
+        project. Without a project, and where the row names its namespace, it is returned as it is.
         """
         project = self.home.project
         if project is None or row.get("ns") is not None:
@@ -243,9 +243,9 @@ class PlaneContext:
         return project is not None and ns.startswith(PROJECTS) and ns != project
 
     def seen_from(self, asked: Mapping[str, Any]) -> Policies:
-        """The policies of now for who asks from a project, or from a session that belongs to one.
+        """The policies of now, with the project of the caller or of the session.
 
-        Of the user's own plane a session sees its project, whoever opened it.
+        In the user's own plane a session sees its own project, whoever opened the plane.
         """
         policies = self.watched.policies()
         project, session = asked.get("project"), asked.get("session")
@@ -265,7 +265,7 @@ class PlaneContext:
         return policies._replace(project=ns) if known else policies
 
     def key_space(self, key: str | None, ns: str) -> str:
-        """Where a key of `/global` stands: in the project of who asks, where that has it."""
+        """The namespace of a key of `/global`: the caller's project where that has the key."""
         project = self.home.project
         if ns != GLOBAL or project is None or not isinstance(key, str):
             return ns
@@ -439,7 +439,7 @@ class PlaneContext:
         )
 
     def reader_of(self, request: Request) -> EventAccess:
-        """Answers for who asks; ScopeError for a namespace of the request that is not for them."""
+        """The access of the request's reader; raises ScopeError for a namespace it may not read."""
         channel, now, agent = request.channel, request.now, request.agent
         return [self.reader(channel, now, agent=agent, ns=ns) for ns in request.ns or (None,)][-1]
 
@@ -623,7 +623,7 @@ class PlaneContext:
         return found
 
     def _left(self, folds: Folds, id_: str, as_of: int, policies: Policies) -> Item | None:
-        """A pinned event that no projection holds, read from the log once; None: there is none."""
+        """A pinned event that no projection holds, read from the log once; None if missing."""
         key = self._variant(policies), id_
         known = self._pinned.get(key)
         if known is None:

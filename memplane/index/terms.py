@@ -501,9 +501,9 @@ ROLES: Final = ("", "user", "assistant", "tool", "system")
 class Document(NamedTuple):
     """One chunk of an event. Documents come in the order of (seq, part).
 
-    The index shows `text` and finds a document by `text` and `extra` (speaker, month,
-    year, day, weekday, tool, file names). Labels are exact: whatever a request filters
-    by (`ns:/global`, `kind:message`, `tag:x`); the group is found like a label.
+    The index shows `text` and finds a document by `text` and `extra` (speaker, month, year, day,
+    weekday, tool, file names). Labels are exact: all that a request can filter by (`ns:/global`,
+    `kind:message`, `tag:x`); the group is found like a label.
     """
 
     seq: int
@@ -659,11 +659,11 @@ _LOOKS_UP: Final = regex(
 
 
 class QuestionTraits(NamedTuple):
-    """What is asked, beside the terms.
+    """What a question asks for, beside its terms.
 
-    `speakers`: the names among those given that the question names, none where it names all of
-    them. `first_person`: whoever asks asks about himself. `broad`: about a whole thread.
-    `looks_up`: about what is or was so, and not for help, which a preference would shape.
+    `speakers`: the names among those given that it names, none where it names all of them.
+    `first_person`: it is about the user who asks. `broad`: about a whole thread. `looks_up`: about
+    what is or was so, and not for help, which a preference would shape.
     """
 
     speakers: tuple[str, ...] = ()

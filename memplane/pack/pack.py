@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from memplane.errors import InputError
 from memplane.pack.block import Block, Omission
 from memplane.pack.evidence import place_evidence, pool_now
-from memplane.pack.expansions import place_expansions
 from memplane.pack.handles import parse_handle
 from memplane.pack.head import (
     omit_unshown_views,
@@ -63,6 +62,7 @@ from memplane.pack.request import (
 from memplane.pack.tail import (
     is_own_section,
     listed_files,
+    place_expansions,
     place_files,
     place_more_cards,
     place_own,
