@@ -836,7 +836,7 @@ FINDERS: Final = (
     Finder(SECRET_VALUE, ("<", "value"), _markup, keyed=True),
     Finder(SECRET_VALUE, ("identified", "password"), _sql),
     COMMANDS,
-    Finder(SECRET_VALUE, _STEMS, key_values, keyed=True),
+    Finder(SECRET_VALUE, ("",), key_values, keyed=True),  # the stems are its words
     URLS,
     BEARERS,
 )
