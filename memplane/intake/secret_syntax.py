@@ -88,19 +88,9 @@ _CODE: Final = regex(
     r"|[A-Za-z_]+[0-9]{1,5}[A-Za-z_]*(?:(?:\.|->|::|\?\.)[A-Za-z_]+(?:[0-9]{1,5}[A-Za-z_]*)?)+"
 )
 
-# Where a key may begin, in lower case; it is completed to the left and judged whole.
-_STEMS: Final = (
-    "pass",
-    "sw",
-    "pw",
-    "psk",
-    "secret",
-    "token",
-    "cred",
-    "auth",
-    "bearer",
-    "key",
-)
+# Where a key may begin, in lower case, common ones first; it is completed to the left and judged
+# whole.
+STEMS: Final = ("key", "auth", "token", "pass", "secret", "cred", "bearer", "sw", "pw", "psk")
 WINDOW: Final = 1 << 20  # characters of a long text that are searched at once
 # A line break with what quotes or numbers the next line, and that of a text inside JSON.
 _BREAK: Final = r"(?:\r?\n|\\{1,7}n|\\{1,7}r\\{1,7}n)(?:[ \t]{0,12}(?:[>|#+*-]|//|[0-9]{1,5}\t))?"
@@ -230,10 +220,10 @@ def passphrase(value: str) -> bool:
     )
 
 
-def key_values(text: str, _: str, stems: Iterable[int]) -> Iterator[Span]:
+def key_values(text: str, lowered: str) -> Iterator[Span]:
     """Spans of values of keys that name a secret: `API_KEY=…`, `"password": "…"`, `--token …`."""
     last, value_at = 0, _VALUE.match
-    for stem in stems:
+    for stem in stems(lowered):
         match = value_at(text, stem) if stem >= last else None
         if match is None:
             continue
@@ -278,10 +268,10 @@ def stems(lowered: str, window: int = WINDOW) -> Iterable[int]:
     A long text is searched in windows of `window` characters.
     """
     if len(lowered) > window:
-        return _windows(lowered, window) if any(map(lowered.__contains__, _STEMS)) else ()
+        return _windows(lowered, window) if any(map(lowered.__contains__, STEMS)) else ()
     starts: list[int] = []
     find = lowered.find
-    for stem in _STEMS:
+    for stem in STEMS:
         at = find(stem)
         while at >= 0:
             starts.append(at)
@@ -291,7 +281,7 @@ def stems(lowered: str, window: int = WINDOW) -> Iterable[int]:
 
 
 def _windows(lowered: str, window: int) -> Iterator[int]:
-    most = max(map(len, _STEMS)) - 1  # a stem that begins in a window may end behind it
+    most = max(map(len, STEMS)) - 1  # a stem that begins in a window may end behind it
     for first in range(0, len(lowered), window):
         found = stems(lowered[first : first + window + most], window + most)
         yield from (first + at for at in found if at < window)
@@ -428,7 +418,7 @@ _QUERY: Final = regex(
 )
 
 
-def _urls(text: str, lowered: str, _: object) -> Iterable[Span]:
+def _urls(text: str, lowered: str) -> Iterable[Span]:
     """Spans of passwords in URLs, `postgres://user:…@host/db`, and of keys in queries, `?key=…`."""
     if "://" not in lowered:
         return ()
@@ -464,7 +454,7 @@ _BEARER: Final = regex(
 )
 
 
-def _bearers(text: str, *_: object) -> Iterator[Span]:
+def _bearers(text: str, _: str) -> Iterator[Span]:
     """Spans of credentials in HTTP headers: `Bearer …`, `Authorization: Basic …`."""
     for match in _BEARER.finditer(text):
         name = match.lastgroup
@@ -503,7 +493,7 @@ _PUTTY: Final = regex(
 )
 
 
-def _key_blocks(text: str, lowered: str, _: object) -> Iterable[Span]:
+def _key_blocks(text: str, lowered: str) -> Iterable[Span]:
     """Spans of PEM blocks over any number of lines; cut off, escaped, or with line prefixes too."""
     blocks = "-----" in lowered and "private key" in lowered
     found: Iterable[Span] = _private_keys(text) if blocks else ()
@@ -565,7 +555,7 @@ _JWK: Final = regex(
 )
 
 
-def _json_keys(text: str, *_: object) -> Iterable[Span]:
+def _json_keys(text: str, _: str) -> Iterable[Span]:
     """Spans of the private members of JSON web keys (RFC 7517): `{"kty": "EC", "d": "…"}`."""
     if '"kty' in text or "'kty" in text or 'kty\\"' in text:
         return (match.span("value") for match in _JWK.finditer(text))
@@ -594,7 +584,7 @@ _NAMED: Final = regex(
 _VALUED: Final = regex(r"""value\\{0,7}["']?[ \t]{0,4}[:=]""")  # what `_NAMED` needs
 
 
-def _markup(text: str, lowered: str, _: object) -> Iterable[Span]:
+def _markup(text: str, lowered: str) -> Iterable[Span]:
     """Spans of values in markup beside the name of a secret: `<password>…</password>`."""
     named = "value" in lowered and ("name" in lowered or "key" in lowered)
     found: Iterable[Span] = ()
@@ -643,7 +633,7 @@ _STATEMENTS: Final = (
 )
 
 
-def _sql(text: str, lowered: str, _: object) -> Iterator[Span]:
+def _sql(text: str, lowered: str) -> Iterator[Span]:
     """Spans of passwords in SQL: `IDENTIFIED BY '…'`, `CREATE ROLE x LOGIN PASSWORD …`."""
     statement = any(map(lowered.__contains__, _STATEMENTS))
     if not statement and "identified" not in lowered:
@@ -727,7 +717,7 @@ _PIPED: Final = ("stdin", "sudo", "chpasswd")
 _LINE_BACK: Final = 400  # characters of a line in which a command's name is looked for
 
 
-def _commands(text: str, lowered: str, _: object) -> Iterable[Span]:
+def _commands(text: str, lowered: str) -> Iterable[Span]:
     """Spans of passwords in arguments of well-known commands: `curl -u user:…`, `mysql -p…`."""
     places = _dashes(text)
     found: Iterable[Span] = _options(text, places) if places else ()
@@ -815,13 +805,13 @@ def _others(text: str) -> Iterator[Span]:
 class Finder(NamedTuple):
     """A finder: the rule that its finds count under, the words of which a text must hold one.
 
-    `find` takes the text, the text in lower case, of one length, and the `stems` in it. `keyed`:
-    nothing is found where there are none.
+    `find` takes the text and the text in lower case, of one length. `keyed`: it finds nothing in a
+    text without one of `STEMS`.
     """
 
     rule: str
     words: tuple[str, ...]
-    find: Callable[[str, str, Iterable[int]], Iterable[Span]]
+    find: Callable[[str, str], Iterable[Span]]
     keyed: bool = False
 
 
@@ -836,7 +826,7 @@ FINDERS: Final = (
     Finder(SECRET_VALUE, ("<", "value"), _markup, keyed=True),
     Finder(SECRET_VALUE, ("identified", "password"), _sql),
     COMMANDS,
-    Finder(SECRET_VALUE, ("",), key_values, keyed=True),  # the stems are its words
+    Finder(SECRET_VALUE, ("",), key_values, keyed=True),
     URLS,
     BEARERS,
 )

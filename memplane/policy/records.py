@@ -26,7 +26,7 @@ from memplane.policy.document import (
     Fault,
     Json,
     Path,
-    filled,
+    filled_record,
     found_value,
     mapping,
     meant,
@@ -245,7 +245,7 @@ def build_plane_policy(document: Json) -> PlanePolicy:
     }
     if "hooks" in document:
         given["hooks"] = document["hooks"]
-    return filled(PlanePolicy(), given)._replace(
+    return filled_record(PlanePolicy(), given)._replace(
         cache=_cache(mapping(document.get("prompt_cache", {}))),
         episodes=build_episode_rules(mapping(document.get("episodes", {}))),
     )
@@ -267,7 +267,7 @@ _PLANE_KEYS: Final = {
 
 def _cache(given: Json) -> CachePrices:
     prices = {name: parts_per(given[name], PERMILLE) for name in ("write", "read") if name in given}
-    return filled(CachePrices(), given | prices)
+    return filled_record(CachePrices(), given | prices)
 
 
 def plane_faults(document: Json) -> Iterator[Fault]:
@@ -542,7 +542,7 @@ def build_budgets(document: Json) -> Budgets:
         counter,
         parts_per(document.get("scale", 1), PPM),
         _sections(sections),
-        filled(Limits(), limits),
+        filled_record(Limits(), limits),
         () if any(_SHARES & mapping(row).keys() for row in sections.values()) else tuple(sections),
     )
 
