@@ -35,7 +35,7 @@ async def main() -> None:
     with memplane.init("x") as plane:
         plane.record("We keep PostgreSQL", knd="decision")
         plane.pack("which?", buget=200)
-        plane.spool("x", sesion="s")
+        plane.work.spool("x", sesion="s")
         await ACMS("s", plane).ingest("user", "hello", actor=3)
     async with memplane.aopen("x") as other:
         await other.record("y", knd="decision")
