@@ -218,7 +218,7 @@ def open_plane(
 
 def _warned(plane: Plane) -> Plane:
     """The plane, after a TrustWarning that names the files that do not count as they are."""
-    if held := plane.held_files():
+    if held := plane.upkeep.held_files():
         warnings.warn(held_words(plane, held), trust.TrustWarning, stacklevel=3)
     return plane
 
@@ -309,7 +309,7 @@ def restore(
             if plane.read_only:
                 raise HomeError(f"{folder}: is read-only; nothing was restored")
             upkeep_restore.clear_left(folder)
-            merged = plane.merge(file, name, progress)
+            merged = plane.upkeep.merge(file, name, progress)
         return upkeep_restore.RestoreReport(os.fspath(folder), checked, merged)
 
 

@@ -259,7 +259,7 @@ class ACMS:
         return found
 
     def _recall(self, plane: Plane, asked: RecallQuery) -> ContextAssembly:
-        counter = self._counter or plane.context.counter(plane.policies)
+        counter = self._counter or plane.context.counter(plane.upkeep.policies)
         used = RecallSettings(self._rules, self._profiles, counter)
         return recall_plane(plane.context, asked, used)
 
@@ -332,7 +332,7 @@ class ACMS:
     async def _embed(self, runner: runners.PlaneRunner) -> None:
         """Give new texts their vectors; where that fails the turn is stored all the same."""
         try:
-            await runner.reading(runner.plane.embed)
+            await runner.reading(runner.plane.upkeep.embed)
         except LockError:
             pass  # somebody else embeds, and goes on to the end
         except MemplaneError as error:

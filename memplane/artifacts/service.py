@@ -1,4 +1,4 @@
-"""Add, list, show, export and approve artifacts: `plane.artifacts`.
+"""Add, list, show, export and approve artifacts: `plane.work.artifacts`.
 
 To add one, its file is read once, searched for secrets and stored, before its event is written. The
 event's id is a hash of everything that makes two artifacts the same: content, name, text, key,
@@ -366,7 +366,7 @@ def _identity(draft: Draft, row: Mapping[str, Any], facts: ArtifactFacts) -> str
     return f"artifact-{hashlib.sha256(encode({'of': named}).encode()).hexdigest()[:32]}"
 
 
-# `plane.artifacts`: files beside the log, by copy or by reference, and their approvals.
+# `plane.work.artifacts`: files beside the log, by copy or by reference, and their approvals.
 #
 # To add, to approve and to revoke write one event each. Until an approval covers an artifact, its
 # text and what was said of it are in no block, hit or expansion: only name, size and handle are.

@@ -204,8 +204,8 @@ def catch_up_plane(plane: Plane) -> None:
     can, so that the next answer finds what was recorded. If another process is doing it already,
     this one leaves it to that process; the hook's timer ends it like any other.
     """
-    plane.index()  # first: who runs this may end it after a second
-    plane.sessions.sum_up(HOOK_TAG)
+    plane.upkeep.index()  # first: who runs this may end it after a second
+    plane.work.sessions.sum_up(HOOK_TAG)
     plane.pack("", budget=1_000)
-    plane.index()
+    plane.upkeep.index()
     plane.flush()

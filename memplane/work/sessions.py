@@ -1,4 +1,4 @@
-"""`plane.sessions`: start, checkpoint, end and list sessions, and what one reader may see of them.
+"""`plane.work.sessions`: start, checkpoint, end, list sessions; what one reader may see of them.
 
 Figures, and the session's own name, are shown to a reader who may see one of its events; for the
 plane's owner an event in an agent's namespace counts, as it does when it is read by its id. Every

@@ -1,4 +1,4 @@
-"""`plane.tasks`: open tasks, change them, and read their state. Each change is one event."""
+"""`plane.work.tasks`: open tasks, change them, and read their state. Each change is one event."""
 
 from __future__ import annotations
 

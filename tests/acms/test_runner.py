@@ -243,7 +243,7 @@ def test_a_plane_with_an_event_loop_does_what_a_plane_does(tmp_path):
             with pytest.raises(ZeroDivisionError):
                 async with plane.session("broken"):
                     raise ZeroDivisionError
-            return [plane.plane.sessions.get(name) for name in (session.id, "broken")]
+            return [plane.plane.work.sessions.get(name) for name in (session.id, "broken")]
 
     done, broken = run(main())
     assert (done.status, done.reason) == ("ended", "explicit")

@@ -34,8 +34,8 @@ def test_a_plan_and_decisions_of_one_session_stand_in_the_first_block_of_the_nex
     fork(home, said("SessionEnd", home, reason="exit"))
     assert told(home) == ""
     with memplane.open(home, durability="os") as plane:
-        decided = [event.text for event in plane.decisions()]
-        [task] = [one for one in plane.tasks.list() if one.id == task_name("s1")]
+        decided = [event.text for event in plane.work.decisions()]
+        [task] = [one for one in plane.work.tasks.list() if one.id == task_name("s1")]
     assert decided[1:] == [
         "Which wood for the mast? \u2192 Spruce",
         "Plan: Paint for the hull: The hull stays dry for ten years.",
