@@ -27,12 +27,14 @@ from memplane.projections.projector import canonical
 __all__ = [
     "GROUPS_MAX",
     "HOME",
+    "LOST_MAX",
     "Grouped",
     "Groups",
     "PartProjector",
     "Sees",
     "VisibilityGroup",
     "group_space",
+    "project_space",
     "share_of",
     "visibility_group",
 ]
@@ -90,6 +92,11 @@ def visibility_group(event: _Judged) -> VisibilityGroup:
 def group_space(ns: str) -> str:
     """Return the space of a namespace's group: an agent's or project's namespace, else ""."""
     return ns if ns.startswith(_CLOSED) else ""
+
+
+def project_space(ns: str) -> str:
+    """Return the project's namespace that a namespace is, else ""."""
+    return ns if ns.startswith(PROJECTS) else ""
 
 
 def _apart(space: str, other: str) -> bool:
