@@ -23,7 +23,7 @@ from memplane.projections.sessions import is_extract
 from memplane.projections.window import plain_text, short_handle
 from memplane.projects.entering import roots_of_folder
 from memplane.recall.score import Circumstances, count, lifted
-from memplane.recall.suppress import Scope
+from memplane.recall.suppress import Filter, Scope
 from memplane.search.service import (
     IndexReach,
     degraded_parts,
@@ -242,8 +242,7 @@ def found_by_words(
         finding = retriever.find(
             request.query, upto=request.as_of, scope=scope, never=never, most=most, only=only
         )
-        used = {"as_of": request.as_of, "index_seq": retriever.index_seq}
-        return retriever, finding, degraded_parts(used)
+        return retriever, finding, degraded_parts(request.as_of, retriever.index_seq)
 
     try:
         return searched(wanted)
@@ -301,7 +300,7 @@ def scope_of_request(
         folds = context.prefix(request.as_of, policies)
     specs: tuple[str, ...] = ()
     if request.task is not None:
-        sight = context.scope(request, policies)
+        sight = request.scope(policies)
         places, _ = context.places(folds, sight, policies)
         specs = places.tasks.seen_by(sight.sees).specs_of(request.task)
     return Scope.of(
@@ -316,7 +315,7 @@ def scope_of_request(
         since=request.since,
         until=request.until,
         approvals=context.approvals(folds),
-        only=request.only,
+        only=Filter(request.tag, request.without_tag, request.importance_min),
     )
 
 
