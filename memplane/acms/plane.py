@@ -58,8 +58,8 @@ class AsyncPlane(AsyncFace[Plane]):
     async def start(self) -> Self:
         """Open the plane. Raises what `memplane.open` does."""
         if self._runner is None:
-            self._runner = await asyncio.to_thread(
-                runners.hold, self._storage, self._durability, self._embedder, create=False
+            self._runner = await runners.held(
+                self._storage, self._durability, self._embedder, create=False
             )
         return self
 
@@ -70,7 +70,7 @@ class AsyncPlane(AsyncFace[Plane]):
             try:
                 await asyncio.wait_for(runner.commit.settled(), _SECONDS)
             finally:
-                await asyncio.to_thread(runners.release, runner)
+                await runners.released(runner)
 
     async def __aenter__(self) -> Self:
         return await self.start()
