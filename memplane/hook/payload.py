@@ -75,17 +75,6 @@ from memplane.projections.reports import title_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-__all__ = [
-    "AGENTS",
-    "HookPayload",
-    "asked_at_tool",
-    "completed",
-    "event_name",
-    "read_payload",
-    "tool_answer",
-]
-
-
 AGENTS: Final = ("claude-code", "codex")
 # Where a session begins. In a fork the client holds, and goes on with, all of another one.
 _BEGINS: Final = frozenset({"startup", "clear"})

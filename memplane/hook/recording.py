@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from memplane.policy import Policies
     from memplane.ports import Clock
 
-__all__ = ["HookLog", "catch_up_plane", "marked_rows"]
-
 
 class HookLog:
     """The log of a plane, for rows that must not wait. `faults` gathers what was refused, in words.

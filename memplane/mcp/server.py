@@ -36,17 +36,6 @@ from memplane.ports import TokenCounter
 from memplane.projections.window import safe_name
 from memplane.upkeep import reports
 
-__all__ = [
-    "RESOURCES",
-    "TEMPLATE",
-    "TOKENS_MAX",
-    "Own",
-    "Resource",
-    "Serving",
-    "read_resource",
-    "server_of",
-]
-
 _ACTS: Final[dict[str, Callable[..., Answer]]] = {
     "memory_store": tools.store,
     "memory_get": tools.get_tool,

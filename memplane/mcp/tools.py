@@ -34,24 +34,6 @@ from memplane.tokens import cut
 from memplane.work.changes import forget_as, record_as
 from memplane.work.tasks import PlaneTasks, TaskView
 
-__all__ = [
-    "Answer",
-    "Cap",
-    "Desk",
-    "clipped",
-    "curate",
-    "event_named",
-    "expanded",
-    "forget_tool",
-    "get_tool",
-    "list_keys",
-    "miss",
-    "search_tool",
-    "store",
-    "task_tool",
-]
-
-
 _KEYS_MAX: Final = 100_000
 _HIT_TOKENS: Final = 160  # a passage is a sentence at most, but that may be a page
 _MISS_CHARS: Final = 400

@@ -34,19 +34,6 @@ from memplane.recall.session_summary import extract, is_readable
 from memplane.recall.suppress import VisibilityFields
 from memplane.tokens import clip
 
-__all__ = [
-    "NO_END",
-    "Lead",
-    "Member",
-    "OpenedHandle",
-    "Shard",
-    "belongs",
-    "says",
-    "session_leads",
-    "shard",
-    "task_leads",
-]
-
 # An event that no page can hold is cut only where there is room for so many tokens of it.
 _LEAST: Final = 48
 NO_END: Final = 2**63  # tokens of a room without an end

@@ -20,11 +20,6 @@ from memplane.projections.window import entry_lines, plain_text, safe_name
 from memplane.recall.suppress import Scope
 from memplane.tokens import clip
 
-__all__ = [
-    "place_expansions",
-]
-
-
 _PART: Final = next(part for part in PARTS if part.name == "expansions")
 
 _TRIES: Final = 4  # to leave room for the handle that goes on, whose seq has more digits or fewer

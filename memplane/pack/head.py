@@ -25,19 +25,6 @@ from memplane.recall.score import score
 from memplane.recall.suppress import Scope
 from memplane.tokens import clip
 
-__all__ = [
-    "answering",
-    "is_card",
-    "merge_cards",
-    "omit_unshown_views",
-    "place_cards",
-    "place_decisions",
-    "place_map",
-    "place_more_decisions",
-    "place_views",
-]
-
-
 _BY_NAME = {part.name: part for part in PARTS}
 _STANDARD = {"preferences": "identity"}
 _VIEW_MIN = 8

@@ -18,31 +18,6 @@ from memplane.policy import Budgets, SectionBudget
 from memplane.ports import TokenCounter
 from memplane.projections.item import Item, Printer
 
-__all__ = [
-    "DECISIONS",
-    "FENCE",
-    "FRAMED_FROM",
-    "NO_WINDOW",
-    "ORIENT_PARTS",
-    "PARTS",
-    "STEADY_FROM",
-    "BlockPart",
-    "EntryGroup",
-    "RankedCandidates",
-    "Rooms",
-    "Sheet",
-    "Window",
-    "budget_of",
-    "entry_group",
-    "entry_of",
-    "is_own_part",
-    "ladder",
-    "own_part",
-    "part_under",
-    "rooms",
-]
-
-
 FENCE: Final = "~~~~\n"
 # The section that pays for decisions, whichever part they stand in.
 DECISIONS: Final = "relevant_decisions"

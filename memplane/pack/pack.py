@@ -79,8 +79,6 @@ if TYPE_CHECKING:
     from memplane.projections.item import Item
     from memplane.recall.time_words import AskedTime
 
-__all__ = ["ORIENT_TABLE", "REMINDER_TABLES", "TABLE", "Laid", "Row", "lay", "pack", "staleness"]
-
 Mark = Callable[[str], None]
 Place = Callable[[Sheet, PackContext, SectionBudget], None]
 Search = Callable[[Sheet, PackContext, SectionBudget, PackQuery], None]

@@ -29,17 +29,6 @@ from memplane.recall.gate import (
 )
 from memplane.recall.suppress import Scope
 
-__all__ = [
-    "SECTIONS",
-    "Reminder",
-    "leave_told",
-    "place_one",
-    "place_passages",
-    "place_statements",
-    "remind",
-    "said_then",
-]
-
 # What a reminder may show: passages, and at a start what is left to do and what was decided.
 SECTIONS: Final = {
     "prompt": frozenset(("retrieved_evidence",)),

@@ -30,28 +30,6 @@ from memplane.recall.gate import Passage, PromptAnswer
 from memplane.recall.suppress import Filter, Labels, Scope
 from memplane.recall.time_words import AskedTime, read_time
 
-__all__ = [
-    "INTENTS",
-    "REMINDERS",
-    "Expansion",
-    "FormCache",
-    "LastSession",
-    "ListedFile",
-    "Materials",
-    "Needs",
-    "PackContext",
-    "PackFields",
-    "PackQuery",
-    "Request",
-    "Source",
-    "StatedEvent",
-    "View",
-    "chosen_intent",
-    "intent_of",
-    "prepare_pack",
-    "prompt_of",
-]
-
 
 class Request(NamedTuple):
     """A pack's request, checked: times are canonical, the query is redacted and stripped."""

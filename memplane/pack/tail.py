@@ -32,18 +32,6 @@ from memplane.recall.score import importance_now
 from memplane.recall.session_digest import session_digest, session_label
 from memplane.recall.suppress import Scope
 
-__all__ = [
-    "is_own_section",
-    "listed_files",
-    "naming_texts",
-    "place_files",
-    "place_more_cards",
-    "place_own",
-    "place_sessions",
-    "place_tasks",
-    "place_tools",
-]
-
 _BY_NAME = {part.name: part for part in PARTS}
 _STANDARD: Final = frozenset(part.section for part in PARTS) | {"system_map"}
 _OWN_MAX: Final = 50

@@ -27,8 +27,6 @@ from memplane.tokens import cut
 if TYPE_CHECKING:
     from memplane.projections.in_force import Archived
 
-__all__ = ["Item", "Printer", "digest_of", "fields_getter", "row_size"]
-
 # Characters kept of a text that is too long, until its tokens are counted: about what the
 # limit of tokens holds in English, so that counting can wait until somebody reads it.
 _CHARACTERS_A_TOKEN: Final = 5

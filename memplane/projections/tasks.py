@@ -40,21 +40,6 @@ from memplane.projections.task_table import (
     open_to,
 )
 
-__all__ = [
-    "BYTES_MAX",
-    "PLAN_MAX",
-    "STATES",
-    "STEP_CHARS_MAX",
-    "Tasks",
-    "check_of",
-    "covers",
-    "owner_of",
-    "shows_failure",
-    "status_of",
-    "task_of",
-]
-
-
 # What one group may take in quotes: with names of sessions and calls it stays below 512 KiB.
 BYTES_MAX: Final = 320 * 1024
 PLAN_MAX: Final = 32

@@ -15,8 +15,6 @@ from typing import Final, NamedTuple
 
 from memplane.policy.records import TimeWords
 
-__all__ = ["AskedTime", "read_time"]
-
 _CHARACTERS_MAX: Final = 200  # of a question about time; a longer text tells of something
 _WORD: Final = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)?")
 _ISO: Final = re.compile(r"\b(\d{4})-(\d\d)(?:-(\d\d))?\b")

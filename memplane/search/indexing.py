@@ -54,9 +54,6 @@ if TYPE_CHECKING:
     from memplane.policy import Policies
     from memplane.ports import Line
 
-__all__ = ["STEP", "Indexed", "KeptLines", "keeping", "raw_lines", "slots_of", "whole_text"]
-
-
 _FIELDS: Final = struct.Struct("<8s4I")
 NOWHERE: Final = (1 << 32) - 1
 _REST_MAX: Final = 32_768

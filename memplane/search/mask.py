@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from memplane.projections.in_force import Act
     from memplane.projections.memories import Memories
 
-__all__ = ["MaskLog", "Masks"]
-
-
 _GLOBAL, _TASK, _SPEC, _AGENT = range(len(SPACES))
 # An artifact, but for its card: the bits from those of the kind up to the card's.
 _KINDS: Final = 1 << KIND_BITS[1]

@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from memplane.recall.suppress import Scope
     from memplane.search.hook_retriever import HookRetriever
 
-__all__ = ["SavedPassages"]
-
-
 _COMMON: Final = Path(__file__).parent.parent / "index" / "data" / "common.txt"
 _EVENTS: Final = 20  # of which passages are ranked
 _EXCLUDED: Final = 200  # events that were shown before, and may be among the best

@@ -62,9 +62,6 @@ if TYPE_CHECKING:
     from memplane.search.dense import QueryVectors
     from memplane.search.indexing import Indexed
 
-__all__ = ["BehindRetriever", "ItemCache", "LogRetriever", "neighbours", "ranking_weights"]
-
-
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 

@@ -48,9 +48,6 @@ else:
     documents = late("memplane.recall.documents")
     index_terms = late("memplane.index.terms")
 
-__all__ = ["HITS_MAX", "PASSAGE_TOKENS", "SearchHit", "SearchHits", "search_plane"]
-
-
 HITS_MAX: Final = 1_000
 PASSAGE_TOKENS: Final = 40
 _PERMILLE: Final = 1_000

@@ -41,19 +41,6 @@ else:
     indexing = late("memplane.search.indexing")
     retriever = late("memplane.search.retriever")
 
-__all__ = [
-    "INDEX_BEHIND",
-    "IndexReach",
-    "IndexService",
-    "degraded_parts",
-    "embed",
-    "index_service",
-    "kept_upto",
-    "near_to",
-    "prepare_vectors",
-]
-
-
 # Arrays, tables and stems are imported where they are used first: a process that searches nothing
 # does without.
 

@@ -27,22 +27,6 @@ if TYPE_CHECKING:
     from memplane.event import Event
     from memplane.ports import Appended
 
-__all__ = [
-    "CHANGING",
-    "Evicted",
-    "Eviction",
-    "Lookup",
-    "Undone",
-    "evict",
-    "forget_as",
-    "name_decision",
-    "pin_row",
-    "record_as",
-    "touch_row",
-    "undo_statement",
-    "update_statement",
-]
-
 
 class Lookup(Protocol):
     """Looks up one event, or the value of a key; see `Plane`."""

@@ -43,18 +43,6 @@ if TYPE_CHECKING:
     from memplane.projections.digests import SessionParts
     from memplane.projections.sessions import Named, Origin
 
-__all__ = [
-    "REASONS",
-    "Ended",
-    "PlaneSessions",
-    "Session",
-    "SessionVisibility",
-    "Started",
-    "minutes_before",
-    "session_row",
-    "write",
-]
-
 
 class SessionVisibility:
     """What one reader may see of sessions, at the plane's clock. Hold the plane's lock.

@@ -35,9 +35,6 @@ if TYPE_CHECKING:
     from memplane.context.calls import Receipt
     from memplane.policy import Policies
 
-__all__ = ["PlaneTasks", "TaskReader", "TaskView"]
-
-
 _ID_CHARS_MAX: Final = 48
 _TITLE_MAX: Final = 80  # characters
 _WORDS: Final = regex(r"\w+")
