@@ -226,12 +226,13 @@ def hold(
     embedder: Embedder | None,
     *,
     create: bool,
+    agent: str | None = None,
 ) -> PlaneRunner:
     """The runner of a plane, or of the plane in a folder; None: the one that `memplane.open` finds.
 
     `create`: a folder without a plane becomes one; else HomeError. Blocks; call it in a thread. Who
     holds it gives it back with `release`. One folder is opened once, as long as somebody holds it,
-    for the same durability and embedder.
+    for the same durability, embedder and agent.
     """
     with _LOCK:
         if isinstance(storage, Plane):
@@ -242,15 +243,17 @@ def hold(
                 runner = _OF_PLANES[storage] = PlaneRunner(storage, owned=False)
         else:
             path = wiring.find_home() if storage is None else Path(storage).expanduser()
-            key = (os.path.realpath(path), durability, *identity_of(embedder))
+            key = (os.path.realpath(path), durability, agent, *identity_of(embedder))
             runner = _OF_PATHS.get(key)
             if runner is None:
                 if create:
                     plane = wiring.init(
-                        path, durability=durability, embedder=embedder, trusted=False
+                        path, durability=durability, embedder=embedder, trusted=False, agent=agent
                     )
                 else:
-                    plane = wiring.open_plane(path, durability=durability, embedder=embedder)
+                    plane = wiring.open_plane(
+                        path, durability=durability, embedder=embedder, agent=agent
+                    )
                 runner = _OF_PATHS[key] = PlaneRunner(plane, owned=True)
         runner.users += 1
         return runner
@@ -262,6 +265,7 @@ async def held(
     embedder: Embedder | None,
     *,
     create: bool,
+    agent: str | None = None,
 ) -> PlaneRunner:
     """As `hold`, on a thread; for an open plane that somebody holds already, at once."""
     if isinstance(storage, Plane) and _LOCK.acquire(blocking=False):
@@ -272,7 +276,7 @@ async def held(
                 return runner
         finally:
             _LOCK.release()
-    return await asyncio.to_thread(hold, storage, durability, embedder, create=create)
+    return await asyncio.to_thread(hold, storage, durability, embedder, create=create, agent=agent)
 
 
 async def released(runner: PlaneRunner) -> None:

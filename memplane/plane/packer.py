@@ -82,7 +82,7 @@ class Packer:
             folds = context.caught_up(policies)
             head = folds.log.head()
             request = checked_request(
-                query, dict(asked), policies, head=head.seq, clock=context.clock,
+                query, context.asked(asked), policies, head=head.seq, clock=context.clock,
                 seq_by=partial(seq_by, context.log), redactor=context.intake(policies).redactor,
             )  # fmt: skip
             clock.mark("catch_up")
