@@ -1,7 +1,8 @@
 """The methods of a plane and of its faces as coroutines, with their own parameters.
 
 `reads(Plane.pack)` has the parameters of `Plane.pack`, for editors and type checkers too, and runs
-it on a thread of the plane's runner; `writes` after the writes before it.
+it on the thread of the plane's runner; `writes` after the writes before it, `aside` on a thread
+beside, for what may take seconds.
 """
 
 from __future__ import annotations
@@ -33,11 +34,10 @@ class AsyncFace(Generic[Face]):
     async def run(self, call: Callable[[Face], Made]) -> Made:
         """What `call` gives for the face itself, on a thread: for what has no form of its own.
 
-        `await plane.work.run(lambda work: work.sessions.end("s1"))`. It runs after the writes
-        before it, and others wait for it, whatever it does.
+        `await plane.work.run(lambda work: work.sessions.end("s1"))`.
         """
         runner = self._held()
-        return await runner.writing(partial(call, self._face(runner)))
+        return await runner.aside(call, self._face(runner))
 
 
 def reads(
@@ -85,23 +85,36 @@ def writes(
     return call
 
 
+def aside(
+    method: Callable[Concatenate[Face, Given], Made],
+) -> Callable[Concatenate[AsyncFace[Face], Given], Coroutine[Any, Any, Made]]:
+    """The method, on a thread beside those of reads and writes."""
+
+    @wraps(method)
+    async def call(self: AsyncFace[Face], /, *args: Given.args, **named: Given.kwargs) -> Made:
+        runner = self._held()
+        return await runner.aside(method, self._face(runner), *args, **named)
+
+    return call
+
+
 class AsyncUpkeep(AsyncFace[PlaneUpkeep]):
     """`PlaneUpkeep`, asynchronous; had as `plane.upkeep` of an AsyncPlane."""
 
-    index = writes(PlaneUpkeep.index)
-    embed = reads(PlaneUpkeep.embed)
+    index = aside(PlaneUpkeep.index)
+    embed = aside(PlaneUpkeep.embed)
     policy_values = reads(PlaneUpkeep.policy_values)
     check_policies = reads(PlaneUpkeep.check_policies)
     held_files = reads(PlaneUpkeep.held_files)
-    audit = reads(PlaneUpkeep.audit)
-    purge = writes(PlaneUpkeep.purge)
-    due = reads(PlaneUpkeep.due)
-    purge_due = writes(PlaneUpkeep.purge_due)
-    rebuild = writes(PlaneUpkeep.rebuild)
-    verify = reads(PlaneUpkeep.verify)
-    differing = reads(PlaneUpkeep.differing)
-    export = reads(PlaneUpkeep.export)
-    merge = writes(PlaneUpkeep.merge)
+    audit = aside(PlaneUpkeep.audit)
+    purge = aside(PlaneUpkeep.purge)
+    due = aside(PlaneUpkeep.due)
+    purge_due = aside(PlaneUpkeep.purge_due)
+    rebuild = aside(PlaneUpkeep.rebuild)
+    verify = aside(PlaneUpkeep.verify)
+    differing = aside(PlaneUpkeep.differing)
+    export = aside(PlaneUpkeep.export)
+    merge = aside(PlaneUpkeep.merge)
 
 
 class AsyncWork(AsyncFace[PlaneWork]):
@@ -116,5 +129,5 @@ class AsyncWork(AsyncFace[PlaneWork]):
     update = writes(PlaneWork.update)
     name_decision = writes(PlaneWork.name_decision)
     undo = writes(PlaneWork.undo)
-    forget_many = writes(PlaneWork.forget_many)
-    evict = writes(PlaneWork.evict)
+    forget_many = aside(PlaneWork.forget_many)
+    evict = aside(PlaneWork.evict)

@@ -45,8 +45,10 @@ class AsyncPlane(AsyncFace[Plane]):
         *,
         durability: Literal["sync", "os"] = "sync",
         embedder: Embedder | None = None,
+        agent: str | None = None,
     ) -> None:
         self._storage, self._durability, self._embedder = storage, durability, embedder
+        self._agent = agent
         self._runner: runners.PlaneRunner | None = None
         super().__init__(lambda: self.held, lambda runner: runner.plane)
 
@@ -58,8 +60,8 @@ class AsyncPlane(AsyncFace[Plane]):
     async def start(self) -> Self:
         """Open the plane. Raises what `memplane.open` does."""
         if self._runner is None:
-            self._runner = await asyncio.to_thread(
-                runners.hold, self._storage, self._durability, self._embedder, create=False
+            self._runner = await runners.held(
+                self._storage, self._durability, self._embedder, create=False, agent=self._agent
             )
         return self
 
@@ -70,7 +72,7 @@ class AsyncPlane(AsyncFace[Plane]):
             try:
                 await asyncio.wait_for(runner.commit.settled(), _SECONDS)
             finally:
-                await asyncio.to_thread(runners.release, runner)
+                await runners.released(runner)
 
     async def __aenter__(self) -> Self:
         return await self.start()
@@ -205,10 +207,11 @@ def aopen(
     *,
     durability: Literal["sync", "os"] = "sync",
     embedder: Embedder | None = None,
+    agent: str | None = None,
 ) -> AsyncPlane:
     """A plane for `async with`: in a folder, as `memplane.open` finds it, or one that is open.
 
     A plane that is given stays its owner's; one that is opened here is closed with the last who
-    uses it here. `durability` and `embedder` as of `memplane.open`, for a folder alone.
+    uses it here. The others as of `memplane.open`, for a folder alone.
     """
-    return AsyncPlane(path, durability=durability, embedder=embedder)
+    return AsyncPlane(path, durability=durability, embedder=embedder, agent=agent)

@@ -490,7 +490,7 @@ class PlaneArtifacts:
         context = self._context
         found: _Listed = []
         with context.lock:
-            reader = context.reader(channel, agent=agent)
+            reader = context.reader(channel, agent=context.agent_of(agent))
             for line in self._newest():
                 event = line.event
                 facts = facts_of(event)
@@ -518,7 +518,7 @@ class PlaneArtifacts:
         """
         context = self._context
         with context.lock:
-            reader = context.reader(channel, agent=agent)
+            reader = context.reader(channel, agent=context.agent_of(agent))
             event, facts = self._one(named, reader)
             view = self._view(event, facts, reader, review=review)
         return view._replace(changed=_fault_of(context, facts))
@@ -539,7 +539,8 @@ class PlaneArtifacts:
         """
         context = self._context
         with context.lock:
-            _, facts = self._one(named, context.reader(channel, agent=agent))
+            reader = context.reader(channel, agent=context.agent_of(agent))
+            _, facts = self._one(named, reader)
         path = Path(to)
         path = path / facts.name if path.is_dir() else path
         files = [(path, artifact_bytes(context.home.path, facts))]

@@ -143,6 +143,7 @@ class Plane:
         self.context, self._log = context, context.log
         self.home, self.id = context.home.path, context.home.plane_id
         self.durability, self.read_only = context.durability, context.read_only
+        self.agent = context.agent
 
     @cached_property
     def _packer(self) -> packer.Packer:
@@ -164,7 +165,8 @@ class Plane:
         if self.context.closed:
             return f"<Plane {str(self.home)!r}, closed>"
         read = ", read only" if self.read_only else ""
-        return f"<Plane {str(self.home)!r} up to seq {self.head().seq}{read}>"
+        agent = f", for {self.agent}" if self.agent is not None else ""
+        return f"<Plane {str(self.home)!r} up to seq {self.head().seq}{read}{agent}>"
 
     # --- recording ---
 
@@ -221,7 +223,7 @@ class Plane:
         Raises NotFoundError: for one that the channel and agent may not see, as for none. That an
         event was purged is for the owner.
         """
-        reader = self.context.reader(channel, agent=agent)
+        reader = self.context.reader(channel, agent=self.context.agent_of(agent))
         check_named(id, "id")
         line = self._log.line(id) if isinstance(id, int) else self._log.find(id)
         if (
@@ -267,7 +269,7 @@ class Plane:
             check_count(limit, "limit", 1)
         if kind is not None:
             check_kind(kind)
-        reader = self.context.reader(channel, agent=agent, ns=ns)
+        reader = self.context.reader(channel, agent=self.context.agent_of(agent), ns=ns)
         lines = self._log.read(after, self.context.as_of)
         return reader.events(lines, kind=kind, session=session, ns=ns, limit=limit)
 
@@ -288,7 +290,7 @@ class Plane:
         """
         check_text(key, "key")
         ns = self.context.key_space(key, ns)
-        reader = self.context.reader(channel, now, agent=agent, ns=ns)
+        reader = self.context.reader(channel, now, agent=self.context.agent_of(agent), ns=ns)
         with self.context.lock:
             memories = self.context.caught_up(reader.policies).memories
             row = self.context.recent.current(memories, ns, key, self.context.as_of)
@@ -338,7 +340,7 @@ class Plane:
         now: _Time,
         agent: str | None,
     ) -> Keys:
-        reader = self.context.reader(channel, now, agent=agent, ns=ns)
+        reader = self.context.reader(channel, now, agent=self.context.agent_of(agent), ns=ns)
         check_text(prefix, "prefix")
         check_count(limit, "limit", 1)
         found, most = Keys(), min(limit + 1, sys.maxsize)
@@ -373,7 +375,7 @@ class Plane:
         """
         check_text(key, "key")
         ns = self.context.key_space(key, ns)
-        reader = self.context.reader(channel, now, agent=agent, ns=ns)
+        reader = self.context.reader(channel, now, agent=self.context.agent_of(agent), ns=ns)
         with self.context.lock:
             memories = self.context.caught_up(reader.policies).memories
             rows = reader.rows(memories.history(ns, key, upto=self.context.as_of), memories)
@@ -407,7 +409,12 @@ class Plane:
         namespace that is not for them and an artifact that nobody approved, BudgetError.
         """
         return handles.expand_handle(
-            self.context, handle, budget, channel=channel, agent=agent, now=now
+            self.context,
+            handle,
+            budget,
+            channel=channel,
+            agent=self.context.agent_of(agent),
+            now=now,
         )
 
     # --- packing and searching ---
@@ -648,7 +655,7 @@ class Plane:
         It starts where the block begins (without an id it gets a new one) and ends behind it, with
         its summary; where the block raises it ends too, for the reason `error` and without one.
         """
-        return opened_session.OpenedSession(self, id, agent=agent, goal=goal)
+        return opened_session.OpenedSession(self, id, agent=self.context.agent_of(agent), goal=goal)
 
     @property
     def episodes(self) -> episodes.PlaneEpisodes:
@@ -705,5 +712,6 @@ class Plane:
                 files=files,
                 make_embedder=context.make_embedder,
                 embedder=context.embedder,
+                agent=context.agent,
             )
         )

@@ -103,7 +103,8 @@ class PlaneWork:
 
         Other values of its key are named where the channel and agent may see them.
         """
-        reader, as_of = self._context.reader(channel, now, agent=agent), self._context.as_of
+        agent, as_of = self._context.agent_of(agent), self._context.as_of
+        reader = self._context.reader(channel, now, agent=agent)
         with self._context.lock:
             memories = self._context.caught_up(reader.policies).memories
             return reader.standing(event, memories, as_of)
@@ -112,7 +113,7 @@ class PlaneWork:
         self, *, channel: str = "private", ns: str | None = None, agent: str | None = None
     ) -> list[Event]:
         """The decisions in force that the ledger knows of, in log order: some 400 at most."""
-        reader = self._context.reader(channel, agent=agent, ns=ns)
+        reader = self._context.reader(channel, agent=self._context.agent_of(agent), ns=ns)
         with self._context.lock:
             ledger = self._context.caught_up(reader.policies).decisions.state
             found = sorted(one.seq for one in (*ledger.active(), *ledger.left()))

@@ -127,7 +127,7 @@ def search_plane(
         folds = context.caught_up(policies)
         request = checked_request(
             query,
-            asked,
+            context.asked(asked),
             policies,
             head=folds.log.head().seq,
             clock=context.clock,

@@ -234,6 +234,7 @@ class PlaneSessions:
         """
         context = self._context
         _texts(session=session, agent=agent, branch=branch, cwd=cwd, goal=goal)
+        agent = context.agent_of(agent)
         named = ulid(context.clock()) if session is None else session
         row = session_row(named, "start", "Session started", branch=branch, cwd=cwd, goal=goal)
         row |= {} if agent is None else {"actor": agent}
@@ -374,7 +375,8 @@ class PlaneSessions:
         with context.lock:
             policies = context.watched.policies()
             folds = context.caught_up(policies)
-            visible = SessionVisibility(context, folds, policies, channel, agent)
+            reads = context.agent_of(agent)
+            visible = SessionVisibility(context, folds, policies, channel, reads)
             now, gap = context.clock(), policies.plane.session_gap_minutes
             parts, most = folds.digests.sessions, policies.plane.session_summary_tokens_max
             return [
@@ -402,7 +404,8 @@ class PlaneSessions:
         with context.lock:
             policies = context.watched.policies()
             folds = context.caught_up(policies)
-            visible = SessionVisibility(context, folds, policies, channel, agent)
+            reads = context.agent_of(agent)
+            visible = SessionVisibility(context, folds, policies, channel, reads)
             facts = self.facts(session, folds, policies, visible)
             found = _shown(facts, visible, context.clock(), policies.plane.session_gap_minutes)
             parts = folds.digests.sessions.get(facts.id)

@@ -311,7 +311,9 @@ class PlaneTasks:
         with self._context.lock:
             policies = self._context.watched.policies()
             folds = self._context.caught_up(policies)
-            reader = TaskReader(self._context, folds, policies, channel, agent)
+            reader = TaskReader(
+                self._context, folds, policies, channel, self._context.agent_of(agent)
+            )
             table = reader.table()
             tasks = table.newest() if all else table.open()
             views = [self._view(reader, table, task, session) for task in tasks]
@@ -333,7 +335,9 @@ class PlaneTasks:
         with self._context.lock:
             policies = self._context.watched.policies()
             folds = self._context.caught_up(policies)
-            reader = TaskReader(self._context, folds, policies, channel, agent)
+            reader = TaskReader(
+                self._context, folds, policies, channel, self._context.agent_of(agent)
+            )
             task = reader.find(_check_text(id, "id"))
             own = None if task is None else task.seen_by(reader.sees)
             view = None if own is None else self._view(reader, reader.table(), own, session)
