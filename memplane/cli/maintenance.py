@@ -206,7 +206,7 @@ _UNUSABLE: Final = ("home", "log")
 @command("doctor", example="doctor")
 def doctor(*, home: Home = None, as_json: Json = False) -> int:
     """Check the plane and its surroundings; write nothing. Exit 1 on a failure, 3 if unusable."""
-    checks = [*_plane(home, asks=not as_json), *_trusts(), *_surroundings()]
+    checks = [*plane_checks(home, asks=not as_json), *_trusts(), *_surroundings()]
     failed = [check.name for check in checks if check.status == "fail"]
     print_answer(
         {"ok": not failed, "checks": [check._asdict() for check in checks]},
@@ -218,7 +218,8 @@ def doctor(*, home: Home = None, as_json: Json = False) -> int:
     return BROKEN if any(name in _UNUSABLE for name in failed) else NO
 
 
-def _plane(home: str | None, *, asks: bool) -> list[Check]:
+def plane_checks(home: str | None, *, asks: bool) -> list[Check]:
+    """The checks of a plane; where it is not trusted yet, a person is asked if `asks`."""
     trusted = None
     try:
         path = find_home(home)
@@ -227,7 +228,7 @@ def _plane(home: str | None, *, asks: bool) -> list[Check]:
                 trusted = find_plane(home).trusted
     except UntrustedError as error:
         if asks and ask_once(error):
-            return _plane(home, asks=False)
+            return plane_checks(home, asks=False)
         return [Check("home", "fail", error.found, error.remedy)]
     except MemplaneError as error:
         return [Check("home", "fail", str(error))]
