@@ -200,6 +200,8 @@ class _Handler(BaseHTTPRequestHandler):
             raise Refused(HTTPStatus.NOT_FOUND, "no such page")
         if self.headers.get("Origin") is None:
             raise Refused(HTTPStatus.FORBIDDEN, "expected an Origin")
+        if self.headers.get("Sec-Fetch-Site", "same-origin") != "same-origin":
+            raise Refused(HTTPStatus.FORBIDDEN, "from another site")
         if self.headers.get_content_type() != "application/json":
             raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "expected application/json")
         try:

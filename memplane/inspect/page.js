@@ -218,13 +218,13 @@
     const asked = view.query ? ["“", h("q", { class: "plain", dir: "auto" }, view.query), "”"] : "nothing was asked: what the session is about";
     const seen = new Set();
     return [
-      heading("The block", ["What an agent was given: ", asked]),
+      heading("The block", [`What channel ${page.facts.channel} ${view.report ? "was" : "is"} given: `, asked]),
       note(view.note),
       h("div", { class: "figures" },
         figure(number(view.tokens), `of ${number(view.budget)} tokens`), figure(number(view.entries.length), "entries"),
         figure(view.intent, "intent"), figure(number(view.candidates.scored), "candidates scored")),
       tokenBar(view.sections, view.tokens),
-      commands(view.report ? ["replay", view.report] : ["pack", view.query, "--channel", page.facts.channel, ...(view.session ? ["--session", view.session] : [])],
+      commands(view.report ? ["replay", view.report] : ["pack", ...(view.query ? [view.query] : []), "--channel", page.facts.channel, ...(view.session ? ["--session", view.session] : [])],
         view.report && ["why", view.report, "entry:1"]),
       groups.map((group) => {
         const fact = facts.get(group.section);
@@ -460,9 +460,9 @@
       h("dl", { class: "told" }, titled("Outcome", one.outcome), titled("Left", one.left)),
       meta(count(one.prompts, "prompt"), count(one.events, "event"), one.calls ? count(one.calls, "tool call") : null, one.errors ? count(one.errors, "error") : null,
         one.decisions ? count(one.decisions, "decision") : null, count(one.tokens, "token")),
-      one.digest || one.files.length ? h("details", { class: "fold" }, h("summary", {}, "Digest and files"), one.digest ? text(one.digest, "block-text") : null,
-        one.files.length ? h("ul", { class: "paths" }, one.files.map((path) => h("li", {}, h("code", {}, path)))) : null) : null,
-      commands(["session", "show", one.id], ["inspect", "--session", one.id, "--channel", page.facts.channel], ["forget", "--session", one.id]));
+      h("details", { class: "fold" }, h("summary", {}, one.digest ? "Digest, files, commands" : "Commands"), one.digest ? text(one.digest, "block-text") : null,
+        one.files.length ? h("ul", { class: "paths" }, one.files.map((path) => h("li", {}, h("code", {}, path)))) : null,
+        commands(["session", "show", one.id], ["inspect", "--session", one.id, "--channel", page.facts.channel], ["forget", "--session", one.id])));
   }
 
   const drawSessions = (view) => [heading("Sessions", "What each was about, what it came to, what it left."),

@@ -126,6 +126,8 @@ def test_every_example_does_what_it_shows(run, filled, tmp_path, monkeypatch, na
         (tmp_path / "events.jsonl").write_text(json.dumps(row))
         (tmp_path / "questions.jsonl").write_text(json.dumps({**row, **asks}))
         monkeypatch.chdir(tmp_path)
+    if name == "inspect":
+        monkeypatch.chdir(tmp_path)
     if name == "embed":
         monkeypatch.setenv("MEMPLANE_PLANE__INDEX__EMBEDDER", "static")
     if name in ("replay", "why"):
