@@ -17,8 +17,8 @@ import typer
 from memplane import log as logs
 from memplane import nofollow
 from memplane.cli.app import BROKEN, FINE, NO, command
-from memplane.cli.options import Channel, Home, Json, Session
-from memplane.cli.output import Bar, clipped_line, counted, print_answer, say
+from memplane.cli.options import Channel, Home, Html, Json, Session
+from memplane.cli.output import Bar, clipped_line, counted, print_answer, say, write_figures
 from memplane.cli.trust import ask_once
 from memplane.clock import clock
 from memplane.errors import HomeError, InputError, MemplaneError, UntrustedError
@@ -50,9 +50,11 @@ from memplane.wiring import (
 if TYPE_CHECKING:
     from memplane.evaluate import sessions as evaluate_sessions
     from memplane.hook import context as hook_context
+    from memplane.inspect import figures
 else:
     evaluate_sessions = late("memplane.evaluate.sessions")
     hook_context = late("memplane.hook.context")
+    figures = late("memplane.inspect.figures")
 
 
 @command("verify", example="verify")
@@ -62,6 +64,7 @@ def verify_plane(
         bool,
         typer.Option("--deep", help="Every cache, also the parsed form of the policies."),
     ] = False,
+    html: Html = None,
     home: Home = None,
     as_json: Json = False,
 ) -> int:
@@ -73,7 +76,9 @@ def verify_plane(
     """
     with open_plane(home, read_only=True) as plane, Bar("verify") as bar:
         report = plane.verify(bar, processes=os.cpu_count() or 1, deep=deep)
-    print_answer(_report_json(report), _report_words(report), as_json=as_json)
+    answer = _report_json(report)
+    print_answer(answer, _report_words(report), as_json=as_json)
+    write_figures(html, lambda: figures.faults_page(answer))
     if report.mistakes:
         say(
             f"{counted(len(report.mistakes), 'mistake')} in the policies, the first: "
@@ -328,6 +333,7 @@ def stats(
         typer.Option("--use", help="What hooks have said to sessions, and how much was used."),
     ] = False,
     session: Session = None,
+    html: Html = None,
     channel: Channel = "private",
     home: Home = None,
     as_json: Json = False,
@@ -341,12 +347,15 @@ def stats(
     """
     if session is not None and not cache:
         raise InputError("expected --cache beside it", where="--session")
+    if html is not None and not cache:
+        raise InputError("expected --cache beside it", where="--html")
     with open_plane(home) as plane:
         if cache:
             prices = plane.policies.plane.cache
             shared = shared_by(saved(plane.home), prices, session=session)
             answer = [one.as_json() for one in shared]
             print_answer(answer, _cache_words(shared), as_json=as_json)
+            write_figures(html, lambda: figures.cache_page(answer))
             return
         if use:
             print_answer(*_used(plane), as_json=as_json)

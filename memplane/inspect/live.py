@@ -40,7 +40,7 @@ _DONE: Final = {"forget": "Forgotten", "unforget": "Taken back", "pin": "Pinned"
 _TOKEN_BYTES: Final = 24
 
 
-class Refused(Exception):  # noqa: N818 - an answer, not a fault
+class RefusedRequest(Exception):  # noqa: N818 - an answer, not a fault
     """A request that is answered by a status and a sentence alone."""
 
     def __init__(self, status: HTTPStatus, words: str) -> None:
@@ -48,7 +48,7 @@ class Refused(Exception):  # noqa: N818 - an answer, not a fault
         self.status, self.words = status, words
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """What a request is answered with."""
 
     body: bytes
@@ -76,7 +76,7 @@ class LiveServer:
         return f"http://{HOST}:{self.port}/{self.token}/"
 
     def serve(self) -> None:
-        """Answer requests."""
+        """HttpAnswer requests."""
         self._http.serve_forever(poll_interval=0.2)
 
     def stop(self) -> None:
@@ -96,7 +96,7 @@ class LiveServer:
         head = self._plane.head()
         return f"{head.seq}-{head.h}"
 
-    def page(self) -> Answer:
+    def page(self) -> HttpAnswer:
         """The page as of now; the same one while nothing was recorded."""
         with self._lock:
             version = self.version()
@@ -108,25 +108,29 @@ class LiveServer:
                 }
                 data = compose(self._plane, self._asked)
                 self._page = version, document(data, live=live)
-            return Answer(self._page[1], "text/html; charset=utf-8")
+            return HttpAnswer(self._page[1], "text/html; charset=utf-8")
 
-    def act(self, asked: Any) -> Answer:
-        """Ask for a confirmation, or do what was confirmed. Raises Refused."""
+    def act(self, asked: Any) -> HttpAnswer:
+        """Ask for a confirmation, or do what was confirmed. Raises RefusedRequest."""
         if not isinstance(asked, dict) or set(asked) - {"action", "id", "confirm"}:
-            raise Refused(HTTPStatus.BAD_REQUEST, "expected action, id and confirm")
+            raise RefusedRequest(HTTPStatus.BAD_REQUEST, "expected action, id and confirm")
         action, id_, confirm = (asked.get(name) for name in ("action", "id", "confirm"))
         if action not in ACTIONS or not isinstance(id_, str):
-            raise Refused(HTTPStatus.BAD_REQUEST, f"expected one of {', '.join(ACTIONS)} and an id")
+            raise RefusedRequest(
+                HTTPStatus.BAD_REQUEST, f"expected one of {', '.join(ACTIONS)} and an id"
+            )
         with self._lock:
             if confirm is None:
                 self._check_shown(action, id_)
                 return _json({"confirm": self._word(action, id_), "question": ACTIONS[action]})
             if not isinstance(confirm, str) or self._confirmed.pop(confirm, None) != (action, id_):
-                raise Refused(HTTPStatus.CONFLICT, "that was not confirmed, or was done already")
+                raise RefusedRequest(
+                    HTTPStatus.CONFLICT, "that was not confirmed, or was done already"
+                )
             try:
                 receipt = self._do(action, id_)
             except MemplaneError as error:
-                raise Refused(HTTPStatus.CONFLICT, str(error)) from None
+                raise RefusedRequest(HTTPStatus.CONFLICT, str(error)) from None
             return _json({"done": f"{_DONE[action]}: event {receipt.seq}", "seq": receipt.seq})
 
     def _word(self, action: str, id_: str) -> str:
@@ -150,7 +154,7 @@ class LiveServer:
             else:
                 shown = True
         if not shown:
-            raise Refused(HTTPStatus.NOT_FOUND, "no such event on this page")
+            raise RefusedRequest(HTTPStatus.NOT_FOUND, "no such event on this page")
 
     def _do(self, action: str, id_: str) -> Receipt:
         reason = "on the live page"
@@ -188,33 +192,33 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self._answered(self._post)
 
-    def _get(self, name: str) -> Answer:
+    def _get(self, name: str) -> HttpAnswer:
         if name == "":
             return self.live.page()
         if name == "version":
             return _json({"version": self.live.version()})
-        raise Refused(HTTPStatus.NOT_FOUND, "no such page")
+        raise RefusedRequest(HTTPStatus.NOT_FOUND, "no such page")
 
-    def _post(self, name: str) -> Answer:
+    def _post(self, name: str) -> HttpAnswer:
         if name != "act":
-            raise Refused(HTTPStatus.NOT_FOUND, "no such page")
+            raise RefusedRequest(HTTPStatus.NOT_FOUND, "no such page")
         if self.headers.get("Origin") is None:
-            raise Refused(HTTPStatus.FORBIDDEN, "expected an Origin")
+            raise RefusedRequest(HTTPStatus.FORBIDDEN, "expected an Origin")
         if self.headers.get("Sec-Fetch-Site", "same-origin") != "same-origin":
-            raise Refused(HTTPStatus.FORBIDDEN, "from another site")
+            raise RefusedRequest(HTTPStatus.FORBIDDEN, "from another site")
         if self.headers.get_content_type() != "application/json":
-            raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "expected application/json")
+            raise RefusedRequest(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "expected application/json")
         try:
             return self.live.act(json.loads(self._body()))
         except (ValueError, RecursionError):
-            raise Refused(HTTPStatus.BAD_REQUEST, "expected JSON") from None
+            raise RefusedRequest(HTTPStatus.BAD_REQUEST, "expected JSON") from None
 
     def _body(self) -> bytes:
         given = self.headers.get("Content-Length", "")
         if not given.isdecimal() or "Transfer-Encoding" in self.headers:
-            raise Refused(HTTPStatus.LENGTH_REQUIRED, "expected a Content-Length")
+            raise RefusedRequest(HTTPStatus.LENGTH_REQUIRED, "expected a Content-Length")
         if len(given) > 9 or int(given) > BODY_BYTES_MAX:
-            raise Refused(
+            raise RefusedRequest(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"expected {BODY_BYTES_MAX} bytes at most"
             )
         return self.rfile.read(int(given))
@@ -224,7 +228,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._check()
             found = answer(self._name())
             self._send(HTTPStatus.OK, found)
-        except Refused as refused:
+        except RefusedRequest as refused:
             self.close_connection = True  # its body may not have been read
             self._send(refused.status, _json({"error": refused.words}))
         except (BrokenPipeError, ConnectionResetError, TimeoutError):
@@ -237,22 +241,22 @@ class _Handler(BaseHTTPRequestHandler):
         hosts = {f"{name}:{self.live.port}" for name in (HOST, "localhost")}
         named = self.headers.get_all("Host") or []
         if len(named) != 1 or named[0].lower() not in hosts:
-            raise Refused(HTTPStatus.MISDIRECTED_REQUEST, "this server has another name")
+            raise RefusedRequest(HTTPStatus.MISDIRECTED_REQUEST, "this server has another name")
         origins = self.headers.get_all("Origin") or []
         if any(one != f"http://{named[0].lower()}" for one in origins):
-            raise Refused(HTTPStatus.FORBIDDEN, "from another origin")
+            raise RefusedRequest(HTTPStatus.FORBIDDEN, "from another origin")
         if self.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
-            raise Refused(HTTPStatus.FORBIDDEN, "from another site")
+            raise RefusedRequest(HTTPStatus.FORBIDDEN, "from another site")
 
     def _name(self) -> str:
         """What of the page is asked for; refuses a path without the token."""
         path = self.path.partition("?")[0]
         _, token, *rest = [*path.split("/"), ""]
         if not secrets.compare_digest(token.encode(), self.live.token.encode()):
-            raise Refused(HTTPStatus.NOT_FOUND, "no such page")
+            raise RefusedRequest(HTTPStatus.NOT_FOUND, "no such page")
         return "/".join(rest).rstrip("/")
 
-    def _send(self, status: HTTPStatus, answer: Answer) -> None:
+    def _send(self, status: HTTPStatus, answer: HttpAnswer) -> None:
         self.send_response(status)
         self.send_header("Content-Type", answer.kind)
         self.send_header("Content-Length", str(len(answer.body)))
@@ -273,5 +277,5 @@ class _Handler(BaseHTTPRequestHandler):
         """Nothing: a line a request would print the token."""
 
 
-def _json(value: Any) -> Answer:
-    return Answer(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+def _json(value: Any) -> HttpAnswer:
+    return HttpAnswer(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))

@@ -96,8 +96,8 @@
 
   function command(...words) {
     const text = line(...words);
-    return h("button", { type: "button", class: "command", "aria-label": `Copy: ${text}`, onclick: (event) => copy(text, event.currentTarget) },
-      h("code", {}, text), h("span", { class: "copy", "aria-hidden": "true" }, "copy"));
+    return h("button", { type: "button", class: "command", title: "Copy this command", onclick: (event) => copy(text, event.currentTarget) },
+      h("code", {}, text), h("span", { class: "copy" }, "copy"));
   }
   const commands = (...rows) => h("div", { class: "commands" }, rows.filter(Boolean).map((words) => command(...words)));
 
@@ -111,7 +111,7 @@
       actions(event));
   }
   function eventNumber(event, report) {
-    const details = h("details", { class: "event" }, h("summary", { "aria-label": `Event ${event.seq}: details and commands` }, `#${event.seq}`));
+    const details = h("details", { class: "event" }, h("summary", { title: "Details and commands" }, h("span", { class: "unseen" }, "event "), `#${event.seq}`));
     details.addEventListener("toggle", () => {
       if (details.open && details.children.length === 1) details.append(eventDetails(event, report));
     });
@@ -140,7 +140,7 @@
   // A table that a narrow screen shows as a list of rows: each cell names its column.
   function table(columns, rows, caption) {
     return h("table", { class: "rows" }, h("caption", { class: "unseen" }, caption),
-      h("thead", {}, h("tr", {}, columns.map((one) => h("th", { scope: "col", class: one.number ? "number" : "" }, one.name)))),
+      h("thead", {}, h("tr", {}, columns.map((one) => h("th", { scope: "col", class: one.number ? "number" : "" }, one.name || h("span", { class: "unseen" }, "As a bar"))))),
       h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, at) => h(at ? "td" : "th",
         { scope: at ? null : "row", class: columns[at].number ? "number" : "", "data-name": columns[at].name, dir: "auto" },
         h("span", { class: "cell" }, cell)))))));
@@ -186,7 +186,7 @@
     return h("figure", { class: "tokens" },
       h("div", { class: "stack", role: "img", "aria-label": `Tokens by section: ${used.map((one) => `${sectionName(one.name)} ${one.used}`).join(", ")}` },
         used.map((one) => h("span", { class: `part ${hue(one.name)}`, title: `${sectionName(one.name)}: ${number(one.used)} tokens`, style: { "flex-grow": String(one.used / sum) } }))),
-      h("ul", { class: "legend" }, used.map((one) => h("li", {}, h("a", { href: `#block/${one.name}` }, dot(one.name), sectionName(one.name)),
+      h("ul", { class: "legend" }, used.map((one) => h("li", {}, h("a", { href: `#/block/${one.name}` }, dot(one.name), sectionName(one.name)),
         h("span", { class: "figure" }, number(one.used)), h("span", { class: "share" }, percent((1e6 * one.used) / (total || sum)))))));
   }
 
@@ -623,7 +623,7 @@
   const links = new Map();
 
   function show(focus) {
-    const [wanted, part] = decodeURIComponent(location.hash.slice(1)).split("/");
+    const [wanted, part] = decodeURIComponent(location.hash.replace(/^#\/?/, "")).split("/");
     const view = views.get(wanted) || page.views[0];
     for (const [id, link] of links) {
       if (id === view.id) link.setAttribute("aria-current", "page");
@@ -648,7 +648,7 @@
       document.documentElement.dataset.theme = next;
       button.textContent = next === "dark" ? "Light" : "Dark";
     } }, dark ? "Light" : "Dark");
-    button.setAttribute("aria-label", "Switch between light and dark");
+    button.title = "Switch between light and dark";
     return button;
   }
 
@@ -664,14 +664,14 @@
 
   const unit = (view) => (view.count === undefined || view.count === null ? null : h("span", { class: "number" }, number(view.count)));
   const nav = h("nav", { "aria-label": "Views" }, h("ul", {}, page.views.map((view) => {
-    const link = h("a", { href: `#${view.id}` }, h("span", {}, view.label), unit(view));
+    const link = h("a", { href: `#/${view.id}` }, h("span", {}, view.label), unit(view));
     links.set(view.id, link);
     return h("li", {}, link);
   })));
   said = h("div", { class: "unseen", role: "status", "aria-live": "polite" });
   dialog = h("dialog", { "aria-label": "Confirm" });
-  document.getElementById("page").append(h("a", { class: "skip", href: "#main", onclick: (event) => { event.preventDefault(); document.getElementById("view-title").focus(); } }, "Skip to the view"),
-    top(), h("div", { class: page.views.length > 1 ? "frame" : "frame alone" }, page.views.length > 1 ? nav : null, main), said, page.live ? dialog : null);
+  fill(document.getElementById("page"), null, [h("a", { class: "skip", href: "#main", onclick: (event) => { event.preventDefault(); document.getElementById("view-title").focus(); } }, "Skip to the view"),
+    top(), h("div", { class: page.views.length > 1 ? "frame" : "frame alone" }, page.views.length > 1 ? nav : null, main), said, page.live ? dialog : null]);
   addEventListener("hashchange", () => show(true));
   addEventListener("keydown", (event) => {
     const field = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName);
@@ -681,7 +681,7 @@
     } else if ((event.key === "[" || event.key === "]") && !field && !event.ctrlKey && !event.metaKey) {
       const ids = [...links.keys()];
       const at = ids.indexOf(main.dataset.view) + (event.key === "]" ? 1 : -1);
-      location.hash = ids[(at + ids.length) % ids.length];
+      location.hash = `/${ids[(at + ids.length) % ids.length]}`;
     }
   });
   show(false);

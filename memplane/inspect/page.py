@@ -108,14 +108,16 @@ def document(data: Mapping[str, Any], *, live: Mapping[str, Any] | None = None) 
     return OPENING + rest.encode()
 
 
-def write_page(path: str | os.PathLike[str], data: bytes, *, replace: bool = False) -> Path:
+def write_page(
+    path: str | os.PathLike[str], data: bytes, *, replace: bool = False, where: str = "--out"
+) -> Path:
     """Write a page for the owner alone (0600), whole or not at all; returns its absolute path.
 
     An older page of memplane by that name is replaced; any other file only with `replace`, and
-    what is no file, or a link, never. Raises InputError and WriteError.
+    what is no file, or a link, never. Raises InputError, which names `where`, and WriteError.
     """
     target = Path(path).absolute()
-    _refuse_other(target, replace=replace)
+    _refuse_other(target, where, replace=replace)
     draft = target.with_name(f".{target.name}.{os.getpid()}.new")
     try:
         descriptor = nofollow.create_draft(draft)
@@ -132,7 +134,7 @@ def write_page(path: str | os.PathLike[str], data: bytes, *, replace: bool = Fal
     return target
 
 
-def _refuse_other(target: Path, *, replace: bool) -> None:
+def _refuse_other(target: Path, where: str, *, replace: bool) -> None:
     """Raise InputError where something lies there that a page may not take the place of."""
     shown = quoted_value(str(target), 300)
     try:
@@ -140,10 +142,10 @@ def _refuse_other(target: Path, *, replace: bool) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise InputError(f"{shown}: {error.strerror}", where="--out") from error
+        raise InputError(f"{shown}: {error.strerror}", where=where) from error
     if not stat.S_ISREG(found.st_mode):
         what = nofollow.kind_of(found.st_mode)
-        raise InputError(f"{shown} is {what}, not a file; name another", where="--out")
+        raise InputError(f"{shown} is {what}, not a file; name another", where=where)
     if replace:
         return
     try:
@@ -152,6 +154,7 @@ def _refuse_other(target: Path, *, replace: bool) -> None:
         begins = b""
     if begins != OPENING:
         raise InputError(
-            f"{shown} is there already and is no page of memplane; name another, or give --replace",
-            where="--out",
+            f"{shown} is there already and is no page of memplane; name another"
+            + (", or give --replace" if where == "--out" else ""),
+            where=where,
         )

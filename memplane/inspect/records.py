@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import MemplaneError
-from memplane.inspect.visible import Visible, clipped, event_fields, name_of
+from memplane.inspect.visible import Visible, cut_to, event_fields, speaker_of
 from memplane.log.segments import erased_by
 from memplane.projections.in_force import KEYLESS_KINDS
 
@@ -102,13 +102,13 @@ def timeline_view(visible: Visible, found: Found, titles: dict[str, str]) -> dic
             event.seq,
             event.ts[:19],
             names.place(event.kind),
-            names.place(name_of(event)),
+            names.place(speaker_of(event)),
             names.place(event.session),
             names.place(event.key),
             names.place(event.ns),
             event.tokens or 0,
             event.id,
-            clipped(event.text, 600),
+            cut_to(event.text, 600),
         ]
         for event in found.events
     ]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from memplane import nofollow
 from memplane.errors import PolicyError
 from memplane.inspect.records import Found
-from memplane.inspect.visible import Visible, clipped
+from memplane.inspect.visible import Visible, cut_to
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,7 +96,7 @@ def _policies(visible: Visible) -> list[dict[str, Any]]:
             rows.append(
                 {
                     "file": one.file,
-                    "key": clipped(one.key, 200),
+                    "key": cut_to(one.key, 200),
                     "value": value,
                     "origin": one.variable or origin,
                     "own": one.origin != "default",

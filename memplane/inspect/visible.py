@@ -71,7 +71,7 @@ class Visible:
 
     def text(self, text: str, most: int = LINE_CHARS_MAX) -> str:
         """A text that names no event, redacted, and cut to `most` characters."""
-        return clipped(self._redact(text[: most * 2]), most)
+        return cut_to(self._redact(text[: most * 2]), most)
 
     def shows_all(self, ids: Iterator[str]) -> bool:
         """Whether every one of the events may stand on the page."""
@@ -84,18 +84,18 @@ class Visible:
         return any(line.event.kind in ("forget", "purge") for line in lines)
 
 
-def clipped(text: str, most: int) -> str:
+def cut_to(text: str, most: int) -> str:
     """The text, or its beginning and an ellipsis."""
     return text if len(text) <= most else text[: most - 1] + "\u2026"
 
 
-def name_of(event: Event) -> str:
+def speaker_of(event: Event) -> str:
     """Who said it: the role, and the tool or actor where there is one."""
     tool = event.data.get("tool") if event.kind in ("tool_call", "tool_result") else None
     who = tool if isinstance(tool, str) else event.actor
     role = event.role or ""
     words = f"{role} {who}" if who and role and who != role else who or role
-    return clipped(words, _NAME_CHARS_MAX)
+    return cut_to(words, _NAME_CHARS_MAX)
 
 
 def event_fields(event: Event, most: int = LINE_CHARS_MAX) -> dict[str, Any]:
@@ -105,8 +105,8 @@ def event_fields(event: Event, most: int = LINE_CHARS_MAX) -> dict[str, Any]:
         "id": event.id,
         "ts": event.ts[:19],
         "kind": event.kind,
-        "who": name_of(event),
-        "text": clipped(event.text, most),
+        "who": speaker_of(event),
+        "text": cut_to(event.text, most),
         "tokens": event.tokens or 0,
     }
     if event.key is not None:

@@ -41,7 +41,9 @@ def asked(server, method="GET", name="", *, path=None, body=None, host=None, **h
     path = f"/{server.token}/{name}" if path is None else path
     connection.putrequest(method, path, skip_host=True)
     connection.putheader("Host", host or f"{HOST}:{server.port}")
-    data = None if body is None else json.dumps(body).encode() if not isinstance(body, bytes) else body
+    data = (
+        None if body is None else json.dumps(body).encode() if not isinstance(body, bytes) else body
+    )
     if data is not None and "Content_Length" not in headers:
         connection.putheader("Content-Length", str(len(data)))
     for key, value in headers.items():
@@ -88,7 +90,11 @@ def test_it_listens_on_loopback_alone_on_a_port_of_its_own(server):
      "127.0.0.1.nip.io:{port}", "[::1]:{port}", "0.0.0.0:{port}", "127.0.0.1:{port}@evil.example", "127.1:{port}"],
 )  # fmt: skip
 def test_a_name_that_was_rebound_to_loopback_is_refused(server, host):
-    for method, name, more in (("GET", "", {}), ("GET", "version", {}), ("POST", "act", {"body": {}})):
+    for method, name, more in (
+        ("GET", "", {}),
+        ("GET", "version", {}),
+        ("POST", "act", {"body": {}}),
+    ):
         answer, text = asked(server, method, name, host=host.format(port=server.port), **more)
         assert answer.status == 421
         assert "quokka" not in text
@@ -97,7 +103,9 @@ def test_a_name_that_was_rebound_to_loopback_is_refused(server, host):
 def test_two_hosts_or_none_are_refused(server):
     for lines in (b"", b"Host: 127.0.0.1:%d\r\nHost: evil.example\r\n" % server.port):
         with socket.create_connection((HOST, server.port), timeout=20) as wire:
-            wire.sendall(b"GET /%s/ HTTP/1.1\r\n%sConnection: close\r\n\r\n" % (server.token.encode(), lines))
+            wire.sendall(
+                b"GET /%s/ HTTP/1.1\r\n%sConnection: close\r\n\r\n" % (server.token.encode(), lines)
+            )
             assert wire.recv(4096).startswith(b"HTTP/1.1 421 ")
 
 
@@ -143,13 +151,15 @@ def test_an_action_is_asked_for_first_and_done_once(server, plane):
     status, first = posted(server, {"action": "forget", "id": "one"})
     assert (status, set(first)) == (200, {"confirm", "question"})
     assert plane.get("quokka") is not None
-    status, done = posted(server, {"action": "forget", "id": "one", "confirm": first["confirm"]})
+    status, _ = posted(server, {"action": "forget", "id": "one", "confirm": first["confirm"]})
     assert status == 200
     assert plane.get("quokka") is None
     assert posted(server, {"action": "forget", "id": "one", "confirm": first["confirm"]})[0] == 409
     assert "quokka smiles" not in asked(server)[1]
     _, again = posted(server, {"action": "unforget", "id": "one"})
-    assert posted(server, {"action": "unforget", "id": "one", "confirm": again["confirm"]})[0] == 200
+    assert (
+        posted(server, {"action": "unforget", "id": "one", "confirm": again["confirm"]})[0] == 200
+    )
     assert plane.get("quokka") is not None
     _, pin = posted(server, {"action": "pin", "id": "one"})
     assert posted(server, {"action": "pin", "id": "one", "confirm": pin["confirm"]})[0] == 200
@@ -180,7 +190,11 @@ def test_an_action_reaches_no_event_that_is_not_on_the_page(server, plane):
     [
         ({"action": "forget", "id": "one"}, {"Origin": None}, 403),
         ({"action": "forget", "id": "one"}, {"Content_Type": "text/plain"}, 415),
-        ({"action": "forget", "id": "one"}, {"Content_Type": "application/x-www-form-urlencoded"}, 415),
+        (
+            {"action": "forget", "id": "one"},
+            {"Content_Type": "application/x-www-form-urlencoded"},
+            415,
+        ),
         ({"action": "purge", "id": "one"}, {}, 400),
         ({"action": "forget", "id": 1}, {}, 400),
         ({"action": "forget", "id": "one", "ns": "/global"}, {}, 400),
@@ -218,7 +232,10 @@ def test_the_version_and_the_page_follow_the_log(server, plane):
 
 
 def test_confirmations_that_nobody_uses_are_forgotten(server):
-    words = [posted(server, {"action": "pin", "id": "one"})[1]["confirm"] for _ in range(CONFIRMATIONS_MAX + 1)]
+    words = [
+        posted(server, {"action": "pin", "id": "one"})[1]["confirm"]
+        for _ in range(CONFIRMATIONS_MAX + 1)
+    ]
     assert len(server._confirmed) == CONFIRMATIONS_MAX
     assert posted(server, {"action": "pin", "id": "one", "confirm": words[0]})[0] == 409
     assert posted(server, {"action": "pin", "id": "one", "confirm": words[1]})[0] == 200

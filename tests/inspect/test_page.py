@@ -51,9 +51,13 @@ def test_the_script_and_the_style_are_allowed_by_their_hash_and_nothing_else_is(
 
 def test_the_page_names_no_address_but_that_of_svg():
     for name in ("page.js", "page.css"):
-        found = re.findall(r"(?:https?:)?//[\w.]+[^\s\"']*", re.sub(r"(?m)^\s*//.*$", "", part(name)))
+        found = re.findall(
+            r"(?:https?:)?//[\w.]+[^\s\"']*", re.sub(r"(?m)^\s*//.*$", "", part(name))
+        )
         assert [one for one in found if "www.w3.org/2000/svg" not in one] == []
-        assert not re.search(r"@import|url\(|innerHTML|outerHTML|insertAdjacent|document\.write|eval\(", part(name))
+        assert not re.search(
+            r"@import|url\(|innerHTML|outerHTML|insertAdjacent|document\.write|eval\(", part(name)
+        )
 
 
 def test_hostile_texts_of_every_field_stay_within_the_data(hostile_once):
@@ -77,7 +81,9 @@ def test_hostile_texts_of_every_field_stay_within_the_data(hostile_once):
 def test_any_text_comes_back_from_the_data_but_for_what_orders_text(text):
     found = inert_json({"text": text})
     assert not re.search(r"[<>&\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]", found)
-    clean = re.sub(r"[\u0085\u2028\u2029\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069]", "\ufffd", text)
+    clean = re.sub(
+        r"[\u0085\u2028\u2029\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069]", "\ufffd", text
+    )
     assert json.loads(found)["text"] == clean
     found.encode()
 
@@ -106,7 +112,7 @@ def test_a_page_is_written_for_its_owner_alone_and_over_an_older_page(tmp_path):
         os.umask(before)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert path.read_bytes() == OPENING + b"two"
-    assert os.listdir(tmp_path) == ["page.html"]
+    assert [one.name for one in tmp_path.iterdir()] == ["page.html"]
 
 
 def test_what_is_no_page_is_written_over_only_when_that_is_said(tmp_path):
@@ -143,7 +149,9 @@ def test_reading_for_a_page_writes_nothing_to_the_log(sample):
     with opened(sample) as plane:
         page_of(plane)
         page_of(plane, "private")
-    assert {path: path.read_bytes() for path in (sample / "log").iterdir() if path.is_file()} == files
+    assert {
+        path: path.read_bytes() for path in (sample / "log").iterdir() if path.is_file()
+    } == files
     assert sorted((sample / "reports").iterdir()) == reports
 
 

@@ -36,8 +36,9 @@ def event(number, sensitivity, kind, ns, keyed, task):
             st.booleans(),
             st.booleans(),
         ),
-        min_size=1, max_size=12,
-    )  # fmt: skip
+        min_size=1,
+        max_size=12,
+    )
 )
 @settings(max_examples=examples(12))
 def test_nothing_high_secret_or_an_agents_own_is_on_the_page_by_default(tmp_path_factory, facts):
@@ -53,7 +54,11 @@ def test_nothing_high_secret_or_an_agents_own_is_on_the_page_by_default(tmp_path
         plane.pack("quokka", session="s1", channel="agent", save_report=True)
         page, data = page_of(plane)
         text = page.decode()
-        assert [word for word in hidden if f'{word} ' in text or f"{word}." in text or f"{word}task" in text] == []
+        assert [
+            word
+            for word in hidden
+            if f"{word} " in text or f"{word}." in text or f"{word}task" in text
+        ] == []
         shown = {f"quokka{number}" for number in range(len(facts))} - hidden
         rows = view(data, "timeline")["rows"]
         assert {row[-1].split()[0] for row in rows} == shown
@@ -71,7 +76,9 @@ def test_the_owner_may_ask_for_what_is_private_and_never_gets_a_secret(tmp_path)
 
 def test_no_channel_but_the_owners_is_shown_what_is_high_whatever_a_policy_lets_it_see(tmp_path):
     with made(tmp_path / "plane") as plane:
-        plane.record("the numbat sleeps", sensitivity="high", kind="fact", key="numbat.den", session="s1")
+        plane.record(
+            "the numbat sleeps", sensitivity="high", kind="fact", key="numbat.den", session="s1"
+        )
         file = plane.home / "policies" / "privacy.yaml"
         rule = "agent:   {suppress_sensitivity: [high, secret]}"
         assert rule in file.read_text()
@@ -96,7 +103,9 @@ def test_secrets_are_masked_by_todays_rules_as_in_exports(tmp_path):
 
 def test_what_is_forgotten_or_purged_is_gone_from_the_next_page_and_from_saved_packs(sample):
     with opened(sample) as plane:
-        event = plane.record("the wallaby keeps the spare key", kind="fact", key="spare", session="s9")
+        event = plane.record(
+            "the wallaby keeps the spare key", kind="fact", key="spare", session="s9"
+        )
         plane.pack("where is the spare key?", session="s9", channel="agent", save_report=True)
         page, data = page_of(plane)
         assert "wallaby" in "\n".join(strings(view(data, "block")))
@@ -116,12 +125,13 @@ def test_a_value_that_was_forgotten_is_no_link_of_its_chain(sample):
     with opened(sample) as plane:
         first = plane.record("port 8001", kind="fact", key="port", session="s9")
         plane.record("port 8002", kind="fact", key="port", session="s9")
-        chain = next(one for one in view(page_of(plane)[1], "values")["chains"] if one["key"] == "port")
+        chain = next(
+            one for one in view(page_of(plane)[1], "values")["chains"] if one["key"] == "port"
+        )
         assert [one["reason"] for one in chain["versions"]] == ["superseded", None]
         assert chain["versions"][0]["by"] == chain["versions"][1]["seq"]
         plane.forget(id=first.id)
-        page, data = page_of(plane)
-        assert "8001" not in page.decode()
+        assert "8001" not in page_of(plane)[0].decode()
 
 
 def test_a_key_with_two_values_in_force_is_a_contradiction(sample):
@@ -151,7 +161,7 @@ def test_a_page_of_a_report_shows_what_its_channel_saw(sample):
 def test_without_a_saved_pack_the_block_is_made_for_the_page_and_not_kept(tmp_path):
     with made(tmp_path / "plane") as plane:
         plane.record("what is the port?", role="user", session="s1")
-        page, data = page_of(plane)
+        data = page_of(plane)[1]
         assert view(data, "block")["report"] is None
         assert [one["id"] for one in data["views"]][:3] == ["block", "left-out", "timeline"]
         assert list((plane.home / "reports").iterdir()) == []
@@ -187,9 +197,10 @@ def test_a_session_and_a_time_narrow_the_timeline(sample):
 def test_a_page_takes_so_many_events_and_keys_and_says_what_it_left_off(tmp_path):
     with made(tmp_path / "plane") as plane:
         plane.record_many(
-            {"text": f"note {n}", "kind": "fact", "key": f"k{n % 500}"} for n in range(EVENTS_MAX + 500)
+            {"text": f"note {n}", "kind": "fact", "key": f"k{n % 500}"}
+            for n in range(EVENTS_MAX + 500)
         )
-        page, data = page_of(plane)
+        data = page_of(plane)[1]
         assert len(view(data, "timeline")["rows"]) == EVENTS_MAX
         assert view(data, "timeline")["more"] == 500
         assert len(view(data, "values")["chains"]) == KEYS_MAX
