@@ -92,7 +92,7 @@ def test_a_plan_that_codex_tells_its_hooks_nothing_of_is_read_where_it_wrote_it(
     fork(home, asked(home, "Implement the plan.", turn_id="t2"), agent="codex")
     assert told(home) == ""
     with memplane.open(home, durability="os") as plane:
-        assert [event.text for event in plane.decisions()][1:] == [
+        assert [event.text for event in plane.work.decisions()][1:] == [
             "Plan: Paint for the hull: The hull stays dry for ten years."
         ]
         [words] = [one for one in plane.events(kind="message") if one.role == "assistant"]
