@@ -10,7 +10,7 @@ import json
 import os
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cached_property
 from types import MappingProxyType
@@ -51,7 +51,7 @@ from memplane.projects.registry import Registry
 from memplane.recall.suppress import Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
     from memplane.context import calls, event_access
@@ -148,7 +148,8 @@ class Drafting(Protocol):
 class PlaneContext:
     """The parts of one open plane. `as_of`: the plane of a prefix of the log, read only.
 
-    `keeps`: caches may be written though the plane is opened for reading.
+    `keeps`: caches may be written though the plane is opened for reading. `agent`: who asks, and
+    answers as the assistant, where a call names nobody.
     """
 
     def __init__(
@@ -167,7 +168,9 @@ class PlaneContext:
         embedder: Embedder | None = None,
         files: Mapping[str, bytes] | None = None,
         keeps: bool = False,
+        agent: str | None = None,
     ) -> None:
+        self.agent = agent
         self.make_embedder, self.embedder = make_embedder or _no_embedder, embedder
         self.home, self.clock, self.durability, self.as_of = home, clock, durability, as_of
         self.make_counter, self.detector, self.loads = make_counter, detector, loads
@@ -338,12 +341,28 @@ class PlaneContext:
 
         def draft(row: Mapping[str, Any], where: str, recalled: Sequence[str] = ()) -> Draft:
             if not internal:
-                row = self.placed(row)
+                row = self.placed(self._signed(row))
             return self.recorder.draft(
                 row, intake, self.clock(), count, where, internal=internal, recalled=recalled
             )
 
         return draft
+
+    def agent_of(self, named: str | None) -> str | None:
+        """Who asks: who is named, else the agent that the plane was opened for."""
+        return self.agent if named is None else named
+
+    def _signed(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A row with the plane's agent as the actor of what the assistant says."""
+        if self.agent is None or not isinstance(row, Mapping) or row.get("role") != "assistant":
+            return row
+        return row if row.get("actor") is not None else {**row, "actor": self.agent}
+
+    def asked(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Fields of a request, with who asks."""
+        if self.agent is None or fields.get("agent") is not None:
+            return {**fields}
+        return {**fields, "agent": self.agent}
 
     def write(self, row: dict[str, Any]) -> calls.Receipt:
         """Record an event of memplane's own: forget, pin."""

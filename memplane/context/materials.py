@@ -422,8 +422,8 @@ def list_files(
         policies = context.watched.policies()
         folds = context.caught_up(policies)
         request = checked_request(
-            query, {**asked, "session": session}, policies, head=folds.log.head().seq,
-            clock=context.clock, seq_by=partial(seq_by, context.log),
+            query, context.asked({**asked, "session": session}), policies,
+            head=folds.log.head().seq, clock=context.clock, seq_by=partial(seq_by, context.log),
             redactor=context.intake(policies).redactor,
         )  # fmt: skip
         context.reader_of(request)

@@ -107,7 +107,7 @@ class _Visit:
         """End it, with the summary of what happened in it."""
         if self._begun:
             with suppress(MemplaneError, OSError):
-                plane.sessions.end(self._session)
+                plane.work.sessions.end(self._session)
 
 
 class _Handlers:
@@ -331,7 +331,7 @@ def _expanded(desk: Desk, uri: str) -> str:
 
 
 def _decisions(desk: Desk) -> str:
-    found = desk.plane.decisions(**desk.who)
+    found = desk.plane.work.decisions(**desk.who)
     lines = (
         f"#{event.seq} {event.ts[:10]}{f' {safe_name(event.key)}' if event.key else ''}: "
         f"{clipped(event.text, _STATEMENT_CHARS)}\n"
@@ -341,7 +341,7 @@ def _decisions(desk: Desk) -> str:
 
 
 def _tasks(desk: Desk) -> str:
-    found = desk.plane.tasks.list(session=desk.session, **desk.who)
+    found = desk.plane.work.tasks.list(session=desk.session, **desk.who)
     texts = (view.paragraph for view in found)
     return _fitting(desk, texts, len(found), "older tasks; expand://task/ID opens one")
 

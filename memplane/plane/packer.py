@@ -82,7 +82,7 @@ class Packer:
             folds = context.caught_up(policies)
             now = folds.log.head().seq
             request = checked_request(
-                query, dict(asked), policies, head=now, clock=context.clock,
+                query, context.asked(asked), policies, head=now, clock=context.clock,
                 seq_by=partial(seq_by, context.log), redactor=context.intake(policies).redactor,
             )  # fmt: skip
             clock.mark("catch_up")
