@@ -63,11 +63,11 @@ class Handle(NamedTuple):
         return int(self.name) if self.form == "event" and _NUMBER.fullmatch(self.name) else None
 
     def going_on(self, depth: int, start: int) -> Handle:
-        """Return the same at another depth or place."""
+        """Return the same handle at another depth or place."""
         return self._replace(depth=depth, start=start)
 
     def behind(self, start: int) -> Handle:
-        """Return the same from a character on; of an artifact that is its next page."""
+        """Return the same handle from a character on; of an artifact, its next page."""
         page = self.page + 1 if self.form == "artifact" and start else self.page
         return self._replace(page=page, start=start)
 
@@ -89,7 +89,7 @@ class Handle(NamedTuple):
 
 
 def parse_handle(given: object) -> Handle:
-    """Parse a handle. Raises InputError that names the fault and the forms that there are."""
+    """Parse a handle. Raises InputError that names the fault and the known forms."""
     if not isinstance(given, str):
         raise InputError(f"expected a text, found {quoted_value(given)}", where="handle")
     short = _SHORT.fullmatch(given)
