@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from memplane.log import log as log_log
     from memplane.pack.request import Request
     from memplane.policy import Policies
-    from memplane.ports import Line, Position
+    from memplane.ports import Line
     from memplane.projections.files import FilesState
     from memplane.projections.in_force import KeyValueRow
     from memplane.projections.memories import Memories

@@ -40,11 +40,9 @@ if TYPE_CHECKING:
     from memplane.event import Event
     from memplane.log import FileLog
     from memplane.policy.recall import EpisodeRules
-    from memplane.ports import Line, TokenCounter
     from memplane.projections import episodes as projections_episodes
     from memplane.projections.episodes import EpisodesProjector, EpisodesState
     from memplane.projections.groups import Sees, VisibilityGroup
-    from memplane.projections.projector import Replayable
     from memplane.projections.task_table import TaskRecord, TaskTable
 else:
     projections_episodes = late("memplane.projections.episodes")

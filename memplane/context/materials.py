@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from memplane.context.watched_files import Watched
     from memplane.pack.block import Block
     from memplane.pack.expansion_depths import OpenedHandle
-    from memplane.pack.request import Request
     from memplane.policy import Policies
     from memplane.ports import Retriever
     from memplane.projections.files import FilesState

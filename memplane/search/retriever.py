@@ -58,7 +58,6 @@ if TYPE_CHECKING:
 
     from memplane.context.folds import Folds
     from memplane.event import Event
-    from memplane.index.columns import Frame
     from memplane.index.ranking import Speakers
     from memplane.index.segment import Array
     from memplane.index.store import IndexView
@@ -69,7 +68,6 @@ if TYPE_CHECKING:
     from memplane.projections.memories import Memories
     from memplane.recall.suppress import Scope
     from memplane.search.dense import QueryVectors
-    from memplane.search.indexing import Indexed
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")

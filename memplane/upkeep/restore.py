@@ -45,8 +45,6 @@ from memplane.projections.artifacts import COPY, facts_of
 from memplane.projections.in_force import Moments, originated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from memplane.context.context import PlaneContext
     from memplane.event import Draft
     from memplane.ports import Appended

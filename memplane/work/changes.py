@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from memplane.context.context import PlaneContext
     from memplane.context.event_access import EventAccess
     from memplane.context.folds import Folds
-    from memplane.event import Event
     from memplane.ports import Appended
 
 

@@ -20,12 +20,9 @@ from memplane.projections.sessions import is_derived, is_extract
 from memplane.recall.score import LASTING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from memplane.context.context import PlaneContext
     from memplane.context.event_access import EventAccess
     from memplane.context.folds import Folds
-    from memplane.event import Event
     from memplane.log import FileLog
     from memplane.projections.memories import Memories
 
