@@ -53,21 +53,21 @@ def check_kind(kind: str) -> None:
 
 
 def refuse_given(fields: Mapping[str, Any], own: Iterable[str]) -> None:
-    """Raise InputError where a caller's fields have one of those that the call itself gives."""
+    """Raise InputError where the caller's fields hold one that the method itself sets."""
     for name in own:
         if name in fields:
             raise InputError("is given by the call itself", where=name)
 
 
 def check_texts(**given: object) -> None:
-    """Check several at once, by the names of the arguments; None was not given."""
+    """Check several texts by the names of the arguments; None means not given."""
     for where, value in given.items():
         if value is not None:
             check_text(value, where)
 
 
 def check_count(value: object, where: str, least: int = 0) -> int:
-    """Return a whole number of at least so many."""
+    """Return a whole number of at least `least`; raises InputError."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _SEQ_MAX:
         raise InputError(
             f"expected a whole number from {least}, found {quoted_value(value)}", where=where
@@ -76,7 +76,7 @@ def check_count(value: object, where: str, least: int = 0) -> int:
 
 
 def check_named(value: object, where: str) -> str | int:
-    """Return what names an event: its id, or its seq."""
+    """Return the id or seq of an event; raises InputError for anything else."""
     if isinstance(value, int) and not isinstance(value, bool):
         if not 0 <= value <= _SEQ_MAX:
             raise InputError(f"expected a seq or an id, found {quoted_value(value)}", where=where)
@@ -202,7 +202,7 @@ def _importance(value: Any) -> int:
 
 
 def texts_of_argument(name: str, value: object) -> tuple[str, ...]:
-    """One text or several, as a tuple; none of None."""
+    """One text or several as a tuple; () for None. Raises InputError."""
     if value is None:
         return ()
     if isinstance(value, str):
@@ -290,9 +290,9 @@ class Spooled:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Refusal:
-    """A row that was not taken, where rows may be refused.
+    """A row that was not recorded, where rows may be refused.
 
-    `reason`: invalid, conflict, or purged (the id is that of an event that was erased).
+    `reason`: invalid, conflict, or purged (the id is that of an erased event).
     """
 
     index: int
@@ -394,10 +394,10 @@ class Recorder:
     def each(
         self, rows: Sequence[Mapping[str, Any]], make: Callable[[Any, str], Draft]
     ) -> list[Appended | MemplaneError]:
-        """Append rows of several callers in one write; each gets its own answer or its own error.
+        """Append rows of several callers in one write; each gets its own receipt or error.
 
-        A row that cannot be taken does not keep the others from being stored; where the log cannot
-        be written, all of them get that error.
+        A row that is refused does not keep the others from being stored; where the log cannot be
+        written, all of them get that error.
         """
         found: dict[int, Appended | MemplaneError] = {}
         drafts: list[tuple[int, Draft]] = []
