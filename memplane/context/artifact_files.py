@@ -20,6 +20,7 @@ from typing import IO, TYPE_CHECKING, Final, NamedTuple
 from memplane import nofollow
 from memplane.errors import ChangedError, InputError
 from memplane.intake.redact import quoted_value
+from memplane.lazy import word_table
 from memplane.log.bodies import body_path
 from memplane.projections.artifacts import (
     COPY,
@@ -55,18 +56,9 @@ _TEXT_TYPES: Final = {
     ".diff": "text/x-diff",
     ".patch": "text/x-diff",
 }
-_TEXT_ENDINGS: Final = (
-    "json",
-    "xml",
-    "javascript",
-    "sql",
-    "x-sh",
-    "x-csh",
-    "x-tcl",
-    "x-tex",
-    "x-latex",
-    "postscript",
-)
+_TEXT_ENDINGS: Final = word_table("""
+    json xml javascript sql x-sh x-csh x-tcl x-tex x-latex postscript
+""")
 _KINDS: Final = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a pipe"),

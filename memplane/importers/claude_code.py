@@ -71,29 +71,17 @@ from memplane.importers.rows import (
     type_word,
 )
 from memplane.intake.prepare import is_own_tool
+from memplane.lazy import word_set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 SOURCE: Final = "claude-code"
 
-_WITHOUT_MEMORY: Final = frozenset(
-    {
-        "api-request",
-        "api-request-blob",
-        "api-request-shape",
-        "atis-latch",
-        "attachment",
-        "cost-state",
-        "file-history-snapshot",
-        "last-prompt",
-        "mode",
-        "pr-link",
-        "progress",
-        "summary",
-        "tools-used",
-    }
-)
+_WITHOUT_MEMORY: Final = word_set("""
+    api-request api-request-blob api-request-shape atis-latch attachment cost-state
+    file-history-snapshot last-prompt mode pr-link progress summary tools-used
+""")
 _CALLS: Final = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 _RESULTS: Final = frozenset({"tool_result", "mcp_tool_result"})
 _OPEN_CALLS_MAX: Final = 200

@@ -54,6 +54,7 @@ from memplane.importers.rows import (
     type_word,
 )
 from memplane.intake.prepare import is_own_tool
+from memplane.lazy import word_set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -62,36 +63,18 @@ SOURCE: Final = "codex"
 _ASKED_MAX: Final = 4  # questions that wait
 _ASKED_CHARS_MAX: Final = 8_000
 
-_WITHOUT_MEMORY: Final = frozenset(
-    {
-        "inter_agent_communication_metadata",
-        "realtime_item",
-        "retained_context",
-        "security_risk_score",
-        "session_meta",
-        "session_state",
-        "state",
-        "token_usage_record",
-        "turn_context",
-        "world_state",
-    }
-)
+_WITHOUT_MEMORY: Final = word_set("""
+    inter_agent_communication_metadata realtime_item retained_context security_risk_score
+    session_meta session_state state token_usage_record turn_context world_state
+""")
 # The types of records in an envelope.
 _RECORDS: Final = frozenset(
     {"response_item", "event_msg", "compacted", "inter_agent_communication", *_WITHOUT_MEMORY}
 )
 # An item is the same with or without them: they differ between versions, and in copies.
-_VOLATILE: Final = frozenset(
-    {
-        "id",
-        "status",
-        "phase",
-        "end_turn",
-        "metadata",
-        "encrypted_content",
-        "internal_chat_message_metadata_passthrough",
-    }
-)
+_VOLATILE: Final = word_set("""
+    id status phase end_turn metadata encrypted_content internal_chat_message_metadata_passthrough
+""")
 # How a text begins that the client wrote under the user's name, and that is not taken.
 _CLIENT_TEXT: Final = re.compile(
     r"\s*(?:"
@@ -463,24 +446,11 @@ _CALLS: Final = frozenset({"function_call", "custom_tool_call", *_TOOLS})
 _OUTPUTS: Final = frozenset(
     {"function_call_output", "custom_tool_call_output", "local_shell_call_output"}
 )
-_ITEM_WITHOUT_MEMORY: Final = frozenset(
-    {
-        "additional_tools",
-        "compaction",
-        "compaction_summary",
-        "compaction_trigger",
-        "configuration_update",
-        "context_compaction",
-        "file_search_call",
-        "ghost_snapshot",
-        "image_generation_call",
-        "item_reference",
-        "mcp_list_tools",
-        "other",
-        "tool_search_call",
-        "tool_search_output",
-    }
-)
+_ITEM_WITHOUT_MEMORY: Final = word_set("""
+    additional_tools compaction compaction_summary compaction_trigger configuration_update
+    context_compaction file_search_call ghost_snapshot image_generation_call item_reference
+    mcp_list_tools other tool_search_call tool_search_output
+""")
 ITEMS: Final = frozenset(
     {"message", "reasoning", "agent_message", *_CALLS, *_OUTPUTS, *_ITEM_WITHOUT_MEMORY}
 )

@@ -31,7 +31,7 @@ from memplane.intake.secret_syntax import (
     secret_key,
 )
 from memplane.intake.token_patterns import RUN_MIN, looked_at, torn
-from memplane.lazy import regex
+from memplane.lazy import regex, word_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -281,18 +281,9 @@ class Redactor:
 
 
 # In objects with the name of something beside its value.
-_LABELS: Final = (
-    "name",
-    "key",
-    "Name",
-    "Key",
-    "variable",
-    "env",
-    "header",
-    "field",
-    "option",
-    "label",
-)
+_LABELS: Final = word_table("""
+    name key Name Key variable env header field option label
+""")
 _VALUES: Final = ("value", "val", "Value", "content", "default", "secret", "data", "text")
 _OPTION: Final = regex(r"-{0,2}[A-Za-z][A-Za-z0-9_.-]{2,60}:?")
 

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane.intake.markers import MARK, Span, merge_spans
-from memplane.lazy import regex
+from memplane.lazy import regex, word_set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -25,19 +25,15 @@ if TYPE_CHECKING:
 # megabyte costs.
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 # Whole parts of a key: `auth` is one in `x-auth-data` and none in `author`.
-_SECRET_PARTS: Final = _words(
+_SECRET_PARTS: Final = word_set(
     "password passwd passphrase passcode pwd pass pw psk secret secrets token "
     "credential credentials creds auth authorization authentication bearer apikey "
     "authtoken accesstoken accesskey secretkey privatekey presharedkey pgpassword "
     "nonce salt"
 )
 # Of these only the pair with `key` is secret: `api_key`, `signing-key`.
-_SECRET_PAIRS: Final = _words(
+_SECRET_PAIRS: Final = word_set(
     "api access secret private encryption signing account auth authentication activation master "
     "shared preshared license"
 )
@@ -48,7 +44,7 @@ _PASS_END: Final = regex(
     r"(?:[a-z]{2,20}pass|[a-z]{0,20}p(?:a?s{1,2})?w(?:o?r)?s?d)"
 )
 # `token_type` names a type; `token_count` counts.
-_HARMLESS_ENDS: Final = _words(
+_HARMLESS_ENDS: Final = word_set(
     "type types name names count counts limit limits usage path paths file files url uri policy "
     "expiry expires expiration length len size field fields kind id ids scope scopes env var "
     "format header headers status error errors message label labels prefix hash max min budget "
@@ -56,10 +52,10 @@ _HARMLESS_ENDS: Final = _words(
     "pattern patterns regex strength placeholder manager service stdin"
 )
 # Behind these a value may be digits alone, or words.
-_PASSWORDS: Final = _words("password passwd passphrase passcode pwd pgpassword")
+_PASSWORDS: Final = word_set("password passwd passphrase passcode pwd pgpassword")
 _PARTS: Final = regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
-_PLACEHOLDERS: Final = _words(
+_PLACEHOLDERS: Final = word_set(
     "string number boolean object required optional undefined default bearer basic digest oauth "
     "oauth2 password passwd secret secrets redacted hidden masked placeholder example changeme "
     "change_me change-me changeit replaceme replace_me unknown disabled enabled invalid missing "
@@ -127,7 +123,7 @@ _SETS: Final = regex(
     r"|(?:login|user|account)[ \t]+[^\s]{1,80}))(?:\s|\\{1,3}[nrt]){1,12}"
     r"(?:\\{0,3}[\"']|//)?[\w./:@-]{0,80}\Z"
 )
-_SETS_ITSELF: Final = _words("requirepass masterauth masteruser")
+_SETS_ITSELF: Final = word_set("requirepass masterauth masteruser")
 
 
 @lru_cache(maxsize=4096)
@@ -175,7 +171,7 @@ def chosen(value: str, key: str) -> bool:
 
 
 # The pairs of letters that make up most of English, and of names in code.
-_PAIRS: Final = _words(
+_PAIRS: Final = word_set(
     "th he in er an re on at en nd ti es or te of ed is it al ar st to nt ng se ha as ou io le "
     "ve co me de hi ri ro ic ne ea ra ce li ch ll be ma si om ur ca el ta la ns di fo ho pe ec "
     "pr no ct us ac ot il tr ly nc et ut ss so rs un lo wa ge ie wh ee wi em ad ol rt po we na "
@@ -294,8 +290,8 @@ _WEAK: Final = frozenset(("pass", "pw"))
 _CLASS: Final = regex(r"(?:[A-Z][a-z]{2,}){2}")
 _IS_KEY: Final = regex(r"[ \t]{0,4}:[ \t\n]")  # behind what is itself the name of a value
 _QUOTES: Final = frozenset("\"'`")
-_SETTERS: Final = _words("set with use add put")
-_ASKS: Final = _words(
+_SETTERS: Final = word_set("set with use add put")
+_ASKS: Final = word_set(
     "get is has check verify validate find load read fetch compare hash encode decode parse make "
     "create generate test assert match matches expect on from to new need needs require"
 )

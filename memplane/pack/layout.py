@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from memplane.errors import BudgetError
+from memplane.lazy import word_table
 from memplane.pack.block import Entry, Omission
 from memplane.pack.request import Needs
 from memplane.policy import Budgets, SectionBudget
@@ -121,27 +122,10 @@ PARTS: Final = (
 
 # A reader that has just come reads on from the top: tasks, decisions, knowledge, last sessions. All
 # but the views and the map is the tail there, for tasks change at any time.
-_ORIENT_ORDER: Final = (
-    "identity",
-    "rules",
-    "map",
-    "tasks",
-    "elsewhere",
-    "decisions",
-    "decided",
-    "cards",
-    "more",
-    "sessions",
-    "newer",
-    "log",
-    "evidence",
-    "now",
-    "reminder",
-    "files",
-    "tools",
-    "expansions",
-    "found",
-)
+_ORIENT_ORDER: Final = word_table("""
+    identity rules map tasks elsewhere decisions decided cards more sessions newer log evidence
+    now reminder files tools expansions found
+""")
 ORIENT_PARTS: Final = tuple(
     part if part.area == "A" or part.name == "map" else part._replace(area="G")
     for part in sorted(PARTS, key=lambda part: _ORIENT_ORDER.index(part.name))

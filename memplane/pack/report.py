@@ -10,6 +10,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import NotFoundError
+from memplane.lazy import word_set
 from memplane.pack.block import Block, Omission
 from memplane.pack.layout import DECISIONS, Rooms, Sheet
 from memplane.pack.reminder import Reminder
@@ -294,19 +295,9 @@ _MOVES: Final = {
 _HEX: Final = 12
 _MILLION: Final = 1_000_000
 # What may differ between packs of one shape.
-_NOT_SHAPE: Final = frozenset(
-    (
-        "query",
-        "query_event",
-        "as_of",
-        "now",
-        "exclude",
-        "held_marks",
-        "held_seq",
-        "dense_seq",
-        "index_seq",
-    )
-)
+_NOT_SHAPE: Final = word_set("""
+    query query_event as_of now exclude held_marks held_seq dense_seq index_seq
+""")
 
 
 class LogChanges(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from memplane.lazy import regex
+from memplane.lazy import regex, word_table
 from memplane.projections.item import Printer
 from memplane.projections.task_table import (
     CLOSED,
@@ -37,20 +37,9 @@ _MARK: Final = " …"
 _ENDS: Final = (".", "!", "?", "…", "\u3002", "\uff01", "\uff1f")
 _SENTENCE: Final = regex(r"(?<=[.!?])\s|(?<=[\u3002\uff01\uff1f])")
 # A paragraph fills in this order: what a reader needs most comes first, wherever it prints.
-_ORDER: Final = (
-    "state",
-    "failing",
-    "doing",
-    "decided",
-    "next",
-    "note",
-    "failed",
-    "todo",
-    "older",
-    "past",
-    "made",
-    "files",
-)
+_ORDER: Final = word_table("""
+    state failing doing decided next note failed todo older past made files
+""")
 _BY_STATE: Final = {"doing": "doing", "failed": "doing", "todo": "todo", "done": "past"}
 _STANDS: Final = {"doing": "Doing", "todo": "Next,", "failed": "Failed:"}
 _FORMS_MAX: Final = 64

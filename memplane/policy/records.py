@@ -19,6 +19,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.event import SENSITIVITIES
+from memplane.lazy import word_set, word_table
 from memplane.policy import markers
 from memplane.policy.document import (
     PERMILLE,
@@ -50,17 +51,9 @@ if TYPE_CHECKING:
 
 
 # What a phrase may mean, and the units that are counted.
-RELATIVE: Final = (
-    "today",
-    "yesterday",
-    "before_yesterday",
-    "this_week",
-    "last_week",
-    "this_month",
-    "last_month",
-    "this_year",
-    "last_year",
-)
+RELATIVE: Final = word_table("""
+    today yesterday before_yesterday this_week last_week this_month last_month this_year last_year
+""")
 UNITS: Final = ("day", "week", "month")
 _ROW: Final = "|"  # between names of one month or weekday
 _PART: Final = re.compile(r"\{(n|unit)\}")
@@ -618,31 +611,16 @@ def _is_whole(value: object) -> bool:
 
 
 # Numbers that count something; all others are weights and parts, in thousandths.
-_COUNTS: Final = frozenset(
-    {
-        "fade",
-        "reach",
-        "related_most",
-        "sources_max",
-        "wide_sources_max",
-        "passage_tokens",
-        "whole_tokens",
-        "passage_mean",
-        "base_tokens",
-        "recency_half_life_hours",
-    }
-)
+_COUNTS: Final = word_set("""
+    fade reach related_most sources_max wide_sources_max passage_tokens whole_tokens passage_mean
+    base_tokens recency_half_life_hours
+""")
 
 
-_OWN_NUMBERS: Final = (
-    "evidence_floor",
-    "tag_weight",
-    "key_weight",
-    "neighbour",
-    "recency_weight",
-    "recency_half_life_hours",
-    "coherence_weight",
-)
+_OWN_NUMBERS: Final = word_table("""
+    evidence_floor tag_weight key_weight neighbour recency_weight recency_half_life_hours
+    coherence_weight
+""")
 
 
 class Around(NamedTuple):

@@ -11,6 +11,7 @@ from memplane.errors import ConflictError, InputError, LockError, NotFoundError
 from memplane.event import GLOBAL, IMPORTANCE_DEFAULT, REFS_MAX, TYPED_KINDS, Event, at_least
 from memplane.intake import normalise
 from memplane.intake.redact import quoted_value
+from memplane.lazy import word_set
 from memplane.projections.in_force import EVICTED, forget_of
 from memplane.projections.ledger import states_decision
 from memplane.projections.sessions import is_extract
@@ -214,19 +215,9 @@ class UpdateFields(TypedDict, total=False):
 CHANGING: Final = tuple(UpdateFields.__annotations__)
 _KEPT: Final = ("kind", "ns", "task", "actor", "role", "key", *CHANGING)
 # What memplane writes into data of an event about that event itself.
-_ITS_OWN: Final = frozenset(
-    (
-        "redactions",
-        "replaced",
-        "marked",
-        "body",
-        "recalled",
-        "origin",
-        "updates",
-        "undoes",
-        "restores",
-    )
-)
+_ITS_OWN: Final = word_set("""
+    redactions replaced marked body recalled origin updates undoes restores
+""")
 _CHANGE_TRIES: Final = 5  # while others write to the plane
 _LOOKED_AT: Final = 10_000  # lines, for what is to be taken back
 _UNDONE: Final = "undo"
