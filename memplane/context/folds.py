@@ -176,13 +176,7 @@ class Prefix:
 _RULES_KEPT: Final = 4  # sets of rules of episodes that are followed at once
 
 # Checkpoints that every pack needs, small enough to be read together.
-_BUNDLED: Final = (
-    "decisions.json",
-    "cards.json",
-    "tasks.json",
-    "plane_map.json",
-    "artifacts.json",
-)
+_BUNDLED: Final = ("decisions.json", "cards.json", "tasks.json", "plane_map.json", "artifacts.json")
 
 
 class Folds:

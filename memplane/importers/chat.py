@@ -67,12 +67,7 @@ class Chat:
         """Return how many chats there were, and where the one of single lines stands."""
         lines = self._lines
         calls = lines.calls.state()
-        return {
-            "chats": self._chats,
-            "session": lines.session,
-            "hash": lines.hash,
-            "calls": calls,
-        }
+        return {"chats": self._chats, "session": lines.session, "hash": lines.hash, "calls": calls}
 
     def read(self, record: dict[str, Any], body: bytes) -> ReadOutcome:
         """Say what the record comes to; never raises, whatever it holds."""

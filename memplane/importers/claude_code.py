@@ -43,13 +43,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.harness import rejection_reason
-from memplane.importers.decided import (
-    Talk,
-    answers_given,
-    decision_row,
-    plan_accepted,
-    refused,
-)
+from memplane.importers.decided import Talk, answers_given, decision_row, plan_accepted, refused
 from memplane.importers.plans import PLANNING, PlanBook, change_of
 from memplane.importers.rows import (
     FILE_ARGUMENTS,
@@ -105,10 +99,7 @@ class ClaudeCode:
     """
 
     def __init__(
-        self,
-        *,
-        reasoning: bool = False,
-        roots: Callable[[str], tuple[str, ...]] = lambda _: (),
+        self, *, reasoning: bool = False, roots: Callable[[str], tuple[str, ...]] = lambda _: ()
     ) -> None:
         self._reasoning, self._roots = reasoning, roots
         self._seen: dict[str, int] = {}  # uuid -> rows

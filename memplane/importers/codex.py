@@ -101,10 +101,7 @@ class Codex:
     """
 
     def __init__(
-        self,
-        *,
-        reasoning: bool = False,
-        roots: Callable[[str], tuple[str, ...]] = lambda _: (),
+        self, *, reasoning: bool = False, roots: Callable[[str], tuple[str, ...]] = lambda _: ()
     ) -> None:
         self._reasoning, self._roots = reasoning, roots
         self._started: set[str] = set()

@@ -28,12 +28,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.importers.rows import short_text
 from memplane.lazy import regex
-from memplane.projections.reports import (
-    clipped_words,
-    heading_of,
-    meaning_words,
-    sentences_in,
-)
+from memplane.projections.reports import clipped_words, heading_of, meaning_words, sentences_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

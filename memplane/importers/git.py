@@ -293,11 +293,7 @@ def _run(argv: list[str], given: bytes = b"") -> subprocess.CompletedProcess[byt
 def _start(argv: list[str], words: IO[bytes]) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(  # noqa: S603 - a list of words, no shell
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=words,
-            env=environment(),
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=words, env=environment()
         )
     except OSError as error:
         raise _missing(error) from error

@@ -287,12 +287,7 @@ class SegmentedIndex:
     """
 
     def __init__(
-        self,
-        folder: Path | None = None,
-        *,
-        plane: str = "",
-        variant: str = "",
-        keeps: bool = False,
+        self, folder: Path | None = None, *, plane: str = "", variant: str = "", keeps: bool = False
     ) -> None:
         # The C library of Linux gives memory back to the system beyond twice the largest block
         # that it ever freed. One that is never touched spares every search, which takes and

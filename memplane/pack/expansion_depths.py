@@ -17,13 +17,7 @@ from typing import Final, NamedTuple
 
 from memplane.event import TYPED_KINDS, UPKEEP_KINDS, Event
 from memplane.pack.handles import EVENTS_FROM, Handle
-from memplane.pack.task_digest import (
-    Digest,
-    Sight,
-    first_sentence,
-    task_paragraph,
-    task_sentence,
-)
+from memplane.pack.task_digest import Digest, Sight, first_sentence, task_paragraph, task_sentence
 from memplane.projections.item import Item
 from memplane.projections.sessions import is_extract
 from memplane.projections.task_table import TaskRecord

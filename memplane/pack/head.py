@@ -321,8 +321,7 @@ def _put(sheet: Sheet, materials: Materials, line: str, ids: tuple[str, ...]) ->
     if tokens > sheet.room(_PART):
         return tokens
     sheet.put(
-        _PART,
-        Entry(_PART.section, _PART.place, text, tokens, 0, (), ids, _SOURCE, _PART.area),
+        _PART, Entry(_PART.section, _PART.place, text, tokens, 0, (), ids, _SOURCE, _PART.area)
     )
     return 0
 

@@ -35,9 +35,7 @@ from memplane.pack.layout import (
     ladder,
     rooms,
 )
-from memplane.pack.reminder import (
-    SECTIONS as REMINDER_SECTIONS,
-)
+from memplane.pack.reminder import SECTIONS as REMINDER_SECTIONS
 from memplane.pack.reminder import (
     Reminder,
     leave_told,
@@ -452,11 +450,7 @@ def _turns(
 
 
 def _by_priority(
-    rows: list[tuple[Row, SectionBudget]],
-    sections: list[SectionBudget],
-    *,
-    early: bool,
-    lone: bool,
+    rows: list[tuple[Row, SectionBudget]], sections: list[SectionBudget], *, early: bool, lone: bool
 ) -> Iterator[Turn]:
     """The turns of a group by falling priority, in the file's order where it is equal.
 

@@ -63,12 +63,7 @@ class Request(NamedTuple):
     def scope(self, policies: Policies) -> Scope:
         """The filter of the groups of events that the reader may see."""
         return Scope.of(
-            policies,
-            self.channel,
-            now=self.now,
-            as_of=self.as_of,
-            ns=self.ns,
-            agent=self.agent,
+            policies, self.channel, now=self.now, as_of=self.as_of, ns=self.ns, agent=self.agent
         )
 
     @property

@@ -396,12 +396,7 @@ def _session(words: _Words, size: int) -> Iterator[Row]:
         else:
             status = "error" if words.chance(0.06) else "ok"
             data = {"tool": "Bash", "call": f"call_{calls}", "status": status}
-            yield {
-                "kind": "tool_result",
-                "role": "tool",
-                "text": words.output(area),
-                "data": data,
-            }
+            yield {"kind": "tool_result", "role": "tool", "text": words.output(area), "data": data}
 
 
 class _Words:

@@ -502,8 +502,7 @@ _GLOBAL, _TASK, _SPEC, _AGENT = range(len(SPACES))
 _KINDS: Final = 1 << KIND_BITS[1]
 _CARD: Final = CARD >> KIND_BITS[0]
 _UNAPPROVED: Final = Bits(
-    KIND_BITS[0],
-    tuple(bits % _KINDS == ARTIFACT and not bits & _CARD for bits in range(2 * _CARD)),
+    KIND_BITS[0], tuple(bits % _KINDS == ARTIFACT and not bits & _CARD for bits in range(2 * _CARD))
 )
 _ALWAYS: Final = -(1 << 62)
 _LATER: Final = 1 << 62

@@ -116,10 +116,7 @@ def permissions(path: Path) -> Check:
             open_ones.append(shown)
     if strange:
         return Check(
-            "permissions",
-            "fail",
-            f"not yours: {some(strange)}",
-            f"chown -R {os.geteuid()} {path}",
+            "permissions", "fail", f"not yours: {some(strange)}", f"chown -R {os.geteuid()} {path}"
         )
     if open_ones:
         return Check(

@@ -710,12 +710,7 @@ def _rows(context: PlaneContext, plan: PurgePlan, reason: str) -> list[dict[str,
 
 
 def _row(reason: str, sensitivity: str, said: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "kind": "purge",
-        "text": reason,
-        "sensitivity": sensitivity,
-        "data": {"purge": said},
-    }
+    return {"kind": "purge", "text": reason, "sensitivity": sensitivity, "data": {"purge": said}}
 
 
 def _some(lost: list[LostBytes]) -> Iterator[list[LostBytes]]:
