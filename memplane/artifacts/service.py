@@ -31,7 +31,7 @@ from memplane.errors import ChangedError, ConflictError, InputError, NotFoundErr
 from memplane.event import at_least, encode
 from memplane.home import asset
 from memplane.intake import namespace
-from memplane.intake.redact import quoted_value
+from memplane.intake.redact import quoted_value, unexpected
 from memplane.lazy import regex
 from memplane.log.bodies import body_path, store_body
 from memplane.log.disk import Disk
@@ -161,9 +161,7 @@ def _check(
             where="text",
         )
     if type_ is not None and type_ not in TYPES:
-        raise InputError(
-            f"expected one of {', '.join(TYPES)}, found {quoted_value(type_)}", where="type"
-        )
+        raise unexpected(f"one of {', '.join(TYPES)}", type_, "type")
     if sidecar is not None and type_ != _REPORT:
         raise InputError(f"only a {_REPORT} has a sidecar", where="sidecar")
     if reference and (redact or type_ is not None):

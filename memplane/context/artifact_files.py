@@ -19,7 +19,7 @@ from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
 from memplane import nofollow
 from memplane.errors import ChangedError, InputError
-from memplane.intake.redact import quoted_value
+from memplane.intake.redact import quoted_value, unexpected
 from memplane.lazy import word_table
 from memplane.log.bodies import body_path
 from memplane.projections.artifacts import (
@@ -260,13 +260,13 @@ def _resolved(path: str | os.PathLike[str], place: str) -> str:
     try:
         given = os.fspath(path)
     except TypeError:
-        raise InputError(f"expected a path, found {quoted_value(path)}", where=place) from None
+        raise unexpected("a path", path, place) from None
     if not isinstance(given, str) or not given or "\0" in given:
-        raise InputError(f"expected a path, found {quoted_value(given)}", where=place)
+        raise unexpected("a path", given, place)
     try:
         os.fsencode(given)
     except UnicodeEncodeError:
-        raise InputError(f"expected a path, found {quoted_value(given)}", where=place) from None
+        raise unexpected("a path", given, place) from None
     real = os.path.realpath(given)
     name = Path(real).name
     if not real.isprintable() or len(name) > NAME_MAX:

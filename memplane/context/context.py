@@ -37,7 +37,7 @@ from memplane.errors import HomeError, InputError, WriteError
 from memplane.event import GLOBAL, PROJECTS, UPKEEP_KINDS, Draft, Event
 from memplane.home import Home, RefoldWarning, replace_file
 from memplane.intake import Intake, Marker, Redactor, namespace, same, timestamp
-from memplane.intake.redact import quoted_value
+from memplane.intake.redact import quoted_value, unexpected
 from memplane.lazy import late
 from memplane.log import FileLog
 from memplane.log.reader import LineCache
@@ -590,9 +590,7 @@ class PlaneContext:
         now, head = self.as_of, self.log.head().seq
         if now is None or not now <= seq <= head:
             found = "the log's head" if now is None else now
-            raise InputError(
-                f"expected a seq from {found} to {head}, found {quoted_value(seq)}", where="advance"
-            )
+            raise unexpected(f"a seq from {found} to {head}", seq, "advance")
         with self.lock:
             self.as_of = seq
             self._prefixes.advance(now, seq)

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from memplane.context.calls import checked_request
 from memplane.context.folds import items_of_event, seq_by
-from memplane.errors import InputError
 from memplane.event import Event
 from memplane.harness import remembered_lines
-from memplane.intake.redact import quoted_value
+from memplane.intake.redact import unexpected
 from memplane.pack.layout import budget_of
 from memplane.pack.pack import Laid, pack
 from memplane.pack.request import (
@@ -414,9 +413,9 @@ def list_files(
     InputError for a limit or branch of another type or range.
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= LIMIT_MAX:
-        raise InputError(f"expected 1 to {LIMIT_MAX}, found {quoted_value(limit)}", where="limit")
+        raise unexpected(f"1 to {LIMIT_MAX}", limit, "limit")
     if branch is not None and not isinstance(branch, str):
-        raise InputError(f"expected a text, found {quoted_value(branch)}", where="branch")
+        raise unexpected("a text", branch, "branch")
     with context.lock:
         policies = context.watched.policies()
         folds = context.caught_up(policies)

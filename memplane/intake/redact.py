@@ -404,6 +404,11 @@ def quoted_value(value: object, most: int = 60) -> str:
     return text if len(text) <= most else text[: most - 3] + "..."
 
 
+def unexpected(wanted: str, value: object, where: str) -> InputError:
+    """The error for an argument of another type or value than the one wanted."""
+    return InputError(f"expected {wanted}, found {quoted_value(value)}", where=where)
+
+
 def _passwords(name: str, lowered: str) -> Iterator[Span]:
     """Passwords behind their names: of other pairs identifiers are full."""
     for start, end in key_values(name, lowered):

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from memplane.errors import InputError
 from memplane.intake.check import skeleton
-from memplane.intake.redact import quoted_value
+from memplane.intake.redact import quoted_value, unexpected
 from memplane.lazy import regex
 from memplane.pack.block import Entry
 from memplane.pack.layout import FENCE, BlockPart, is_own_part, part_under
@@ -144,7 +144,7 @@ def parse_block(text: str) -> ParsedBlock:
     that cannot be in a block.
     """
     if not isinstance(text, str):
-        raise InputError(f"expected the text of a block, found {quoted_value(text)}", where="text")
+        raise unexpected("the text of a block", text, "text")
     body, checksum = _unframed(text)
     reading = _Reading()
     if body and not body.endswith("\n"):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from memplane import nofollow
 from memplane.errors import HomeError, InputError, LockError, WriteError
 from memplane.home import RefoldWarning
-from memplane.intake.redact import quoted_value
+from memplane.intake.redact import unexpected
 from memplane.lazy import late
 from memplane.policy.records import NO_EMBEDDER
 from memplane.ports import Position
@@ -305,7 +305,7 @@ def embed(context: PlaneContext, limit: int | None, progress: Progress | None) -
     that is only read, LockError while another process embeds.
     """
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
-        raise InputError(f"expected 1 or more, found {quoted_value(limit)}", where="limit")
+        raise unexpected("1 or more", limit, "limit")
     if not context.keeps:
         raise HomeError(f"{context.home.path}: is read-only; nothing was embedded")
     with context.lock:

@@ -10,7 +10,7 @@ from memplane.context.calls import Receipt
 from memplane.errors import ConflictError, InputError, LockError, NotFoundError
 from memplane.event import GLOBAL, IMPORTANCE_DEFAULT, REFS_MAX, TYPED_KINDS, Event, at_least
 from memplane.intake import normalise
-from memplane.intake.redact import quoted_value
+from memplane.intake.redact import quoted_value, unexpected
 from memplane.lazy import word_set
 from memplane.projections.in_force import EVICTED, forget_of
 from memplane.projections.ledger import states_decision
@@ -292,7 +292,7 @@ def _statement(
 ) -> Event:
     """The statement that is to change: one that is in force."""
     if isinstance(named, bool) or not isinstance(named, int | str):
-        raise InputError(f"expected an id or a seq, found {quoted_value(named)}", where="id")
+        raise unexpected("an id or a seq", named, "id")
     line = context.log.line(named) if isinstance(named, int) else context.log.find(named)
     if line is None:
         raise NotFoundError(f"no event {quoted_value(named)}")
