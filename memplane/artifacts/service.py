@@ -372,7 +372,7 @@ _OWN: Final = ("kind", "refs", "data", "text")
 
 
 class Approval(NamedTuple):
-    """What somebody said of an artifact. `holds`: it covers the content now; `by`: who said it."""
+    """An approval or revocation. `holds`: it covers the content now; `by`: its author."""
 
     seq: int
     id: str
@@ -447,12 +447,12 @@ class PlaneArtifacts:
         progress: Progress | None = None,
         **fields: Any,
     ) -> Added:
-        """Add a file: its bytes, or with `reference` its path and hash; `text` says what it is.
+        """Add a file: its bytes, or with `reference` its path and hash; `text` describes it.
 
         `fields` are those of the event: ns, task, session, tags, sensitivity, key and so on. The
         same file added again with the same name, text, key, namespace, task and sensitivity is a
         duplicate; then nothing is written. With `redact` a text is stored with its secrets masked;
-        without it one that holds any is refused. `progress` is told of a long reading. Raises
+        without it one with secrets is refused. `progress` is called during a long read. Raises
         InputError.
         """
         return add_artifact(
@@ -575,7 +575,7 @@ class PlaneArtifacts:
         return self._say(event, facts, reason, {}, {**fields, **more})
 
     def revoke(self, named: str | int, reason: str = "", **fields: Any) -> Receipt:
-        """Take every approval of it back. Raises NotFoundError where there is none."""
+        """Revoke every approval of an artifact. Raises NotFoundError where there is none."""
         event, facts = self._in_force(named)
         with self._context.lock:
             said = self._approvals().said_of(event.id, **self._when())

@@ -198,7 +198,7 @@ def is_chat(record: Mapping[str, Any]) -> bool:
 
 
 def is_message(record: Mapping[str, Any]) -> bool:
-    """Tell a message, or an item of the Responses API that is none."""
+    """Whether the record is a message, or another item of the Responses API."""
     if short_text(record, "role") in _ROLES:
         return not {"content", "tool_calls", "function_call", "refusal"}.isdisjoint(record)
     kind = short_text(record, "type")

@@ -378,7 +378,7 @@ class Codex:
 
 
 def is_record(record: Mapping[str, Any]) -> bool:
-    """Tell a record of a rollout; the items of one without envelope may be anybody's."""
+    """Whether it is a record of a rollout; items without envelope may be of any client."""
     if isinstance(record.get("payload"), dict):
         return short_text(record, "type") in _RECORDS
     return _is_header(record) or _is_rollout(record) or record.get("record_type") == "state"
@@ -416,7 +416,7 @@ def _origins(item: Mapping[str, Any]) -> list[str]:
 
 
 def _client_text(text: str, origin: str) -> str:
-    """Which text of the client's it is; "" for what a person typed, and what tells of the talk."""
+    """Which text of the client it is; "" for what a person typed and marks of the talk."""
     if origin.startswith("user."):
         return ""
     if found := _CLIENT_TEXT.match(text):
@@ -621,7 +621,7 @@ def _output(item: Mapping[str, Any], calls: Calls) -> Row | str:
 
 
 def _output_text(output: Any) -> tuple[str, bool]:
-    """What a tool answered, and whether it failed, as far as the output says so."""
+    """The answer of a tool, and whether it failed, if the output says so."""
     failed = False
     if isinstance(output, dict):
         failed = output.get("success") is False

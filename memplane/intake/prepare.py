@@ -316,9 +316,9 @@ def _digest(body: bytes) -> str:
 
 
 def _mark(line: dict[str, Any], text: str, marker: Marker, *, given: bool) -> None:
-    """Add the markers that the text carries to an event that came with none, and name them.
+    """Add the markers found in the text to an event without any, and name them.
 
-    `data.marked` says that this was decided: [] where the caller said that there are none.
+    `data.marked` records that this was decided: [] where the caller passed no markers.
     """
     data = line.get("data", {})
     if "markers" in line or "marked" in data:

@@ -864,7 +864,7 @@ _RUN_ON: Final = regex(rb"[A-Za-z0-9_.+/=~:%@\\-]*")
 
 
 def _chain(encoded: bytes, first: int, joined: list[bytes]) -> int:
-    """Put the runs together that go on from line to line; gives back where they end."""
+    """Join the runs that continue from line to line; return where they end."""
     pieces: list[bytes] = []
     at = first
     while True:

@@ -325,7 +325,7 @@ def _text(value: object) -> str:
 
 
 def whole_number(value: object) -> int:
-    """Return a whole number; `4000.0` is one, as JSON Schema has it, and `true` is none."""
+    """Return a whole number; accepts `4000.0`, as JSON Schema does, but not `true`."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
         raise TypeError(f"expected a whole number, found {value!r}")
     return int(value)

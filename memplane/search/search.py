@@ -170,7 +170,7 @@ def _hits(
     *,
     similar: bool,
 ) -> Iterator[SearchHit]:
-    """What of the events found may be told, best first. Hold the lock."""
+    """The hits among the events found that may be shown, best first. Hold the lock."""
     every, terms = finding.found, dict[int, Circumstances]()
     best = every[0].score if every else 0
     floor = max(1, best * policies.scoring.evidence_floor // _PERMILLE)

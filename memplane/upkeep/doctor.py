@@ -256,9 +256,9 @@ def filesystem(home: Path) -> Check:
 
 
 def synced_by(path: Path) -> str | None:
-    """The service that copies a folder to other machines, by names and marks that its clients use.
+    """The service that copies a folder to other machines, by names and marks of its client.
 
-    The folder and those above it are looked at; None where nothing says so.
+    Looks at the folder and those above it; None if unknown.
     """
     for above in (path, *path.parents):
         for name, service in _SYNCED.items():

@@ -364,7 +364,7 @@ class CheckedExport(NamedTuple):
 
 
 class RestoreReport(NamedTuple):
-    """What was restored where. `merged` is None where the plane is now the exported one."""
+    """What was restored, and where. `merged` is None for a whole restore."""
 
     home: str
     checked: CheckedExport
@@ -584,7 +584,7 @@ class _Restoring:
             nofollow.remove_tree(self._beside, self._home)
 
     def _undo(self) -> None:
-        """Take back what a fault left behind, but for what somebody else has put there."""
+        """Remove what a failed restore left behind, but not what others have put there."""
         home = Path(self._home)
         for path in self._placed:
             drop(path, self._home)
