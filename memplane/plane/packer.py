@@ -10,8 +10,8 @@ from memplane.context.calls import checked_request
 from memplane.context.context import PlaneContext
 from memplane.context.folds import seq_by
 from memplane.context.materials import (
+    PlaneSource,
     Stopwatch,
-    gather,
     load_views,
     run_pack,
 )
@@ -96,15 +96,15 @@ class Packer:
 
             def made(request: Request) -> Block:
                 reach = IndexReach(request.dense_seq, request.index_seq, wait, progress)
-                materials = gather(
-                    context, folds, request, policies, scope, seen,
+                source = PlaneSource(
+                    context, folds, policies, scope, request.session, seen,
                     self._search(policies, folds, reach),
                     partial(self._passages, policies, folds, request),
-                    views=views, expansions=expansions, lines=self._lines,
                 )  # fmt: skip
-                printer = context.printer(policies, cites=request.cited)
-                clock.mark("read")
-                return run_pack(request, materials, printer, clock, folds.log, laid=watch)
+                return run_pack(
+                    context, folds, request, policies, seen, source, views=views,
+                    expansions=expansions, lines=self._lines, clock=clock, watch=watch,
+                )  # fmt: skip
 
             block = _made_anyhow(made, request)
             if not self._plain:  # a hook only reads

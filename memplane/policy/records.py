@@ -19,6 +19,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.event import SENSITIVITIES
+from memplane.lazy import word_set, word_table
 from memplane.policy import markers
 from memplane.policy.document import (
     PERMILLE,
@@ -26,7 +27,7 @@ from memplane.policy.document import (
     Fault,
     Json,
     Path,
-    filled,
+    filled_record,
     found_value,
     mapping,
     meant,
@@ -50,17 +51,9 @@ if TYPE_CHECKING:
 
 
 # What a phrase may mean, and the units that are counted.
-RELATIVE: Final = (
-    "today",
-    "yesterday",
-    "before_yesterday",
-    "this_week",
-    "last_week",
-    "this_month",
-    "last_month",
-    "this_year",
-    "last_year",
-)
+RELATIVE: Final = word_table("""
+    today yesterday before_yesterday this_week last_week this_month last_month this_year last_year
+""")
 UNITS: Final = ("day", "week", "month")
 _ROW: Final = "|"  # between names of one month or weekday
 _PART: Final = re.compile(r"\{(n|unit)\}")
@@ -245,7 +238,7 @@ def build_plane_policy(document: Json) -> PlanePolicy:
     }
     if "hooks" in document:
         given["hooks"] = document["hooks"]
-    return filled(PlanePolicy(), given)._replace(
+    return filled_record(PlanePolicy(), given)._replace(
         cache=_cache(mapping(document.get("prompt_cache", {}))),
         episodes=build_episode_rules(mapping(document.get("episodes", {}))),
     )
@@ -267,7 +260,7 @@ _PLANE_KEYS: Final = {
 
 def _cache(given: Json) -> CachePrices:
     prices = {name: parts_per(given[name], PERMILLE) for name in ("write", "read") if name in given}
-    return filled(CachePrices(), given | prices)
+    return filled_record(CachePrices(), given | prices)
 
 
 def plane_faults(document: Json) -> Iterator[Fault]:
@@ -542,7 +535,7 @@ def build_budgets(document: Json) -> Budgets:
         counter,
         parts_per(document.get("scale", 1), PPM),
         _sections(sections),
-        filled(Limits(), limits),
+        filled_record(Limits(), limits),
         () if any(_SHARES & mapping(row).keys() for row in sections.values()) else tuple(sections),
     )
 
@@ -618,31 +611,16 @@ def _is_whole(value: object) -> bool:
 
 
 # Numbers that count something; all others are weights and parts, in thousandths.
-_COUNTS: Final = frozenset(
-    {
-        "fade",
-        "reach",
-        "related_most",
-        "sources_max",
-        "wide_sources_max",
-        "passage_tokens",
-        "whole_tokens",
-        "passage_mean",
-        "base_tokens",
-        "recency_half_life_hours",
-    }
-)
+_COUNTS: Final = word_set("""
+    fade reach related_most sources_max wide_sources_max passage_tokens whole_tokens passage_mean
+    base_tokens recency_half_life_hours
+""")
 
 
-_OWN_NUMBERS: Final = (
-    "evidence_floor",
-    "tag_weight",
-    "key_weight",
-    "neighbour",
-    "recency_weight",
-    "recency_half_life_hours",
-    "coherence_weight",
-)
+_OWN_NUMBERS: Final = word_table("""
+    evidence_floor tag_weight key_weight neighbour recency_weight recency_half_life_hours
+    coherence_weight
+""")
 
 
 class Around(NamedTuple):

@@ -26,7 +26,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from memplane.event import Event
-from memplane.lazy import regex
+from memplane.lazy import regex, word_set
 from memplane.ports import Line
 from memplane.projections.artifacts import facts_of
 from memplane.projections.groups import (
@@ -559,34 +559,10 @@ _PROBES: Final = frozenset(
     ("cat", "cd", "echo", "export", "grep", "head", "ls", "pwd", "set", "source", "tail", "true")
 )
 # Programs whose first word says what they do; of these runners of scripts the second does.
-_WITH_VERB: Final = frozenset(
-    (
-        "bazel",
-        "bun",
-        "bundle",
-        "cargo",
-        "docker",
-        "dotnet",
-        "git",
-        "go",
-        "gradle",
-        "gradlew",
-        "helm",
-        "just",
-        "kubectl",
-        "make",
-        "mise",
-        "mvn",
-        "npm",
-        "nx",
-        "pnpm",
-        "rake",
-        "ruff",
-        "swift",
-        "terraform",
-        "yarn",
-    )
-)
+_WITH_VERB: Final = word_set("""
+    bazel bun bundle cargo docker dotnet git go gradle gradlew helm just kubectl make mise mvn npm
+    nx pnpm rake ruff swift terraform yarn
+""")
 _FILTERS: Final = frozenset(("--filter", "--grep", "-k", "-m", "-run", "-t"))
 _EVERYTHING: Final = frozenset((".", "./", "..."))
 _RED: Final = regex(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from memplane import nofollow
 from memplane.errors import HomeError, InputError, LockError, WriteError
 from memplane.home import RefoldWarning
-from memplane.intake.redact import quoted_value
+from memplane.intake.redact import unexpected
 from memplane.lazy import late
 from memplane.policy.records import NO_EMBEDDER
 from memplane.ports import Position
@@ -55,11 +55,11 @@ def degraded_parts(as_of: int, index_seq: int | None) -> list[str]:
 
 
 class IndexReach(NamedTuple):
-    """How much of index and vectors a request uses.
+    """How much of the index and of the vectors a request uses.
 
-    Vectors take part for events up to `dense_seq`, where the policies name an embedder; documents
-    of events up to `index_seq`. Without that one, as many as there are, where the index is far
-    behind and the caller does not `wait` for it. `progress` is told of a long build.
+    Vectors of events up to `dense_seq`, where the policies name an embedder; documents of events up
+    to `index_seq`. Where that is None, all there are if the index is far behind and the caller does
+    not `wait` for it. `progress` is called while a long build runs.
     """
 
     dense_seq: int | None = None
@@ -180,10 +180,7 @@ class IndexService:
         return dense.near(indexed, upto if most is None else min(most, upto))
 
     def follow(self, seq: int, count: int) -> None:
-        """Take note of the last `count` events, up to `seq`, if somebody searches here.
-
-        Writes nothing.
-        """
+        """Index the last `count` events, up to `seq`, if a search was made. Writes nothing."""
         if self._indexed is not None:
             self._indexed.follow(seq, count)
 
@@ -297,15 +294,15 @@ def _alone(context: PlaneContext, policies: Policies) -> Dense:
 
 
 def embed(context: PlaneContext, limit: int | None, progress: Progress | None) -> int:
-    """Give documents their vectors in log order, at most `limit`; return how many got one.
+    """Compute vectors in log order, of at most `limit` documents; return how many got one.
 
-    What is done stays done, however it ends, and the next call goes on from there; whoever stores
-    vectors of another embedder, or of a log that went another way, begins again. Raises InputError
-    where no embedder is named, MissingExtraError where it is not installed, HomeError for a plane
-    that is only read, LockError while another process embeds.
+    Whatever was stored is kept when it fails, and the next call continues there; vectors of another
+    embedder or another log are made again. Raises InputError where no embedder is named,
+    MissingExtraError where it is not installed, HomeError for a read-only plane, LockError while
+    another process embeds.
     """
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
-        raise InputError(f"expected 1 or more, found {quoted_value(limit)}", where="limit")
+        raise unexpected("1 or more", limit, "limit")
     if not context.keeps:
         raise HomeError(f"{context.home.path}: is read-only; nothing was embedded")
     with context.lock:
