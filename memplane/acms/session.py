@@ -34,7 +34,6 @@ from memplane.work.turns import ContextAssembly, ContextItem, Role, SessionStats
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import TracebackType
 
     from memplane.acms.embedding import AsyncEmbedder
     from memplane.event import MarkerType
@@ -115,12 +114,7 @@ class ACMS:
         await self._started()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.close()
 
     @property
@@ -321,9 +315,13 @@ class ACMS:
                 embedder = None
                 if self._embedder is not None:
                     embedder = bridged(self._embedder, asyncio.get_running_loop())
-                self._runner = await runners.held(
-                    self._storage, self.config.durability, embedder, create=True
+                opening = runners.PlaneOpening(
+                    self._storage,
+                    self.config.durability,
+                    embedder,
+                    create=True,
                 )
+                self._runner = await runners.held(opening)
             return self._runner
 
     def _embeds(self, runner: runners.PlaneRunner) -> bool:

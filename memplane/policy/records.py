@@ -262,49 +262,42 @@ def build_plane_policy(document: Json) -> PlanePolicy:
     )
 
 
+def _or_usual(given: Json, usual: Any, *names: str) -> dict[str, int]:
+    """The whole numbers of a part of the policy, by field; else the usual ones."""
+    return {name: whole_number(given.get(name, getattr(usual, name))) for name in names}
+
+
 def _cache(given: Json) -> CachePrices:
     usual = _PLANE_DEFAULT.cache
     return CachePrices(
-        parts_per(given.get("write", usual.write / PERMILLE), PERMILLE),
-        parts_per(given.get("read", usual.read / PERMILLE), PERMILLE),
-        whole_number(given.get("minimum_tokens", usual.minimum_tokens)),
-        whole_number(given.get("marks", usual.marks)),
-        whole_number(given.get("step_tokens", usual.step_tokens)),
+        write=parts_per(given.get("write", usual.write / PERMILLE), PERMILLE),
+        read=parts_per(given.get("read", usual.read / PERMILLE), PERMILLE),
+        **_or_usual(given, usual, "minimum_tokens", "marks", "step_tokens"),
     )
 
 
 def _hooks(given: Json) -> Hooks:
     usual = _PLANE_DEFAULT.hooks
+    whole = ("start_tokens", "prompt_tokens", "characters_max", "wait_ms", "milliseconds_max")
     return Hooks(
-        str(given.get("channel", usual.channel)),
-        whole_number(given.get("start_tokens", usual.start_tokens)),
-        whole_number(given.get("prompt_tokens", usual.prompt_tokens)),
-        whole_number(given.get("characters_max", usual.characters_max)),
-        whole_number(given.get("wait_ms", usual.wait_ms)),
-        whole_number(given.get("milliseconds_max", usual.milliseconds_max)),
-        texts_of_list(given.get("exclude", [])),
-        _answer(mapping(given.get("answer", {}))),
-        _tool(mapping(given.get("tool", {}))),
+        channel=str(given.get("channel", usual.channel)),
+        exclude=texts_of_list(given.get("exclude", [])),
+        answer=_answer(mapping(given.get("answer", {}))),
+        tool=_tool(mapping(given.get("tool", {}))),
+        **_or_usual(given, usual, *whole),
     )
 
 
 def _answer(given: Json) -> AnswerRule:
     usual = _PLANE_DEFAULT.hooks.answer
-    numbers = {
-        name: whole_number(given.get(name, getattr(usual, name)))
-        for name in usual._fields
-        if name != "when"
-    }
+    numbers = _or_usual(given, usual, *usual._fields[1:])
     return AnswerRule(str(given.get("when", usual.when)), **numbers)
 
 
 def _tool(given: Json) -> ToolRule:
     usual = _PLANE_DEFAULT.hooks.tool
-    return ToolRule(
-        str(given.get("when", usual.when)),
-        whole_number(given.get("tokens", usual.tokens)),
-        whole_number(given.get("answers", usual.answers)),
-    )
+    numbers = _or_usual(given, usual, *usual._fields[1:])
+    return ToolRule(str(given.get("when", usual.when)), **numbers)
 
 
 def plane_faults(document: Json) -> Iterator[Fault]:
