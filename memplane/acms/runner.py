@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, ParamSpec, TypeVar
 
 from memplane import wiring
-from memplane.acms.embedding import identity_of
+from memplane.acms.embedding import Bridged, identity_of
 from memplane.context.calls import Receipt
 from memplane.errors import HomeError, MemplaneError
 from memplane.plane import Plane
@@ -208,7 +208,12 @@ class PlaneRunner:
         return HomeError(f"{self.plane.home}: this plane was closed meanwhile")
 
     def shut(self) -> None:
-        """End the threads, and close the plane where it was opened here."""
+        """End the threads, and close the plane where it was opened here.
+
+        An embedder that is asked at that moment is given up: it may never answer.
+        """
+        if self.owned and isinstance(self.plane.context.embedder, Bridged):
+            self.plane.context.embedder.stop()
         self._thread.shutdown()
         self._aside.shutdown()
         if self.owned:

@@ -68,6 +68,14 @@ class ACMS:
             raise ConfigurationError(
                 f"storage: expected a plane or a folder, found {type(storage).__name__}"
             )
+        if not isinstance(storage, Plane):
+            place = os.fspath(storage)
+            if not place.strip() or "\0" in place:
+                raise ConfigurationError(f"storage: expected a folder, found {quoted_value(place)}")
+        if config is not None and not isinstance(config, ACMSConfig):
+            raise ConfigurationError(
+                f"config: expected an ACMSConfig, found {type(config).__name__}"
+            )
         if reflector is not None:
             raise ConfigurationError("reflector: this version of memplane makes no facts by models")
         if embedder is not None and isinstance(storage, Plane):

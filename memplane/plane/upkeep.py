@@ -86,7 +86,8 @@ class PlaneUpkeep(OfPlane):
 
         Only here, never while something is recorded or packed. What is done is kept, however it
         ends; searches and packs use what there is. Raises InputError where no embedder is named,
-        MissingExtraError where it is not installed, LockError while another process embeds.
+        MissingExtraError where it is not installed, ProviderError where it fails, LockError while
+        another process embeds.
         """
         return search_service.embed(self._context, limit, progress)
 
