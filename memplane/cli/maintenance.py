@@ -17,8 +17,8 @@ import typer
 from memplane import log as logs
 from memplane import nofollow
 from memplane.cli.app import BROKEN, FINE, NO, command
-from memplane.cli.options import Channel, Home, Json, Session
-from memplane.cli.output import Bar, clipped_line, counted, print_answer, say
+from memplane.cli.options import Channel, Home, Html, Json, Session
+from memplane.cli.output import Bar, clipped_line, counted, print_answer, say, write_figures
 from memplane.cli.trust import ask_once
 from memplane.clock import clock
 from memplane.errors import HomeError, InputError, MemplaneError, UntrustedError
@@ -50,9 +50,11 @@ from memplane.wiring import (
 if TYPE_CHECKING:
     from memplane.evaluate import sessions as evaluate_sessions
     from memplane.hook import context as hook_context
+    from memplane.inspect import figures
 else:
     evaluate_sessions = late("memplane.evaluate.sessions")
     hook_context = late("memplane.hook.context")
+    figures = late("memplane.inspect.figures")
 
 
 @command("verify", example="verify")
@@ -62,6 +64,7 @@ def verify_plane(
         bool,
         typer.Option("--deep", help="Every cache, also the parsed form of the policies."),
     ] = False,
+    html: Html = None,
     home: Home = None,
     as_json: Json = False,
 ) -> int:
@@ -73,7 +76,9 @@ def verify_plane(
     """
     with open_plane(home, read_only=True) as plane, Bar("verify") as bar:
         report = plane.upkeep.verify(bar, processes=os.cpu_count() or 1, deep=deep)
-    print_answer(_report_json(report), _report_words(report), as_json=as_json)
+    answer = _report_json(report)
+    print_answer(answer, _report_words(report), as_json=as_json)
+    write_figures(html, lambda: figures.faults_page(answer))
     if report.mistakes:
         say(
             f"{counted(len(report.mistakes), 'mistake')} in the policies, the first: "
@@ -206,7 +211,7 @@ _UNUSABLE: Final = ("home", "log")
 @command("doctor", example="doctor")
 def doctor(*, home: Home = None, as_json: Json = False) -> int:
     """Check the plane and its surroundings; write nothing. Exit 1 on a failure, 3 if unusable."""
-    checks = [*_plane(home, asks=not as_json), *_trusts(), *_surroundings()]
+    checks = [*plane_checks(home, asks=not as_json), *_trusts(), *_surroundings()]
     failed = [check.name for check in checks if check.status == "fail"]
     print_answer(
         {"ok": not failed, "checks": [check._asdict() for check in checks]},
@@ -218,7 +223,8 @@ def doctor(*, home: Home = None, as_json: Json = False) -> int:
     return BROKEN if any(name in _UNUSABLE for name in failed) else NO
 
 
-def _plane(home: str | None, *, asks: bool) -> list[Check]:
+def plane_checks(home: str | None, *, asks: bool) -> list[Check]:
+    """The checks of a plane; where it is not trusted yet, a person is asked if `asks`."""
     trusted = None
     try:
         path = find_home(home)
@@ -227,7 +233,7 @@ def _plane(home: str | None, *, asks: bool) -> list[Check]:
                 trusted = find_plane(home).trusted
     except UntrustedError as error:
         if asks and ask_once(error):
-            return _plane(home, asks=False)
+            return plane_checks(home, asks=False)
         return [Check("home", "fail", error.found, error.remedy)]
     except MemplaneError as error:
         return [Check("home", "fail", str(error))]
@@ -327,6 +333,7 @@ def stats(
         typer.Option("--use", help="What hooks have said to sessions, and how much was used."),
     ] = False,
     session: Session = None,
+    html: Html = None,
     channel: Channel = "private",
     home: Home = None,
     as_json: Json = False,
@@ -340,12 +347,15 @@ def stats(
     """
     if session is not None and not cache:
         raise InputError("expected --cache beside it", where="--session")
+    if html is not None and not cache:
+        raise InputError("expected --cache beside it", where="--html")
     with open_plane(home) as plane:
         if cache:
             prices = plane.upkeep.policies.plane.cache
             shared = shared_by(saved(plane.home), prices, session=session)
             answer = [one.as_json() for one in shared]
             print_answer(answer, _cache_words(shared), as_json=as_json)
+            write_figures(html, lambda: figures.cache_page(answer))
             return
         if use:
             print_answer(*_used(plane), as_json=as_json)

@@ -425,7 +425,8 @@ def purge_events(
 
     --tag and --older-than describe what goes, alone or beside --archived: what would be erased is
     said, and erased with --yes. Decisions, rules, constraints and pins stay, unless --decisions.
-    So too with --keep, for what plane.yaml lets go of.
+    So too with --keep, for what plane.yaml lets go of, in all projects. Else nothing of another
+    project goes, unless it is named: by its id, with --ns, or with --project NAME (* for all).
     """
     reasons = ARCHIVED if archived and "all" in archived else tuple(archived or ())
     named: dict[str, Any] = {

@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from memplane.errors import PolicyError
@@ -15,10 +17,12 @@ from memplane.event import FIELDS, Event
 from memplane.lazy import late, regex
 
 if TYPE_CHECKING:
+    from memplane.inspect import page as pages
     from memplane.plane import Plane
     from memplane.projections import in_force
     from memplane.search import service
 else:
+    pages = late("memplane.inspect.page")
     in_force = late("memplane.projections.in_force")
     service = late("memplane.search.service")
 
@@ -45,6 +49,13 @@ def print_text(words: str) -> None:
     if sys.stdout.isatty():
         words = _DRIVING.sub("\ufffd", words)
     print(words)
+
+
+def write_figures(path: Path | None, page: Callable[[], dict[str, Any]]) -> None:
+    """Write the page of a report where one was asked for (`--html`), and say so on stderr."""
+    if path is not None:
+        written = pages.write_page(path, pages.document(page()), where="--html")
+        say(f"{written}: the page")
 
 
 def data(value: Any) -> None:

@@ -13,8 +13,8 @@ import typer
 
 from memplane import nofollow
 from memplane.cli.app import FINE, NO, command, policy_app
-from memplane.cli.options import Home, Json
-from memplane.cli.output import Bar, clipped_line, counted, print_answer, say
+from memplane.cli.options import Home, Html, Json
+from memplane.cli.output import Bar, clipped_line, counted, print_answer, say, write_figures
 from memplane.errors import InputError, PolicyError
 from memplane.explain.history import PolicyChange, PolicyCommit
 from memplane.explain.replay import Moved, Trial, Tried
@@ -28,9 +28,11 @@ from memplane.wiring import find_home, open_plane
 
 if TYPE_CHECKING:
     from memplane.explain import history, replay
+    from memplane.inspect import figures
 else:
     history = late("memplane.explain.history")
     replay = late("memplane.explain.replay")
+    figures = late("memplane.inspect.figures")
 
 _VALUE_SHOWN = 40  # characters of a default
 _STEMS = [name.removesuffix(".yaml") for name in NAMES]
@@ -159,6 +161,7 @@ def replay_policies(
         int, typer.Option("--show", metavar="N", min=0, help="Packs shown, largest change first.")
     ] = 5,
     *,
+    html: Html = None,
     home: Home = None,
     as_json: Json = False,
 ) -> None:
@@ -187,6 +190,7 @@ def replay_policies(
         with Bar("pack") as bar:
             found = replay.trial(plane, asked, before, after, progress=bar)
     print_answer(found.as_json(), trial_words(found, shown), as_json=as_json)
+    write_figures(html, lambda: figures.trial_page(found.as_json()))
 
 
 def _say_defaults(rows: list[PolicyValue]) -> None:

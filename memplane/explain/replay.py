@@ -265,7 +265,12 @@ def first_difference(plane: Plane, block: Block) -> Difference | None:
     if again.block is None or not again.same:
         why = "; ".join([*map(str, again.lost), *([again.note] if again.note else [])])
         raise NotFoundError(f"the pack before, {name}, cannot be made again: {why}")
-    before = again.block.text
+    return difference_of(old, again.block, block)
+
+
+def difference_of(old: Saved, old_block: Block, block: Block) -> Difference:
+    """The same for a pack before it that was made again already; `old` is that one's report."""
+    before = old_block.text
     lines, others = before.splitlines(), block.text.splitlines()
     at = next((n for n, (a, b) in enumerate(zip(lines, others, strict=False)) if a != b), None)
     if at is None:
@@ -273,7 +278,7 @@ def first_difference(plane: Plane, block: Block) -> Difference | None:
     same = len("".join(f"{line}\n" for line in others[:at]).encode())
     entry = _entry_at(block, same)
     return Difference(
-        name,
+        old.id,
         same,
         at + 1,
         lines[at] if at < len(lines) else None,

@@ -7,16 +7,20 @@ imported. Tokens are left uncounted; the first fold of a full process counts the
 from __future__ import annotations
 
 import hashlib
+import json
+import os
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from memplane import nofollow
 from memplane.clock import ulid
 from memplane.context.watched_files import watched
 from memplane.errors import CorruptError, InputError, LockError, MemplaneError
 from memplane.harness import remembered
 from memplane.hook.payload import completed
-from memplane.importers.rows import HOOK_TAG, name
+from memplane.importers.decided import plan_proposed
+from memplane.importers.rows import HOOK_TAG, name, short_text
 from memplane.intake import Intake, Marker, Redactor, same
 from memplane.intake.check import with_permitted_actor
 from memplane.log import FileLog
@@ -193,6 +197,45 @@ def _last(log: FileLog, session: str) -> Event | None:
         if newest.session == session and newest.data.get("extract") is not True:
             found = newest
     return found or newest
+
+
+# What Codex keeps from its hooks: a turn that ends with a plan ends without a last message there.
+
+_TAIL_BYTES: Final = 256 * 1024  # of a transcript; the plan stands at its end
+
+
+def with_proposed_plan(agent: str, said: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The payload of a stop, with the plan that Codex's transcript has of that turn as last words.
+
+    The same where the payload has words, or the transcript no plan.
+    """
+    turn, path = short_text(said, "turn_id"), short_text(said, "transcript_path")
+    silent = said.get("hook_event_name") == "Stop" and not said.get("last_assistant_message")
+    if agent != "codex" or not silent or not turn or not path:
+        return said
+    for line in reversed(_tail(path)):
+        if b"<proposed_plan>" in line and turn.encode() in line:
+            with suppress(ValueError, RecursionError, KeyError, TypeError):
+                item = json.loads(line)["payload"]
+                text = "".join(part["text"] for part in item["content"])
+                if item["role"] == "assistant" and plan_proposed(text):
+                    return {**said, "last_assistant_message": text}
+    return said
+
+
+def _tail(path: str) -> list[bytes]:
+    """The last lines of a file; none of what is no regular file."""
+    try:
+        fd = nofollow.open_file(path)
+    except (OSError, MemplaneError, ValueError):
+        return []
+    try:
+        size = os.fstat(fd).st_size
+        return nofollow.pread(fd, _TAIL_BYTES, max(size - _TAIL_BYTES, 0)).splitlines()
+    except OSError:
+        return []
+    finally:
+        os.close(fd)
 
 
 def catch_up_plane(plane: Plane) -> None:

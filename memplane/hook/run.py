@@ -176,6 +176,7 @@ def _respond(
             give("")
             return
         home = at.home
+        given = hook_recording.with_proposed_plan(agent, given)
         said = payload.read_payload(agent, given, at.roots)
         if not home.read_only:
             recording.enter(at.ns, at.rows)

@@ -719,7 +719,7 @@ _OTHER: Final = 2
 
 
 class _ChosenEvent(NamedTuple):
-    """An event that will be shown: the document that speaks for it, and where it would stand."""
+    """An event to show: its best document, and the place in the block."""
 
     doc: int
     item: Item

@@ -260,7 +260,7 @@ class Sheet:
         return known
 
     def date_tokens(self, part: BlockPart, group: EntryGroup | None) -> int:
-        """Tokens of the date line of a group: 0 where it is there already, or none is due."""
+        """Tokens of the date line of a group: 0 where the group has one already or needs none."""
         if group is None or not part.dated or group in self.groups.get(part.name, ()):
             return 0
         line = group.line
@@ -421,7 +421,7 @@ class Sheet:
             self.passed.pop(seq, None)
 
     def omit_all(self, items: Iterable[Item], section: str, reason: str) -> None:
-        """`omit` for many that stay out for one reason, whatever room there is."""
+        """`omit` for many that are left out for one reason, independent of room."""
         placed, omitted, passed = self.seqs, self.omitted, self.passed
         for item in items:
             seq = item.seq

@@ -57,9 +57,7 @@ class Reminder(NamedTuple):
 
 
 def remind(request: Request, materials: Materials, query: PackQuery, scope: Scope) -> Reminder:
-    """Ask the source for the passages of a reminder; none where none was asked for."""
-    if not request.remind:
-        return Reminder()
+    """Ask the source for the passages of the reminder that is asked for."""
     if request.remind == "start":
         return Reminder(tuple(materials.source.statements(scope)))
     if request.remind == "tool":

@@ -79,6 +79,11 @@ def group_space(ns: str) -> str:
     return ns if ns.startswith(_CLOSED) else ""
 
 
+def project_space(ns: str) -> str:
+    """Return the project's namespace that a namespace is, else ""."""
+    return ns if ns.startswith(PROJECTS) else ""
+
+
 def _apart(space: str, other: str) -> bool:
     """Whether two different spaces have nothing to say to each other: one of them is a project."""
     return space.startswith(PROJECTS) or other.startswith(PROJECTS)

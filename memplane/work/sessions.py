@@ -278,6 +278,8 @@ class PlaneSessions(OfPlane):
 
         def still_open(folds: Folds) -> Sequence[SessionFacts]:
             facts = self.facts(session, folds, policies)
+            if facts.origins and all(context.is_elsewhere(ns) for _, _, ns in facts.origins):
+                raise NotFoundError(f"no session {quoted_value(session)} in this project")
             return () if facts.ended else (facts,)
 
         with context.lock:

@@ -41,7 +41,7 @@ async def main() -> None:
         plane.record("We keep PostgreSQL", knd="decision")
         plane.pack("which?", buget=200)
         plane.work.spool("x", sesion="s")
-        plane.purge("x")
+        plane.upkeep.purge("x")
         await ACMS("s", plane).ingest("user", "hello", actor=3)
     async with memplane.aopen("x") as other:
         await other.record("y", knd="decision")

@@ -40,6 +40,7 @@ COMMANDS = {
     "task show": ["task", "show", "parser"],
     "decisions": ["decisions"],
     "artifact add": ["artifact", "add", "{top}/given.txt", "another text", "--json"],
+    "inspect": ["inspect", "--out", "{top}/page.html", "--json"],
     "artifact list": ["artifact", "list"],
     "artifact show": ["artifact", "show", "given.txt"],
     "artifact export": ["artifact", "export", "given.txt", "--to", "{top}/copy.txt"],
