@@ -54,6 +54,8 @@ class HashedWords:
 
     dimension = _DIMENSION
     model_id = f"hashed-words-{_DIMENSION}"
+    distance_metric = "cosine"
+    normalizes = True
     config = None
 
     def embed(self, text: Any, *_: Any) -> Any:
@@ -71,7 +73,7 @@ class Tulving:
     def __init__(self, module: Any, path: Path) -> None:
         path.mkdir()
         self._type = module.MemoryType.OBSERVATION
-        self._memory = module.Memory(path, agent_id="bench", embedder=HashedWords())
+        self._memory = module.Memory(path, agent_id="bench", embedding_adapter=HashedWords())
 
     def add(self, text: str) -> None:
         self._memory.store(text, type=self._type)

@@ -24,6 +24,8 @@ _TURNS: Final = 10_000
 _QUICK_BELOW: Final = 1_000  # events of a quick run: the log of a session is as short
 _QUERY: Final = "what did we decide about the parser and its tests?"
 _TICK: Final = 0.005
+_FILL: Final = 100
+_FILL_SECONDS: Final = 40
 _ITEMS: Final = 186  # as many as memplane recalls there
 
 Make = Callable[[Place, int], Work]
@@ -104,15 +106,19 @@ def _adding(name: str, place: Place, runs: int) -> Peer:
 
 
 def _finding(name: str, place: Place, turns: list[str], runs: int) -> Peer:
-    """The same question to another memory of as many turns."""
+    """The same question to another memory of as many turns; of fewer where filling takes long."""
     memory = opened(name, place.new(name))
     if memory is None:
         return Peer(name, None)
     place.closing(memory)
-    memory.fill(turns)
+    filled, begun = 0, time.perf_counter()
+    while filled < len(turns) and time.perf_counter() - begun < _FILL_SECONDS:
+        memory.fill(turns[filled : filled + _FILL])
+        filled = min(filled + _FILL, len(turns))
     ask = partial(memory.recall, _QUERY, _ITEMS)
     ask()
-    return Peer(memory.name, lambda: [seconds(ask) * _MILLI for _ in range(runs)])
+    told = "" if filled == len(turns) else f" ({filled:,} turns)"
+    return Peer(memory.name + told, lambda: [seconds(ask) * _MILLI for _ in range(runs)])
 
 
 def recall(place: Place, runs: int) -> Work:
