@@ -26,7 +26,7 @@ from memplane.context.artifact_files import (
     read_added_file,
 )
 from memplane.context.calls import Receipt, check_count, check_named, check_texts, refuse_given
-from memplane.context.context import NO_END
+from memplane.context.context import NO_END, OfPlane
 from memplane.errors import ChangedError, ConflictError, InputError, NotFoundError, WriteError
 from memplane.event import at_least, encode
 from memplane.home import asset
@@ -427,7 +427,7 @@ class Artifact(NamedTuple):
 _Listed = list[Artifact]  # inside the class `list` is a method
 
 
-class PlaneArtifacts:
+class PlaneArtifacts(OfPlane):
     """The artifacts of a plane. Built per use; holds no state of its own."""
 
     def __init__(self, context: PlaneContext) -> None:

@@ -137,6 +137,16 @@ class PlanePart(Protocol):
         ...
 
 
+class OfPlane:
+    """One side of an open plane, as `plane.work` and `plane.work.tasks`; its repr says which."""
+
+    _context: PlaneContext
+
+    def __repr__(self) -> str:
+        kind = type(self).__name__.removeprefix("Plane").lower()
+        return f"<{kind} of the plane {str(self._context.home.path)!r}>"
+
+
 class Drafting(Protocol):
     """Makes a draft of a row; `recalled` are quoted blocks that were moved out of its text."""
 

@@ -12,7 +12,14 @@ import contextlib
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from memplane.errors import DegradedError, InputError, LockError, WriteError
+from memplane.errors import (
+    DegradedError,
+    InputError,
+    LockError,
+    MemplaneError,
+    ProviderError,
+    WriteError,
+)
 from memplane.index import dense
 from memplane.index.ranking import Nearness, Similar, similar
 from memplane.index.storage import holder
@@ -154,7 +161,7 @@ class Dense:
                 masks, view = indexed.masks, indexed.view()
                 docs = range(start, min(start + _BATCH, end))
                 texts = [view.text(doc) for doc in docs]
-            vectors = _vectors(self.embedder, texts)
+            vectors = _made(self.embedder, texts)
             with lock, _writing(self._folder):
                 if indexed.masks is not masks:  # the documents were made anew, or some erased
                     self._mend(adder, indexed)
@@ -229,6 +236,22 @@ def _blanks(indexed: Indexed, count: int) -> list[int]:
     """The documents that say nothing, as erased ones do."""
     view = indexed.view()
     return [doc for doc in range(min(count, view.count)) if not view.text(doc)]
+
+
+def _made(embedder: Embedder, texts: Sequence[str]) -> Sequence[bytes]:
+    """As `_vectors`; ProviderError where the embedder fails."""
+    try:
+        return _vectors(embedder, texts)
+    except MemplaneError:
+        raise
+    except Exception as error:  # somebody else's code, often at the other end of a network
+        kind, name = type(error).__name__, quoted_value(embedder.name)
+        raise ProviderError(
+            f"the embedder {name} failed ({kind}: {masked(str(error))[:200]})",
+            provider=embedder.name,
+            retryable=isinstance(error, ConnectionError | TimeoutError),
+            cause=error,
+        ) from error
 
 
 def _vectors(embedder: Embedder, texts: Sequence[str]) -> Sequence[bytes]:

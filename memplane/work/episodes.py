@@ -11,6 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from memplane.context.calls import check_count, check_text
+from memplane.context.context import OfPlane
 from memplane.errors import EpisodeNotFoundError, InputError, SessionNotFoundError
 from memplane.event import TYPED_KINDS
 from memplane.intake.redact import quoted_value, unexpected
@@ -40,7 +41,7 @@ _Episodes: TypeAlias = list[Episode]  # `list` is a method of the class below
 _Spans: TypeAlias = list["EpisodeSpan"]
 
 
-class PlaneEpisodes:
+class PlaneEpisodes(OfPlane):
     """The episodes of an open plane. `rules` None: those of plane.yaml."""
 
     def __init__(self, context: PlaneContext, rules: EpisodeRules | None = None) -> None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.clock import ulid
 from memplane.context.calls import Receipt
-from memplane.context.context import NO_END
+from memplane.context.context import NO_END, OfPlane
 from memplane.context.folds import items_of_event
 from memplane.errors import ConflictError, InputError, NotFoundError
 from memplane.event import GLOBAL, PROJECTS, SENSITIVITIES, Event, at_least
@@ -210,7 +210,7 @@ _DIGEST_TOKENS: Final = 400  # of one session that is shown alone
 _Done = list[Ended]
 
 
-class PlaneSessions:
+class PlaneSessions(OfPlane):
     """The sessions of an open plane."""
 
     def __init__(self, context: PlaneContext) -> None:

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.context.calls import check_channel, refuse_given
-from memplane.context.context import NO_END, PlaneContext
+from memplane.context.context import NO_END, OfPlane, PlaneContext
 from memplane.context.folds import Folds, task_fold
 from memplane.errors import InputError, NotFoundError, ScopeError
 from memplane.event import GLOBAL, SENSITIVITIES
@@ -187,7 +187,7 @@ class TaskReader(NamedTuple):
         return NotFoundError(f"no task {quoted_value(id_, 160)}{hint}")
 
 
-class PlaneTasks:
+class PlaneTasks(OfPlane):
     """The tasks of a plane. Built per use; holds no state of its own."""
 
     def __init__(self, record: Callable[..., Receipt], context: PlaneContext) -> None:
