@@ -17,7 +17,6 @@ from memplane.event import GLOBAL
 from memplane.recall.documents import labels_of
 from tests.examples import examples
 
-
 STOPPED = "[Request interrupted by user]"
 
 
