@@ -270,6 +270,7 @@ def open_light(found: Home, clock: Clock, environment: Mapping[str, str]) -> pac
         make_counter=make_counter,
         durability="sync",
         overrides=variables(environment),
+        make_embedder=find_embedder,
         keeps=not found.read_only,
     )
     return packer.Packer(context, plain=True)

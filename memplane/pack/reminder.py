@@ -53,7 +53,10 @@ class Reminder(NamedTuple):
         """The decision and its figures, for the report."""
         if self.answer is None:
             return {}
-        return {"opens": self.opens, **self.answer.figures._asdict()}
+        figures = self.answer.figures._asdict()
+        if not figures["cosine"]:  # nobody asked for vectors
+            del figures["cosine"]
+        return {"opens": self.opens, **figures}
 
 
 def remind(request: Request, materials: Materials, query: PackQuery, scope: Scope) -> Reminder:

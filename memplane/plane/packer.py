@@ -23,7 +23,7 @@ from memplane.pack.request import FormCache
 from memplane.policy import Policies
 from memplane.ports import Position
 from memplane.projections.hotset import HotsetState
-from memplane.search.service import IndexReach, degraded_parts, index_service
+from memplane.search.service import IndexReach, degraded_parts, index_service, nearest_percent
 
 if TYPE_CHECKING:
     from memplane.context.folds import Folds
@@ -128,7 +128,12 @@ class Packer:
         if not self._plain and self.context.keeps:
             index_service(self.context).index(policies).save()
         retriever = hook_retriever.HookRetriever(self.context, policies, folds)
-        return search_passages.SavedPassages(retriever, policies.plane.hooks.answer, request)
+        return search_passages.SavedPassages(
+            retriever,
+            policies.plane.hooks.answer,
+            request,
+            partial(nearest_percent, self.context, policies, folds),
+        )
 
     def save_report(self, block: Block) -> Block:
         """Keep the report of a block in reports/, held against that of the pack before it.

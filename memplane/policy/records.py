@@ -162,8 +162,9 @@ class AnswerRule(NamedTuple):
     `when`: relevant, always or never. Relevant: the prompt shares at least `matched` content words
     with the best passage, and `new_percent` of its rare words that the memory holds are new to the
     session; or it holds a question word and both figures reach `asked_matched` and
-    `asked_new_percent`, or it names an identifier that the memory holds. `passages`: the most that
-    are said.
+    `asked_new_percent`, or it names an identifier that the memory holds. `cosine_percent`: or, with
+    vectors of the plane's embedder, two content words match, `asked_new_percent` is reached, and a
+    remembered text is as near; 0: words alone. `passages`: the most that are said.
     """
 
     when: str = "relevant"
@@ -171,6 +172,7 @@ class AnswerRule(NamedTuple):
     new_percent: int = 40
     asked_matched: int = 3
     asked_new_percent: int = 75
+    cosine_percent: int = 0
     passages: int = 3
 
 
@@ -264,8 +266,18 @@ def _cache(given: Json) -> CachePrices:
 
 
 def plane_faults(document: Json) -> Iterator[Fault]:
-    """Name what the schema cannot see: patterns that do not compile, or that can blow up."""
+    """Name what the schema cannot see: patterns, and vectors that are asked for without any."""
     yield from episode_faults(document)
+    hooks, index = document.get("hooks"), document.get("index")
+    answer = hooks.get("answer") if isinstance(hooks, dict) else None
+    wanted = answer.get("cosine_percent") if isinstance(answer, dict) else 0
+    named = index.get("embedder", NO_EMBEDDER) if isinstance(index, dict) else NO_EMBEDDER
+    if type(wanted) is int and 0 < wanted <= 100 and named == NO_EMBEDDER:
+        yield Fault(
+            ("hooks", "answer", "cosine_percent"),
+            "needs vectors: expected 0, or an embedder in index.embedder (all-MiniLM-L6-v2 is in "
+            "the extra [dense])",
+        )
 
 
 _SHARED: Final = ("views/identity.md", "views/rules.project.md")

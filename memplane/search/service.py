@@ -13,7 +13,7 @@ from memplane.home import RefoldWarning
 from memplane.intake.redact import unexpected
 from memplane.lazy import late
 from memplane.policy.records import NO_EMBEDDER
-from memplane.ports import Position
+from memplane.ports import ONE, Position
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from memplane.event import Event
     from memplane.index import dense as index_dense
     from memplane.index import storage
+    from memplane.pack.request import Request
     from memplane.policy import Policies
     from memplane.ports import Progress
     from memplane.projections.hotset import HotsetState
@@ -45,6 +46,8 @@ else:
 # does without.
 
 
+_NEAREST: Final = 50
+_SAID: Final = frozenset(("message", "summary"))
 INDEX_BEHIND: Final = "index: "  # how the line about it begins
 
 
@@ -269,6 +272,35 @@ def prepare_vectors(context: PlaneContext, progress: Progress | None) -> None:
 def near_to(context: PlaneContext, policies: Policies, upto: int) -> search_dense.QueryVectors:
     """The vectors for a search by similarity alone, of events up to `upto`. Hold the lock."""
     return _alone(context, policies).near(index_service(context).index(policies), upto)
+
+
+def nearest_percent(
+    context: PlaneContext,
+    policies: Policies,
+    folds: Folds,
+    request: Request,
+    prompt: str,
+    scope: Scope,
+) -> int:
+    """The cosine of a prompt with the nearest text of other sessions, in per cent. Hold the lock.
+
+    Of the 50 nearest; 0 where no text has a vector yet, or the plane no embedder. Raises
+    MissingExtraError without the embedder's extra, DegradedError where it fails.
+    """
+    found = index_service(context).dense(policies)
+    if found is None:
+        return 0
+    upto = request.as_of if request.dense_seq is None else min(request.dense_seq, request.as_of)
+    wanted = IndexReach(request.dense_seq, request.index_seq)
+    retriever = index_service(context).retriever(policies, folds, wanted)
+    near = found.near(index_service(context).index(policies), upto)
+    alike = retriever.alike(prompt, near, upto=upto, scope=scope, most=_NEAREST).found
+    own = request.session
+    for one in alike:
+        item = retriever.item(one.seq)
+        if item.kind in _SAID and item.role != "tool" and (own is None or item.session != own):
+            return one.score * 100 // ONE
+    return 0
 
 
 def vectors_upto(context: PlaneContext, policies: Policies) -> int:
