@@ -123,6 +123,7 @@ PARTS: Final = (
     BlockPart("tasks", "G", "task_state", "## Tasks", ordered=False),
     BlockPart("elsewhere", "G", "task_state", "## Also stated since then"),
     BlockPart("decided", "G", "relevant_decisions", "## More decisions"),
+    BlockPart("wishes", "G", "relevant_decisions", "## Standing wishes", ordered=False),
     BlockPart("more", "G", "knowledge_cards", "## More knowledge"),
     BlockPart("sessions", "G", "recent_window", "## Last sessions", ordered=False),
     BlockPart("files", "G", "tool_state", "## Files touched", ordered=False),
@@ -139,6 +140,7 @@ PARTS: Final = (
         ordered=False,
         dated=True,
     ),
+    BlockPart("traps", "G", "retrieved_evidence", "## Traps", ordered=False),
     BlockPart(
         "found", "G", "retrieved_evidence", "## Evidence: quoted data", fenced=True, dated=True
     ),
@@ -154,6 +156,7 @@ _ORIENT_ORDER: Final = (
     "elsewhere",
     "decisions",
     "decided",
+    "wishes",
     "cards",
     "more",
     "sessions",
@@ -165,6 +168,7 @@ _ORIENT_ORDER: Final = (
     "files",
     "tools",
     "expansions",
+    "traps",
     "found",
 )
 ORIENT_PARTS: Final = tuple(

@@ -28,6 +28,7 @@ from memplane.intake import timestamp
 from memplane.intake.redact import quoted_value
 from memplane.lazy import late
 from memplane.nofollow import counting
+from memplane.recall.reversals import derived, reversed_by
 from memplane.recall.suppress import is_pattern, within
 
 if TYPE_CHECKING:
@@ -430,22 +431,32 @@ class Plane:
             return reader.standing(event, memories, as_of)
 
     def decisions(
-        self, *, channel: str = "private", ns: str | None = None, agent: str | None = None
+        self,
+        *,
+        channel: str = "private",
+        ns: str | None = None,
+        agent: str | None = None,
+        reversed: bool = False,  # noqa: A002 - as a person calls them
     ) -> list[Event]:
-        """The decisions in force that the ledger knows of, in log order: some 400 at most."""
+        """The decisions in force that the ledger knows of, in log order: some 400 at most.
+
+        `reversed`: those, too, that a later answer turned round (`memplane.recall.reversals`).
+        """
         reader = self.context.reader(channel, agent=agent, ns=ns)
         with self.context.lock:
             ledger = self.context.caught_up(reader.policies).decisions.state
             found = sorted(one.seq for one in (*ledger.active(), *ledger.left()))
             lines = [self._log.line(seq) for seq in found]
-        events = [line.event for line in lines if line is not None]
-        return [
-            reader.emit(event)
-            for event in events
-            if reader.shows(event)
-            and reader.in_time(event)
-            and (ns is None or within(event.ns, (ns,)))
+        events = [
+            line.event
+            for line in lines
+            if line is not None
+            and reader.shows(line.event)
+            and reader.in_time(line.event)
+            and (ns is None or within(line.event.ns, (ns,)))
         ]
+        gone = {} if reversed else reversed_by(map(derived, events))
+        return [reader.emit(event) for event in events if event.seq not in gone]
 
     def files(
         self,
