@@ -70,6 +70,7 @@ COMMANDS: Final = {
     "why": "retrieval",
     "expand": "retrieval",
     "files": "retrieval",
+    "inspect": "inspection",
     "task": "work",
     "decisions": "show",
     "artifact": "work",

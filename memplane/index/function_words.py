@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["FUNCTION_WORDS", "SAID_ANYWHERE", "SMALL_WORDS"]
-
 _ANYWHERE: Final = """
     a about all an and any are as at be been but by can could did do does for from get had has
     have how i if in into is it its just let make me my need no not now of on or our please

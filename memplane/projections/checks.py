@@ -16,25 +16,6 @@ from typing import Final, NamedTuple
 
 from memplane.lazy import regex
 
-__all__ = [
-    "SHELLS",
-    "ShellCheck",
-    "blamed",
-    "blamed_name",
-    "check_names",
-    "checks_in",
-    "closes",
-    "command_in",
-    "covers",
-    "is_missing",
-    "is_misused",
-    "is_variant",
-    "paths_in",
-    "rules_in",
-    "says_green",
-    "shows_red",
-]
-
 SHELLS: Final = frozenset(
     ("bash", "exec", "exec_command", "local_shell", "run_terminal_cmd", "sh", "shell", "terminal")
 )

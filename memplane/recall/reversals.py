@@ -16,8 +16,6 @@ from memplane.projections.item import Item
 from memplane.projections.reports import meaning_words
 from memplane.projections.task_table import EventQuote
 
-__all__ = ["DerivedDecision", "derived", "reversed_by"]
-
 # The tags by which an importer or a hook says how it found a decision.
 _ANSWERS: Final = frozenset(("answer", "numbered", "pick"))
 _PLAN: Final = "plan"

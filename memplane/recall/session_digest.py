@@ -31,8 +31,6 @@ from memplane.projections.task_table import EventQuote
 from memplane.recall.reversals import derived, reversed_by
 from memplane.tokens import clip
 
-__all__ = ["SessionDigest", "branch_of", "session_digest", "session_label", "title_in"]
-
 _DECISIONS: Final = 5
 _FAILURES: Final = 3
 _LEFT: Final = 6

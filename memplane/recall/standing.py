@@ -20,8 +20,6 @@ from memplane.lazy import regex
 from memplane.projections.reports import clipped_words, is_lasting_wish, meaning_words
 from memplane.projections.task_table import EventQuote
 
-__all__ = ["StandingNote", "named_in", "standing_traps", "standing_wishes"]
-
 _WORDS_MAX: Final = 30
 _SHARED: Final = 3  # words of meaning that the same wish has in common, at least
 _STEM: Final = 5
