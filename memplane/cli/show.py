@@ -40,6 +40,7 @@ from memplane.home import HOME_NAME, nearest_home
 from memplane.intake.redact import quoted_value
 from memplane.log import Restart
 from memplane.plane import Plane, Receipt, Standing
+from memplane.recall.reversals import derived, reversed_by
 from memplane.trust import printable
 from memplane.upkeep.doctor import filesystem
 from memplane.wiring import init, open_plane
@@ -193,14 +194,24 @@ def decisions(
 
     In force is what was recorded as a decision, and what a user said with `Decision: ...` at the
     beginning of a line. Without a key nothing replaces it; `decisions name 12 db.engine` gives one.
+    What was made of an answer is turned round by a later answer to the same; such a one is named
+    below the others, with the day and what turned it round.
     """
     with open_plane(home) as plane:
         if words:
             receipt = _name_decision(plane, words)
             print_answer(receipt.as_json(), f"{receipt.seq} {receipt.id}", as_json=as_json)
             return
-        found = plane.work.decisions(channel=channel, ns=ns, agent=agent)
-    print_answer([event_json(event) for event in found], event_rows(found), as_json=as_json)
+        found = plane.work.decisions(channel=channel, ns=ns, agent=agent, reversed_too=True)
+    gone = reversed_by(map(derived, found))
+    by = {event.seq: event for event in found}
+    held = [event for event in found if event.seq not in gone]
+    told = [
+        f"reversed {by[later].ts[:10]} by {later}: {clipped_line(by[seq].text, 100)}"
+        for seq, later in gone.items()
+    ]
+    rows = "\n".join(filter(None, (event_rows(held), *told)))
+    print_answer([event_json(event) for event in held], rows, as_json=as_json)
 
 
 def _name_decision(plane: Plane, words: list[str]) -> Receipt:

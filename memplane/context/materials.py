@@ -30,6 +30,7 @@ from memplane.pack.request import (
 )
 from memplane.pack.tail import naming_texts
 from memplane.recall.file_guess import guess_files
+from memplane.recall.standing import StandingNote, standing_traps, standing_wishes
 from memplane.recall.suppress import WITHHELD, Scope
 
 if TYPE_CHECKING:
@@ -102,11 +103,14 @@ class PlaneSource:
         seen: VisibleProjections,
         search: Callable[[], Retriever[Scope, Item]],
         passages: Callable[[], PassageSearch],
+        held_seq: int | None = None,
     ) -> None:
         """`search` opens the search of the log, `passages` that for reminders.
 
-        `seen` is what the reader may see of `folds`.
+        `seen` is what the reader may see of `folds`; the session holds its events behind
+        `held_seq`.
         """
+        self._held = held_seq
         self._context, self._memories, self._seen = context, folds.memories, seen
         self._folds, self._passages = folds, passages
         self.scope, self._session = scope, session
@@ -141,6 +145,24 @@ class PlaneSource:
         items = self._seen.hotset.items
         said = [items[seq] for seq in sorted(items) if items[seq].role == "user"]
         return self._passages().statements(scope, said)
+
+    def wishes(self, scope: Scope) -> list[StandingNote]:
+        """What users want from now on, newest first; not what the session holds that asks."""
+        return standing_wishes(self._folds.digests.lasting, self._sees(scope))
+
+    def traps(self, scope: Scope) -> list[StandingNote]:
+        """What went wrong and how it went right, newest first; likewise."""
+        return standing_traps(self._folds.digests.lasting, self._sees(scope))
+
+    def _sees(self, scope: Scope) -> Callable[[EventQuote], bool]:
+        held = self._held
+        own = None if held is None else self._session
+
+        def sees(quote: EventQuote) -> bool:
+            is_held = own is not None and quote.session == own and quote.seq > (held or 0)
+            return not (is_held or scope.hides(quote) or self._is_gone(quote))
+
+        return sees
 
     def last_sessions(self) -> tuple[LastSession, ...]:
         """The newest sessions but the asking one, newest first, as far as the reader may see them.

@@ -586,13 +586,19 @@ def passage(
 
 
 def best_run(
-    said: Sentences, wanted: Mapping[int, int], limit: int, count: Callable[[str], int]
+    said: Sentences,
+    wanted: Mapping[int, int],
+    limit: int,
+    count: Callable[[str], int],
+    *,
+    goes_on: bool = False,
 ) -> tuple[int, int]:
     """Return the span of the run of sentences that holds most of `wanted` in `limit` tokens.
 
     `wanted` weighs words; each counts once. Of runs that hold as much the one of fewest tokens is
-    taken, then the first. A text without any gives its beginning, as much as fits. At least one
-    sentence, even over the limit.
+    taken, then the first; with `goes_on` what follows it belongs to it, as far as the limit goes. A
+    text without any gives its beginning, as much as fits. At least one sentence, even over the
+    limit.
     """
     spans = said.spans
     if not spans:
@@ -614,12 +620,14 @@ def best_run(
                 held |= new
                 worth += sum(map(wanted.__getitem__, new))  # whole numbers: in any order
                 best = max(best, (worth, -cost, -first, -last))
+    first, last, cost = -best[2], -best[3], -best[1]
     if not best[0]:
-        last, cost = 0, said.cost(0, count)
-        while last + 1 < len(spans) and (cost := cost + said.cost(last + 1, count)) <= limit:
-            last += 1
-        return 0, spans[last][1]
-    return spans[-best[2]][0], spans[-best[3]][1]
+        first, last, cost, goes_on = 0, 0, said.cost(0, count), True
+    while (
+        goes_on and last + 1 < len(spans) and (cost := cost + said.cost(last + 1, count)) <= limit
+    ):
+        last += 1
+    return spans[first][0], spans[last][1]
 
 
 def _words(text: str, vocabulary: TermVocabulary) -> frozenset[int]:

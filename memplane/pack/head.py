@@ -21,6 +21,7 @@ from memplane.policy import Budgets, SectionBudget
 from memplane.projections.item import Item
 from memplane.projections.system_map import Cell, MapState, Name, NameSource
 from memplane.projections.window import entry_lines, one_line, shown_view
+from memplane.recall.reversals import derived, reversed_by
 from memplane.recall.suppress import Scope
 from memplane.tokens import clip
 
@@ -129,11 +130,16 @@ def place_more_decisions(sheet: Sheet, context: PackContext, _: SectionBudget) -
 
 
 def _decisions(context: PackContext) -> Iterable[tuple[Item, tuple[Item, ...]]]:
-    """The visible decisions as of the epoch, pinned ones and constraints first, newest first."""
+    """The visible decisions as of the epoch, pinned ones and constraints first, newest first.
+
+    Without those that a later one of them turned round.
+    """
     materials, epoch, hides = context.materials, context.epoch, context.scope.hides
     visible = [
         d for d in materials.decisions if d.seq <= epoch and d.role != "tool" and not hides(d)
     ]
+    gone = reversed_by(map(derived, visible))
+    visible = [d for d in visible if d.seq not in gone]
     visible.sort(
         key=lambda d: (not (_pinned(d, materials, epoch) or "constraint" in d.markers), -d.seq)
     )

@@ -99,6 +99,7 @@ PARTS: Final = (
     BlockPart("tasks", "G", "task_state", "## Tasks", ordered=False),
     BlockPart("elsewhere", "G", "task_state", "## Also stated since then"),
     BlockPart("decided", "G", "relevant_decisions", "## More decisions"),
+    BlockPart("wishes", "G", "relevant_decisions", "## Standing wishes", ordered=False),
     BlockPart("more", "G", "knowledge_cards", "## More knowledge"),
     BlockPart("sessions", "G", "recent_window", "## Last sessions", ordered=False),
     BlockPart("files", "G", "tool_state", "## Files touched", ordered=False),
@@ -115,6 +116,7 @@ PARTS: Final = (
         ordered=False,
         dated=True,
     ),
+    BlockPart("traps", "G", "retrieved_evidence", "## Traps", ordered=False),
     BlockPart(
         "found", "G", "retrieved_evidence", "## Evidence: quoted data", fenced=True, dated=True
     ),
@@ -123,8 +125,8 @@ PARTS: Final = (
 # A reader that has just come reads on from the top: tasks, decisions, knowledge, last sessions. All
 # but the views and the map is the tail there, for tasks change at any time.
 _ORIENT_ORDER: Final = word_table("""
-    identity rules map tasks elsewhere decisions decided cards more sessions newer log evidence
-    now reminder files tools expansions found
+    identity rules map tasks elsewhere decisions decided wishes cards more sessions newer log
+    evidence now reminder files tools expansions traps found
 """)
 ORIENT_PARTS: Final = tuple(
     part if part.area == "A" or part.name == "map" else part._replace(area="G")

@@ -67,6 +67,8 @@ from memplane.pack.tail import (
     place_sessions,
     place_tasks,
     place_tools,
+    place_traps,
+    place_wishes,
 )
 from memplane.pack.window import place_stated, place_window, stated_since
 from memplane.policy import Budgets, SectionBudget
@@ -128,9 +130,23 @@ def _place_decisions_now(sheet: Sheet, context: PackContext, section: SectionBud
     place_decisions(sheet, context._replace(epoch=context.as_of), section)
 
 
+def _place_found(
+    sheet: Sheet, context: PackContext, section: SectionBudget, query: PackQuery
+) -> None:
+    place_traps(sheet, context, section, query)
+    place_evidence(sheet, context, section, query)
+
+
 def _place_cards_now(sheet: Sheet, context: PackContext, section: SectionBudget) -> None:
     place_cards(sheet, context._replace(epoch=context.as_of), section)
     place_more_cards(sheet, context, section, None)
+
+
+def _place_at_tool(sheet: Sheet, context: PackContext, section: SectionBudget) -> None:
+    """One line at a call of a tool: the trap that it names, else a passage."""
+    place_traps(sheet, context, section, None)
+    if not sheet.spent:
+        place_one(sheet, context, section)
 
 
 def _place_decisions_at_start(sheet: Sheet, context: PackContext, section: SectionBudget) -> None:
@@ -170,7 +186,9 @@ TABLE: Final = (
         again=(place_more_decisions,),
         when=_divides_by_priority,
     ),
-    Row(_EVIDENCE, "tail", "rest", search=place_evidence, when=_is_late),
+    # What a prompt names; behind its own evidence, which stays until the next prompt.
+    Row(_EVIDENCE, "tail", "rest", search=place_traps, when=_is_early),
+    Row(_EVIDENCE, "tail", "rest", search=_place_found, when=_is_late),
 )
 
 # For a reader that has just come: what comes first in the block also takes first what is left over.
@@ -180,7 +198,7 @@ ORIENT_TABLE: Final = (
     Row("rules", "tail", "steady", (place_views,)),
     Row("system_map", "tail", "steady", (place_map,)),
     Row("task_state", "tail", "rest", (place_views, place_tasks, place_stated)),
-    Row(DECISIONS, "tail", "rest", (_place_decisions_now,)),
+    Row(DECISIONS, "tail", "rest", (_place_decisions_now, place_wishes)),
     Row("knowledge_cards", "tail", "rest", (_place_cards_now,)),
     Row("recent_window", "tail", "rest", (place_sessions,)),
     # What the sessions came to is worth what others leave over; single turns are not.
@@ -193,10 +211,10 @@ ORIENT_TABLE: Final = (
 # Reminders: an answer to a prompt holds passages alone, one at a tool a single one.
 REMINDER_TABLES: Final = {
     "prompt": (Row(_EVIDENCE, "tail", "rest", (place_passages,)),),
-    "tool": (Row(_EVIDENCE, "tail", "rest", (place_one,)),),
+    "tool": (Row(_EVIDENCE, "tail", "rest", (_place_at_tool,)),),
     "start": (
         Row("task_state", "tail", "own", (place_tasks,)),
-        Row(DECISIONS, "tail", "own", (_place_decisions_at_start,)),
+        Row(DECISIONS, "tail", "own", (place_wishes, _place_decisions_at_start)),
         Row(_EVIDENCE, "tail", "rest", (place_statements,)),
     ),
 }
@@ -311,6 +329,7 @@ def lay(
         files=listed_files(context, query.text) if "tool_state" in names else (),
         remind=request.remind,
         passages=reminder.passages,
+        traps=reminder.traps[:1],
         held_marks=frozenset(request.held_marks),
     )
     lone = bool(request.query) and request.session is None

@@ -26,7 +26,9 @@ from memplane.recall.gate import (
     is_open,
     letters_of,
     statements_of,
+    tool_names,
 )
+from memplane.recall.standing import StandingNote, named_in
 from memplane.recall.suppress import Scope
 
 # What a reminder may show: passages, and at a start what is left to do and what was decided.
@@ -42,12 +44,14 @@ _PART: Final = next(part for part in PARTS if part.name == "reminder")
 class Reminder(NamedTuple):
     """The passages of a reminder, in the order in which they take room.
 
-    `answer`: at a prompt or a tool, the figures of the gate; `opens`: its decision.
+    `answer`: at a prompt or a tool, the figures of the gate; `opens`: what it decided. `traps`: at
+    a tool those that its call names.
     """
 
     passages: tuple[Passage, ...] = ()
     answer: PromptAnswer | None = None
     opens: bool = True
+    traps: tuple[StandingNote, ...] = ()
 
     def as_json(self) -> dict[str, object]:
         """The decision and its figures, for the report."""
@@ -68,7 +72,10 @@ def remind(request: Request, materials: Materials, query: PackQuery, scope: Scop
         if line is None:
             return Reminder(opens=False)
         found = materials.source.at_tool(line.event, scope)
-        return Reminder(found.passages, found, bool(found.passages))
+        named = tool_names(line.event)
+        text = "\n".join([*named, str(line.event.data.get("command", ""))])
+        traps = tuple(named_in(materials.source.traps(scope), text)) if named else ()
+        return Reminder(found.passages, found, bool(found.passages or traps), traps)
     rule = materials.policies.plane.hooks.answer
     answer = materials.source.answer(query.text, scope)
     opens = is_open(answer.figures, rule)

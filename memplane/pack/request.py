@@ -26,6 +26,7 @@ from memplane.projections.item import Item, saying
 from memplane.projections.system_map import MapState
 from memplane.projections.task_table import TaskTable
 from memplane.recall.gate import Passage, PromptAnswer
+from memplane.recall.standing import StandingNote
 from memplane.recall.suppress import Filter, Labels, Scope
 from memplane.recall.time_words import AskedTime, read_time
 
@@ -201,7 +202,7 @@ class LastSession(NamedTuple):
 
 # What packs read of a plane while they are laid out: the port with the types of this layer.
 Source = PackSource[
-    Retriever[Scope, Item], LastSession, Item, Scope, PromptAnswer, Passage, AskedTime
+    Retriever[Scope, Item], LastSession, Item, Scope, PromptAnswer, Passage, AskedTime, StandingNote
 ]
 
 Form = tuple[str, int, bool]  # lines, their tokens, whether all of the text stands there
@@ -317,6 +318,7 @@ class PackContext(NamedTuple):
     files: tuple[ListedFile, ...] = ()  # to list: the session's own, or those that it may need
     remind: str = ""  # as requested
     passages: tuple[Passage, ...] = ()  # of a reminder, in the order in which they take its room
+    traps: tuple[StandingNote, ...] = ()  # at a tool, those that its call names
     held_marks: frozenset[str] = frozenset()  # see `Request`
     asked: AskedTime | None = None  # the query asks for a time and nothing else
     then: tuple[LastSession, ...] = ()  # the sessions of that time, newest first

@@ -99,7 +99,7 @@ class Packer:
                 source = PlaneSource(
                     context, folds, policies, scope, request.session, seen,
                     self._search(policies, folds, reach),
-                    partial(self._passages, policies, folds, request),
+                    partial(self._passages, policies, folds, request), request.held_seq,
                 )  # fmt: skip
                 return run_pack(
                     context, folds, request, policies, seen, source, views=views,

@@ -21,6 +21,7 @@ SHELLS: Final = frozenset(
 )
 _COMMAND_MAX: Final = 4_000
 _PARTS_MAX: Final = 40
+_NAMES_CHARS: Final = 240  # of what a call checks; what is longer is covered by the same alone
 _OUTPUT_READ: Final = 4_000  # of an output's beginning, and of its end
 
 
@@ -126,6 +127,23 @@ _MISUSED: Final = regex(
     r"\b(?:found|make)|missing script|timed? ?out|permission denied|not found in path|"
     r"cannot find (?:module|package)\b.{0,80}\bargument)"
 )
+_MISSING: Final = regex(
+    r"(?i)\b(?:(?:file|path|directory) does not exist|no such file or directory|enoent|not found)\b"
+)
+_WRONG_CALL: Final = regex(
+    r"(?i)\b(?:exit code:? 12[67]\b|unknown (?:flag|option|command|subcommand|shorthand)|"
+    r"unrecognized (?:option|argument|subcommand)|(?:invalid|no such) option|command not found|"
+    r"no module named|no go files in|syntax error|is not recognized|missing script|"
+    r"no (?:task|rule|target|script)\b.{0,60}\b(?:found|make))"
+)
+# What a linter calls its rule, in a line that begins with a place: `a.go:3:1: G104: ... (gosec)`.
+_RULE: Final = regex(
+    r"(?m)^\S+\.\w{1,5}:\d+(?::\d+)?:\s+(?:(?:error|warning)[: ]\s*)?"
+    r"(?:([A-Z]{1,4}\d{2,4})\b)?.*?(?:[(\[]([a-z][a-z0-9_/-]{2,30})[)\]])?\s*$"
+)
+_RULES_MAX: Final = 8  # of one output
+_NO_RULES: Final = frozenset(("typecheck", "error", "warning"))  # that it does not compile
+_PATH: Final = regex(r"[\w.@+-]*(?:/[\w.@+-]+)+|[\w@+-]+\.[A-Za-z]\w{0,4}")
 _NAMED_RED: Final = regex(
     r"(?m)^\s*\[([\w:.-]+)\] (?:ERROR|FAIL)|"
     r"\bmake(?:\[\d+\])?: \*\*\* \[(?:[^\]]*: )?([\w.:-]+)\]"
@@ -205,6 +223,10 @@ def blamed(command: str, output: str) -> ShellCheck | None:
     checks = checks_in(command)
     if not checks or is_misused(output):
         return None
+    return _blamed(checks, output)
+
+
+def _blamed(checks: Sequence[ShellCheck], output: str) -> ShellCheck:
     named = _NAMED_RED.search(_ends(output))
     if named is not None:
         word = named[1] or named[2]
@@ -212,6 +234,49 @@ def blamed(command: str, output: str) -> ShellCheck | None:
             if word in one.program.split() or word in one.targets:
                 return one
     return checks[-1]
+
+
+def check_names(tool: str, text: str) -> str:
+    """What a call checks, a line each as `covers` takes it; "" for no shell or nothing checked.
+
+    `text` is that of the call: the tool with its arguments, or a command line alone.
+    """
+    names = [_name_of(one) for one in checks_in(command_in(tool, text))]
+    names = names if sum(map(len, names)) <= _NAMES_CHARS else names[-1:]
+    joined = "\n".join(names)
+    return joined if len(joined) <= _NAMES_CHARS else ""
+
+
+def blamed_name(names: str, output: str) -> str:
+    """Of `check_names` the one that failed."""
+    checks = [_named(line) for line in names.split("\n")]
+    if len(checks) < 2 or None in checks:
+        return names
+    return _name_of(_blamed([one for one in checks if one is not None], output))
+
+
+def covers(passed: str, failed: str) -> bool:
+    """Whether what passed (`check_names`) says that what failed (`blamed_name`) is in order now.
+
+    Names of calls that check nothing are covered by the same ones alone.
+    """
+    if passed == failed:
+        return True
+    red = _named(failed)
+    greens = [_named(line) for line in passed.split("\n")]
+    return red is not None and any(one is not None and closes(one, red) for one in greens)
+
+
+def _name_of(check: ShellCheck) -> str:
+    return "\t".join((check.program, check.filter, *check.targets))
+
+
+def _named(name: str) -> ShellCheck | None:
+    """The check of a name; None for what is no such name."""
+    if "\t" not in name:
+        return None
+    program, filter_, *targets = name.split("\t")
+    return ShellCheck(program, tuple(targets), filter_)
 
 
 def closes(passed: ShellCheck, failed: ShellCheck) -> bool:
@@ -236,6 +301,38 @@ def closes(passed: ShellCheck, failed: ShellCheck) -> bool:
 def is_misused(output: str) -> bool:
     """Whether the output says that the call was wrong, rather than what it checked."""
     return _MISUSED.search(output[:_OUTPUT_READ]) is not None
+
+
+def is_missing(output: str) -> bool:
+    """Whether a result says that a file is not there."""
+    return _MISSING.search(output[:_OUTPUT_READ]) is not None
+
+
+def is_variant(command: str, failed: str, output: str) -> bool:
+    """Whether a command that works is another wording of one that was a wrong call.
+
+    `output` is what the wrong call gave. They share half of their words, but are not the same.
+    """
+    if _WRONG_CALL.search(output[:_OUTPUT_READ]) is None or "\n" in f"{command}{failed}":
+        return False
+    mine, other = set(_split(command)), set(_split(failed))
+    both = len(mine & other)
+    return mine != other and bool(both) and 2 * both >= min(len(mine), len(other))
+
+
+def paths_in(command: str) -> list[str]:
+    """The paths and names of files in a command line, each once."""
+    return list(dict.fromkeys(_PATH.findall(command[:_COMMAND_MAX])))
+
+
+def rules_in(output: str) -> list[str]:
+    """The rules that a linter's output names, each once: `gosec G104`, `F401`, `no-shadow`."""
+    found: dict[str, None] = {}
+    for line in _RULE.finditer(_ends(output)):
+        named = " ".join(part for part in (line[2], line[1]) if part)
+        if named and named not in _NO_RULES and len(found) < _RULES_MAX:
+            found[named] = None
+    return list(found)
 
 
 def shows_red(output: str) -> bool:

@@ -170,13 +170,16 @@ class ItemCache:
         item.settle(None)
         return item
 
-    def passage(self, text: str, wanted: Mapping[int, int], limit: int) -> str:
+    def passage(
+        self, text: str, wanted: Mapping[int, int], limit: int, *, goes_on: bool = False
+    ) -> str:
         """Return the passage of a text that says most of `wanted`; see `Retriever.passage`."""
-        key = (text, limit, *sorted(wanted.items()))
+        key = (text, limit, goes_on, *sorted(wanted.items()))
         found = self._passages.get(key)
         if found is None:
             said = self._said(text)
-            start, end = best_run(said, wanted, limit, self.counter.count)
+            count = self.counter.count
+            start, end = best_run(said, wanted, limit, count, goes_on=goes_on)
             found = self._passages.keep(key, text[start:end].strip())
         return found
 
@@ -388,8 +391,10 @@ class LogRetriever:
     def words(self, doc: int) -> frozenset[int]:
         return self._seen.words(self._every.text(doc))
 
-    def passage(self, doc: int, wanted: Mapping[int, int], limit: int) -> str:
-        return self._seen.passage(self._every.text(doc), wanted, limit)
+    def passage(
+        self, doc: int, wanted: Mapping[int, int], limit: int, *, goes_on: bool = False
+    ) -> str:
+        return self._seen.passage(self._every.text(doc), wanted, limit, goes_on=goes_on)
 
     def _card(self, event: Event) -> str | None:
         """What stands for an artifact that is not approved; None for any other event."""
@@ -691,11 +696,13 @@ class BehindRetriever(LogRetriever):
         """See `Retriever.words`."""
         return super().words(doc) if doc >= 0 else self._seen.words(self.text(-doc))
 
-    def passage(self, doc: int, wanted: Mapping[int, int], limit: int) -> str:
+    def passage(
+        self, doc: int, wanted: Mapping[int, int], limit: int, *, goes_on: bool = False
+    ) -> str:
         """See `Retriever.passage`."""
         if doc >= 0:
-            return super().passage(doc, wanted, limit)
-        return self._seen.passage(self.text(-doc), wanted, limit)
+            return super().passage(doc, wanted, limit, goes_on=goes_on)
+        return self._seen.passage(self.text(-doc), wanted, limit, goes_on=goes_on)
 
     def _worth_with(
         self, wanted: Sequence[tuple[int, float]], view: IndexView, hot: Sequence[_Hot]
