@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from memplane.errors import MemplaneError
 from memplane.inspect.blocks import block_view, left_out_view, pack_shown, prefix_view
 from memplane.inspect.records import (
-    EVENTS_MAX,
     files_view,
     read_events,
     sessions_view,
@@ -77,9 +76,8 @@ def compose(plane: Plane, asked: PageRequest) -> dict[str, Any]:
     views += [privacy_view(visible, found), health]
     if found.more or found.begin:
         notices.append(
-            f"The timeline has the newest {len(found.events):,} events"
-            + (f" of {EVENTS_MAX:,} at most" if found.more else "")
-            + "; the others are in the log: memplane log, memplane search."
+            f"The timeline has the newest {len(found.events):,} events; older ones are in the log: "
+            "memplane log, memplane search."
         )
     return {
         "title": f"memplane: {channel} view of {plane.id}",

@@ -228,12 +228,13 @@ def trial_page(trial: Mapping[str, Any]) -> Json:
     summary: Json = {
         "figures": [
             [trial["packs"], "packs"], [trial["same"], "the same"], [len(changed), "changed"],
-            [trial["failed"], "not packed"],
+            [trial["failed"], "not packed"], [before["tokens"], "tokens before"],
+            [after["tokens"], "tokens after"],
         ],
         "title": "Tokens by section",
         "columns": [_column("Section", number=False), _column("Before", bar=True),
                     _column("After", bar=True), _column("Enters"), _column("Leaves")],
-        "rows": [*sections, ["all", before["tokens"], after["tokens"], None, None]],
+        "rows": [row for row in sections if row[1] or row[2]],
     }  # fmt: skip
     shared: Json = {
         "title": "Repeated of the pack before",
