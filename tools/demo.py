@@ -105,18 +105,18 @@ def fill(home: Path, *, kept: bool) -> None:
     step("record", f"sample-decisions.jsonl: {told(receipt)}", start)
     start = time.perf_counter()
     with memplane.open(home) as plane:
-        if not plane.tasks.list(all=True):
-            plane.tasks.open(
+        if not plane.work.tasks.list(all=True):
+            plane.work.tasks.open(
                 "metrics",
                 "Count redirects without storing anything about visitors",
                 plan=("agree on what is counted", "one table, one row a day", "a page"),
             )
-            plane.tasks.update("metrics", done=[1], doing=[2])
-        told_of = plane.tasks.list()[0].short
+            plane.work.tasks.update("metrics", done=[1], doing=[2])
+        told_of = plane.work.tasks.list()[0].short
     step("task", f"metrics: {told_of}", start)
     start = time.perf_counter()
     with memplane.open(home) as plane:
-        reached = plane.index()
+        reached = plane.upkeep.index()
     step("index", f"{reached} events can be searched; it follows the log by itself", start)
 
 

@@ -75,7 +75,7 @@ def verify_plane(
     nothing. Each finding names the command that helps.
     """
     with open_plane(home, read_only=True) as plane, Bar("verify") as bar:
-        report = plane.verify(bar, processes=os.cpu_count() or 1, deep=deep)
+        report = plane.upkeep.verify(bar, processes=os.cpu_count() or 1, deep=deep)
     answer = _report_json(report)
     print_answer(answer, _report_words(report), as_json=as_json)
     write_figures(html, lambda: figures.faults_page(answer))
@@ -135,7 +135,7 @@ def rebuild_plane(*, home: Home = None, as_json: Json = False) -> None:
         if plane.read_only:
             raise HomeError(f"{plane.home}: is read-only; nothing was rebuilt")
         with Bar("index") as bar:
-            lines = plane.rebuild(progress=bar)
+            lines = plane.upkeep.rebuild(progress=bar)
     print_answer({"folded": lines}, f"{lines} lines of the log folded", as_json=as_json)
 
 
@@ -253,7 +253,7 @@ def plane_checks(home: str | None, *, asks: bool) -> list[Check]:
 def _keep(home: str | None) -> Iterator[Check]:
     """What retention (plane.yaml) no longer keeps; nothing is erased."""
     with suppress(MemplaneError), open_found(find_plane(home), read_only=True) as plane:
-        due = plane.due()
+        due = plane.upkeep.due()
         if due.seqs:
             remedy = "`memplane purge --keep` shows them, and erases them with --yes"
             yield Check("keep", "warn", f"over by plane.yaml: {due}", remedy)
@@ -351,7 +351,7 @@ def stats(
         raise InputError("expected --cache beside it", where="--html")
     with open_plane(home) as plane:
         if cache:
-            prices = plane.policies.plane.cache
+            prices = plane.upkeep.policies.plane.cache
             shared = shared_by(saved(plane.home), prices, session=session)
             answer = [one.as_json() for one in shared]
             print_answer(answer, _cache_words(shared), as_json=as_json)
@@ -448,7 +448,7 @@ def _counted(plane: Plane, channel: str) -> dict[str, Any]:
         "tokens": tokens,
         "first": first,
         "last": last,
-        "decisions": len(plane.decisions(channel=channel)),
+        "decisions": len(plane.work.decisions(channel=channel)),
         "bytes": {
             name: _size(plane.home / name)
             for name in ("log", "bodies", "projections", "index", "reports")
@@ -496,7 +496,7 @@ def audit_plane(
     """
     second = find_detector(detector) if detector is not None else None
     with open_plane(home, read_only=True, detector=second) as plane, Bar("audit") as bar:
-        report = plane.audit(limit=limit, progress=bar)
+        report = plane.upkeep.audit(limit=limit, progress=bar)
     print_answer(report.as_json(), _audit_words(report), as_json=as_json)
     for what in report.unread[:20]:
         say(f"not looked at: {what}")

@@ -77,13 +77,13 @@ def say(words: str) -> None:
 
 def say_damage(plane: Plane) -> None:
     """Say on stderr that the newest segment lost its first line."""
-    if plane.damage:
-        say(plane.damage)
+    if plane.upkeep.damage:
+        say(plane.upkeep.damage)
 
 
 def say_aside(plane: Plane) -> None:
     """Say on stderr which files of the spool could not be taken into the log."""
-    for note in plane.set_aside:
+    for note in plane.upkeep.set_aside:
         say(
             f"log/spool: {clipped_line(note.name)} {clipped_line(note.what)}; it was not taken in "
             "and lies "
@@ -120,7 +120,7 @@ def recalled(plane: Plane, event: Event) -> list[dict[str, Any]]:
     For the owner only: see `Plane.recalled`. `text` is None where the file is lost.
     """
     named = [one for one in event.data.get("recalled") or () if isinstance(one, dict)]
-    texts = plane.recalled(event) if named else []
+    texts = plane.work.recalled(event) if named else []
     return [{**one, "text": text} for one, text in zip(named, texts, strict=False)]
 
 

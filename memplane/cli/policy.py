@@ -46,9 +46,9 @@ def check_policies(*, home: Home = None, as_json: Json = False) -> int:
     there is none, the keys that a file leaves out are named, with the defaults that act for them.
     """
     with open_plane(home) as plane:
-        found = plane.check_policies()
-        rows = [] if found.mistakes else plane.policy_values()
-        hashes = {} if found.mistakes else dict(sorted(plane.policies.hashes.items()))
+        found = plane.upkeep.check_policies()
+        rows = [] if found.mistakes else plane.upkeep.policy_values()
+        hashes = {} if found.mistakes else dict(sorted(plane.upkeep.policies.hashes.items()))
         unwritten = [name for name in NAMES if not os.path.lexists(plane.home / "policies" / name)]
         old = _other_schemas(plane.home)
     problems = [*found.mistakes, *found.doubts]
@@ -98,7 +98,7 @@ def print_policies(
         known = ", ".join(_STEMS)
         raise InputError(f"expected one of {known}, found {file!r}{meant(stem, _STEMS)}")
     with open_plane(home) as plane:
-        found = plane.policy_values()
+        found = plane.upkeep.policy_values()
     rows = [row for row in found if stem is None or row.file == f"{stem}.yaml"]
     print_answer([_json(row) for row in rows], "\n".join(map(str, rows)), as_json=as_json)
 
@@ -186,7 +186,7 @@ def replay_policies(
             asked = []
         if asked:
             with suppress(PolicyError), Bar("index") as bar:  # of the home now, which need not do
-                plane.index(bar)
+                plane.upkeep.index(bar)
         with Bar("pack") as bar:
             found = replay.trial(plane, asked, before, after, progress=bar)
     print_answer(found.as_json(), trial_words(found, shown), as_json=as_json)

@@ -221,7 +221,7 @@ def _chosen(
             tempfile.TemporaryDirectory(prefix="memplane-eval-") as folder,
             _plane(Path(folder, "plane"), {**policies, "scoring.yaml": document}) as plane,
         ):
-            _ = plane.policies
+            _ = plane.upkeep.policies
     with Bar("eval") as bar:
         done = 0
 

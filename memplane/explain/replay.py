@@ -81,7 +81,7 @@ def replay_pack(plane: Plane, saved: Saved) -> Replay:
     block, note = None, ""
     if then is not None:
         with then:
-            counted, now = saved.report["counter"], then.context.counter(then.policies).name
+            counted, now = saved.report["counter"], then.context.counter(then.upkeep.policies).name
             try:
                 if now == counted:
                     block = then.pack(**asked_of(saved))
@@ -629,7 +629,7 @@ def trial_blocks(
 def _check_policies(plane: Plane, version: PolicyVersion) -> None:
     """Raise PolicyError with the version named in every mistake."""
     try:
-        _ = plane.policies
+        _ = plane.upkeep.policies
     except PolicyError as error:
         placed = (one._replace(file=f"{version}: {one.file}") for one in error.problems)
         raise PolicyError(tuple(placed)) from None

@@ -73,7 +73,7 @@ def pack_shown(visible: Visible, given: Saved | None, session: str | None) -> Pa
         lost = "; ".join([*map(str, again.lost), again.note])
         note = f"the pack {chosen.id} cannot be made again ({lost}); this one was made now"
     if session is None:
-        newest = visible.plane.sessions.list(channel=visible.channel)
+        newest = visible.plane.work.sessions.list(channel=visible.channel)
         session = newest[-1].id if newest else None
     block = visible.plane.pack(session=session, channel=visible.channel, now=visible.now)
     return PackShown(block, None, note)
@@ -318,7 +318,7 @@ def _row_of_packs(visible: Visible, now: Saved) -> dict[str, Any] | None:
         and "chain" in one.report["prefix"]
         and not of_the_past(one.report)
     ]
-    prices = visible.plane.policies.plane.cache
+    prices = visible.plane.upkeep.policies.plane.cache
     groups = [one.as_json() for one in shared_by(kept, prices, session=session)]
     return {
         "session": session,

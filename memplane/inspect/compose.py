@@ -60,7 +60,7 @@ def compose(plane: Plane, asked: PageRequest) -> dict[str, Any]:
     session = asked.session
     if session is None and given is not None:
         session = given.report["request"].get("session")
-    sessions = plane.sessions.list(channel=channel)
+    sessions = plane.work.sessions.list(channel=channel)
     found = read_events(visible, asked.session, since)
     titles = {one.id: one.title for one in sessions if one.title}
     views, notices = _pack_views(visible, given, session)

@@ -128,7 +128,7 @@ def timeline_view(visible: Visible, found: Found, titles: dict[str, str]) -> dic
 def values_view(visible: Visible, found: Found) -> dict[str, Any]:
     """Decisions in force, and each key with every value that it had: who replaced what when."""
     channel = visible.channel
-    decisions = [visible.event(event) for event in visible.plane.decisions(channel=channel)]
+    decisions = [visible.event(event) for event in visible.plane.work.decisions(channel=channel)]
     told = [event for event in decisions if event is not None]
     keys = _keys_of((*told, *found.events))
     chains = []
@@ -225,7 +225,7 @@ def _session(visible: Visible, one: Session) -> dict[str, Any]:
 
 def tasks_view(visible: Visible) -> dict[str, Any]:
     """Tasks, open and closed: the plan, how far it is, what is left."""
-    tasks = visible.plane.tasks.list(all=True, channel=visible.channel)
+    tasks = visible.plane.work.tasks.list(all=True, channel=visible.channel)
     return {
         "id": "tasks",
         "label": "Tasks",
@@ -258,7 +258,7 @@ def _task(visible: Visible, one: TaskView) -> dict[str, Any]:
 
 def files_view(visible: Visible, session: str | None) -> dict[str, Any]:
     """Files that were touched: by which event last, how often, why they are listed."""
-    found = visible.plane.files(session=session, limit=FILES_MAX, channel=visible.channel)
+    found = visible.plane.work.files(session=session, limit=FILES_MAX, channel=visible.channel)
     rows = []
     for one in found:
         event = visible.named(one.id)

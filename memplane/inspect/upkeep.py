@@ -55,7 +55,7 @@ def health_view(visible: Visible, checks: Sequence[Check], kinds: dict[str, int]
         "seq": head.seq,
         "segments": head.segment,
         "chain": head.h,
-        "waiting": plane.waiting,
+        "waiting": plane.upkeep.waiting,
         "read_only": plane.read_only,
         "gaps": [
             {"segment": gap.segment, "first": gap.first, "last": gap.last}
@@ -89,7 +89,7 @@ def _policies(visible: Visible) -> list[dict[str, Any]]:
     """Every value in force with its origin; of what lists secrets the values are the owner's."""
     rows: list[dict[str, Any]] = []
     with suppress(PolicyError):
-        for one in visible.plane.policy_values()[:VALUES_MAX]:
+        for one in visible.plane.upkeep.policy_values()[:VALUES_MAX]:
             told = visible.private or one.file not in _PRIVATE_FILES
             value = visible.text(repr(one.value), _VALUE_CHARS) if told else "\u2026"
             origin = one.origin if one.line is None else f"line {one.line}"

@@ -38,7 +38,7 @@ class Visible:
         self.plane, self.channel = plane, channel
         self.now = plane.context.clock()
         self._selector = EventSelector(plane.context, ExportFilter(), channel=channel)
-        self._redact = plane.context.redact(plane.policies)
+        self._redact = plane.context.redact(plane.upkeep.policies)
         self._known: dict[str, Event | None] = {}
         self._high = 0
 

@@ -40,9 +40,9 @@ def sampled(folder):
         import_paths(plane, None, [SAMPLES / "sample-session.jsonl"])
         rows = (SAMPLES / "sample-decisions.jsonl").read_text().splitlines()
         plane.record_many([json.loads(row) for row in rows])
-        plane.tasks.open("expiry", "Links expire", plan=["write the column", "sweep at night"])
-        plane.index()
-        session = plane.sessions.list(channel="agent")[-1].id
+        plane.work.tasks.open("expiry", "Links expire", plan=["write the column", "sweep at night"])
+        plane.upkeep.index()
+        session = plane.work.sessions.list(channel="agent")[-1].id
         for asked in ("which status do redirects use?", "what failed in the tests?"):
             plane.pack(asked, session=session, channel="agent", save_report=True)
     return folder
@@ -62,7 +62,7 @@ def hostile(folder, texts=HOSTILE):
                 text, kind="tool_call", session=f"s{at} {text}", role="assistant",
                 data={"tool": text[:60], "path": f"src/{text[:60].replace('/', '_')}", "call": "c"},
             )  # fmt: skip
-            plane.tasks.open(f"task{at}", text, plan=[text, "another"])
+            plane.work.tasks.open(f"task{at}", text, plan=[text, "another"])
         plane.record("x" * 1_000_000, role="user", session="long")
         plane.record(f"{'<b>' * 300_000}", role="user", session="long")
         plane.pack(texts[0], session="long", channel="agent", save_report=True)

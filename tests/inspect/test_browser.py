@@ -397,7 +397,7 @@ def test_the_live_page_acts_after_a_confirmation_and_follows_the_log(show, sampl
             shown.tab.wait_for_function(
                 "() => document.getElementById('live-state').textContent.startsWith('Forgotten')"
             )
-            assert plane.standing(plane.event(event.id)).reason == "forgotten"
+            assert plane.work.standing(plane.event(event.id)).reason == "forgotten"
             shown.tab.fill("#search", "")
             shown.tab.locator("h1").click()
             shown.tab.wait_for_function(

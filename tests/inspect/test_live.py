@@ -163,7 +163,7 @@ def test_an_action_is_asked_for_first_and_done_once(server, plane):
     assert plane.get("quokka") is not None
     _, pin = posted(server, {"action": "pin", "id": "one"})
     assert posted(server, {"action": "pin", "id": "one", "confirm": pin["confirm"]})[0] == 200
-    assert plane.standing(plane.event("one")).pinned
+    assert plane.work.standing(plane.event("one")).pinned
 
 
 def test_a_confirmation_is_good_for_its_action_and_event_alone(server, plane):

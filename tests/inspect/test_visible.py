@@ -115,7 +115,7 @@ def test_what_is_forgotten_or_purged_is_gone_from_the_next_page_and_from_saved_p
         assert any(entry["withheld"] for entry in view(data, "block")["entries"])
         plane.unforget(id=event.id)
         assert "wallaby" in page_of(plane)[0].decode()
-        plane.purge(event.id)
+        plane.upkeep.purge(event.id)
         page, data = page_of(plane)
         assert "wallaby" not in page.decode()
         assert view(data, "privacy")["purged"] == 1
@@ -181,7 +181,7 @@ def test_a_report_whose_pack_cannot_be_made_again_leaves_a_note(sample):
 
 def test_a_session_and_a_time_narrow_the_timeline(sample):
     with opened(sample) as plane:
-        session = plane.sessions.list(channel="agent")[0].id
+        session = plane.work.sessions.list(channel="agent")[0].id
         data = compose(plane, PageRequest(session=session))
         names = view(data, "timeline")["names"]
         assert {names[row[4]] for row in view(data, "timeline")["rows"]} == {session}
