@@ -275,6 +275,7 @@ def test_the_chain_of_a_value_is_opened_by_the_keyboard(pages, show):
     shown.view("values")
     shown.tab.locator(f'[data-key="{chain["key"]}"] > summary').press("Enter")
     links = shown.tab.locator(f'[data-key="{chain["key"]}"] .links > li')
+    links.first.wait_for()
     assert links.count() == len(chain["versions"])
     assert chain["versions"][-1]["text"] in links.first.inner_text()
     assert "in force" in links.first.inner_text()

@@ -63,7 +63,9 @@ def test_two_policies_on_the_same_packs_as_a_page(sample, tmp_path):
     (other / "policies").mkdir(parents=True)
     text = (sample / "policies" / "budgets.yaml").read_text()
     assert "counter: bound/1" in text
-    (other / "policies" / "budgets.yaml").write_text(text.replace("counter: bound/1", "counter: len4"))
+    (other / "policies" / "budgets.yaml").write_text(
+        text.replace("counter: bound/1", "counter: len4")
+    )
     page = tmp_path / "trial.html"
     argv = [
         "policy",
