@@ -82,7 +82,7 @@ def pack_shown(visible: Visible, given: Saved | None, session: str | None) -> Pa
 def block_view(visible: Visible, shown: PackShown) -> dict[str, Any]:
     """The block: sections with their tokens, and each entry with where it came from."""
     report = shown.block.report
-    unnamed = shown.saved is None or not visible.forgot_since(shown.saved)
+    kept = shown.saved
     rows = zip(shown.block.entries, report["entries"], strict=True)
     asked = report["request"]
     return {
@@ -92,7 +92,7 @@ def block_view(visible: Visible, shown: PackShown) -> dict[str, Any]:
         "unit": "tokens",
         "report": None if shown.saved is None else shown.saved.id,
         "note": visible.text(shown.note),
-        "query": visible.text(asked.get("query") or ""),
+        "query": visible.text(asked.get("query") or "") if visible.stands(kept) else "",
         "session": asked.get("session"),
         "made": asked["now"][:19],
         "intent": report["intent"],
@@ -105,17 +105,17 @@ def block_view(visible: Visible, shown: PackShown) -> dict[str, Any]:
             {"name": name, **{part: facts[part] for part in ("room", "used", "cap")}}
             for name, facts in report["sections"].items()
         ],
-        "entries": [_entry(visible, one, said, unnamed=unnamed) for one, said in rows],
+        "entries": [_entry(visible, one, said, kept) for one, said in rows],
     }
 
 
 def _entry(
-    visible: Visible, entry: Entry, said: dict[str, Any], *, unnamed: bool
+    visible: Visible, entry: Entry, said: dict[str, Any], kept: Saved | None
 ) -> dict[str, Any]:
     ids = [*entry.events, *entry.parts]
     found = [visible.named(id_) for id_ in ids[:_EVENTS_OF_ENTRY_MAX]]
     events = [event_fields(event, 0) | {"text": ""} for event in found if event is not None]
-    told = _told(visible, entry, unnamed=unnamed)
+    told = _told(visible, entry, kept)
     return {
         "section": entry.section,
         "area": entry.part,
@@ -131,14 +131,14 @@ def _entry(
     }
 
 
-def _told(visible: Visible, entry: Entry, *, unnamed: bool) -> bool:
+def _told(visible: Visible, entry: Entry, kept: Saved | None) -> bool:
     """Whether the text of an entry may stand on the page.
 
-    One that names no event rests on the log nevertheless: `unnamed` says whether it still may.
+    One that names no event rests on the log, or on a view, nevertheless.
     """
     if entry.events or entry.parts:
         return visible.shows_all(chain(entry.events, entry.parts))
-    return unnamed or entry.source.startswith("view:")
+    return visible.stands(kept, entry.source)
 
 
 def left_out_view(visible: Visible, shown: PackShown) -> dict[str, Any]:
@@ -246,7 +246,7 @@ def _parting(visible: Visible, shown: PackShown, now: Saved, old: Saved) -> dict
                     "section": entry.section,
                     "tokens": entry.tokens,
                     "text": visible.text(entry.text.strip("\n"), 240)
-                    if _told(visible, entry, unnamed=not visible.forgot_since(kept))
+                    if _told(visible, entry, kept)
                     else _WITHHELD,
                 }
                 for entry in pack.entries[at : at + _AROUND_MAX]
@@ -285,11 +285,10 @@ CAUSE_WORDS: Final = {
 def _line_told(visible: Visible, block: Block, kept: Saved, found: Difference) -> bool:
     """Whether the line of a block at a difference may be shown: its entry says."""
     byte = found.common_bytes
-    unnamed = not visible.forgot_since(kept)
     for entry, row in zip(block.entries, kept.report["prefix"]["chain"], strict=True):
         if row[0] > byte:
-            return _told(visible, entry, unnamed=unnamed)
-    return unnamed
+            return _told(visible, entry, kept)
+    return visible.stands(kept)
 
 
 def _shared_entries(old: Saved, now: Saved) -> int:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import checks_layers
 from builders_pages import Parts
 
 from memplane.__main__ import main
@@ -23,7 +24,7 @@ def data_of(path):
 def tables(data):
     """Title and rows of every table."""
     return {
-        one["title"]: one["rows"]
+        one.get("title"): one["rows"]
         for view in data["views"]
         for one in view["parts"]
         if "rows" in one
@@ -161,6 +162,18 @@ def test_the_bench_as_a_page(tmp_path):
     shown = data_of(page)["views"][0]["parts"][0]["rows"]
     assert shown[0][0] == rows[0]["work"]
     assert len(shown) == len(rows) + sum(len(row["peers"]) for row in rows)
+
+
+def test_the_summary_of_faults_is_a_page_beside_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(checks_layers, "SUMMARY", tmp_path / "faults.json")
+    count = checks_layers.Count("cuts", "append")
+    count.add(["a </script> was lost"], done=7)
+    checks_layers.keep_summary([count])
+    data = data_of(tmp_path / "faults.html")
+    assert tables(data)["Layers"][0][:3] == ["cuts", 7, 1]
+    assert [view["id"] for view in data["views"]] == ["layers", "operations", "violations"]
+    checks_layers.keep_summary([checks_layers.Count("cuts", "append")])
+    assert tables(data_of(tmp_path / "faults.html"))["Layers"][0][:3] == ["cuts", 0, 0]
 
 
 def test_a_file_of_somebody_is_not_written_over_by_a_report(sample, tmp_path, capsys):

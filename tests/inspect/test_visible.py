@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from memplane.errors import InputError
 from memplane.inspect import PageRequest, compose
 from memplane.inspect.records import EVENTS_MAX, KEYS_MAX
+from memplane.inspect.visible import Visible
 from memplane.upkeep.reports import find_report
 from tests.examples import examples
 
@@ -119,6 +120,40 @@ def test_what_is_forgotten_or_purged_is_gone_from_the_next_page_and_from_saved_p
         page, data = page_of(plane)
         assert "wallaby" not in page.decode()
         assert view(data, "privacy")["purged"] == 1
+
+
+def test_lines_that_name_no_event_go_when_the_rules_or_a_view_change(sample):
+    (sample / "views" / "identity.md").write_text("You help Ann, who keeps bandicoots.\n")
+    with opened(sample) as plane:
+        plane.pack("who is Ann?", session="s9", channel="agent", save_report=True)
+        told = [
+            entry for entry in view(page_of(plane)[1], "block")["entries"] if not entry["events"]
+        ]
+        assert any("bandicoots" in entry["text"] for entry in told)
+        assert not any(entry["withheld"] for entry in told)
+        (sample / "views" / "identity.md").write_text("You help Ann.\n")
+        assert "bandicoots" not in page_of(plane)[0].decode()
+        (sample / "views" / "identity.md").write_text("You help Ann, who keeps bandicoots.\n")
+        assert "bandicoots" in page_of(plane)[0].decode()
+        rules = sample / "policies" / "privacy.yaml"
+        text = rules.read_text()
+        rule = "agent:   {suppress_sensitivity: [high, secret]"
+        assert rule in text
+        rules.write_text(text.replace(rule, f"{rule}, suppress_views: [views/identity.md]"))
+        page, data = page_of(plane)
+        assert "bandicoots" not in page.decode()
+        assert view(data, "block")["query"] == ""
+
+
+def test_half_a_secret_at_the_end_of_what_is_read_is_not_shown(sample):
+    with opened(sample) as plane:
+        visible = Visible(plane, "agent")
+        for before in range(380, 420):
+            told = visible.text(
+                "x" * before + " password=hunter2hunter2hunter2 " + "y" * 9_000, 100
+            )
+            assert "hunter" not in told
+            assert len(told) <= 100
 
 
 def test_a_value_that_was_forgotten_is_no_link_of_its_chain(sample):
