@@ -5,7 +5,7 @@ from builders_pages import made, opened, page_of, strings, view
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memplane.errors import InputError
+from memplane.errors import InputError, NotFoundError
 from memplane.inspect import PageRequest, compose
 from memplane.inspect.records import EVENTS_MAX, KEYS_MAX
 from memplane.inspect.visible import Visible
@@ -226,6 +226,8 @@ def test_a_session_and_a_time_narrow_the_timeline(sample):
             compose(plane, PageRequest(since="yesterday-ish"))
         with pytest.raises(InputError):
             compose(plane, PageRequest("nobody"))
+        with pytest.raises(NotFoundError, match="no event of session 'nobody'"):
+            compose(plane, PageRequest(session="nobody"))
 
 
 @pytest.mark.long  # makes and reads 12,000 events
