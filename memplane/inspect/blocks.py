@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # Saved reports that are read for the newest of a channel and for the row of its session.
 REPORTS_READ_MAX: Final = 60
+# Lines of the log that are folded to make a saved pack again, where nobody asked for that one.
+REPLAY_LINES_MAX: Final = 50_000
 _EVENTS_OF_ENTRY_MAX: Final = 12
 _AROUND_MAX: Final = 12  # entries of each block from the first difference on
 _WITHHELD: Final = "not shown: it rests on what this channel may not see now"
@@ -59,11 +61,17 @@ def newest_report(visible: Visible, session: str | None) -> Saved | None:
 def pack_shown(visible: Visible, given: Saved | None, session: str | None) -> PackShown:
     """The pack that the page shows: the given one, the newest saved one, or one made now.
 
-    A report that was not given and cannot be made again is passed over with a note. Nothing is
-    saved. Raises what `Plane.pack` does.
+    A report that was not given is passed over with a note where it cannot be made again, or where
+    that would fold more than `REPLAY_LINES_MAX` lines. Nothing is saved. Raises what `Plane.pack` does.
     """
     chosen = given or newest_report(visible, session)
     note = ""
+    if given is None and chosen is not None and chosen.report["log"]["seq"] > REPLAY_LINES_MAX:
+        note = (
+            f"made now; `memplane inspect --report {chosen.id}` makes the last pack again, which "
+            "folds the log up to there"
+        )
+        chosen = None
     if chosen is not None:
         again = replay_pack(visible.plane, chosen)
         if again.block is not None:

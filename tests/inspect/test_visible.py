@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memplane.errors import InputError, NotFoundError
-from memplane.inspect import PageRequest, compose
+from memplane.inspect import PageRequest, blocks, compose
 from memplane.inspect.records import EVENTS_MAX, KEYS_MAX
 from memplane.inspect.visible import Visible
 from memplane.upkeep.reports import find_report
@@ -212,6 +212,16 @@ def test_a_report_whose_pack_cannot_be_made_again_leaves_a_note(sample):
         block = view(page_of(plane)[1], "block")
         assert block["report"] is None
         assert "cannot be made again" in block["note"]
+
+
+def test_a_long_log_is_folded_for_a_saved_pack_only_when_that_is_asked_for(sample, monkeypatch):
+    monkeypatch.setattr(blocks, "REPLAY_LINES_MAX", 10)
+    with opened(sample) as plane:
+        saved = find_report(plane.home, "last")
+        block = view(page_of(plane)[1], "block")
+        assert block["report"] is None
+        assert f"--report {saved.id}" in block["note"]
+        assert view(page_of(plane, report=saved)[1], "block")["report"] == saved.id
 
 
 def test_a_session_and_a_time_narrow_the_timeline(sample):
