@@ -62,7 +62,7 @@ def pack_shown(visible: Visible, given: Saved | None, session: str | None) -> Pa
     """The pack that the page shows: the given one, the newest saved one, or one made now.
 
     A report that was not given is passed over with a note where it cannot be made again, or where
-    that would fold more than `REPLAY_LINES_MAX` lines. Nothing is saved. Raises what `Plane.pack` does.
+    that would fold more than `REPLAY_LINES_MAX` lines. Nothing is saved. Raises as `Plane.pack`.
     """
     chosen = given or newest_report(visible, session)
     note = ""
