@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 # Modules are compiled once, and not by every process that a test starts.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test quick coverage test-long test-agents record-sessions bench lint docs clean
+.PHONY: demo test quick coverage test-long test-agents test-browser record-sessions bench lint docs clean
 
 $(STAMP): pyproject.toml requirements-dev.txt
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "memplane needs Python 3.11 or newer")'
@@ -47,6 +47,12 @@ test-agents: $(STAMP)  ## the real clients, offline against a mock on loopback; 
 record-sessions: test-agents  ## record the clients' sessions anew, for tests/recorded
 	MEMPLANE_CLAUDE=$$(find $(CURDIR)/$(AGENTS)/venv -path '*_bundled/claude') $(AGENTS)/venv/bin/python tools/record_sessions.py claude-code
 	MEMPLANE_CODEX=$(CURDIR)/$(AGENTS)/node_modules/.bin/codex $(AGENTS)/venv/bin/python tools/record_sessions.py codex
+
+BROWSER := .browser
+test-browser: $(STAMP)  ## pages in the system's chromium; installs playwright and, with npm, axe-core
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-browser.txt
+	! command -v npm >/dev/null || npm install --silent --no-audit --no-fund --prefix $(BROWSER) axe-core@4
+	$(BIN)/python -m pytest -q -m browser tests/inspect
 
 bench: $(STAMP)  ## the table of speeds, with a peer or a floor beside each figure
 	$(BIN)/python benchmarks/run.py

@@ -41,12 +41,12 @@ def turn(plane: memplane.Plane, session: str, prompt: str) -> str:
 def main(folder: str) -> None:
     """Two sessions: what the first is told, the second finds."""
     with memplane.init(folder) as plane:
-        plane.sessions.start("monday", agent="skipper")
+        plane.work.sessions.start("monday", agent="skipper")
         print("monday :", turn(plane, "monday", "The Heron reefs at 22 knots"))
-        plane.sessions.end("monday")
-        plane.sessions.start("tuesday", agent="skipper")
+        plane.work.sessions.end("monday")
+        plane.work.sessions.start("tuesday", agent="skipper")
         print("tuesday:", turn(plane, "tuesday", "When do we reef?"))
-        plane.sessions.end("tuesday")
+        plane.work.sessions.end("tuesday")
 
 
 if __name__ == "__main__":

@@ -136,6 +136,7 @@ def init(
     embedder: Embedder | None = None,
     counter: CountsTokens | str | None = None,
     trusted: bool = True,
+    agent: str | None = None,
 ) -> Plane:
     """Make a plane in a folder (default: `.memplane` here) and open it, or open the one there.
 
@@ -148,14 +149,17 @@ def init(
         folder = folder.absolute()
     if path is None and (folder / "plane.json").exists():
         found = in_project(_upward())
-        return _warned(_opened(found, durability, clock, detector, environment, embedder, counter))
+        return _warned(
+            _opened(found, durability, clock, detector, environment, embedder, counter, agent)
+        )
 
     now, empty = clock(), _is_empty(folder)
     made = home.create_home(folder, ulid(now), now, Assets("policies", NAMES))
     watched_files.put_schemas(made.path)
     if trusted and empty:
         _trust(made, folder, now)
-    return _opened(in_project(made), durability, clock, detector, environment, embedder, counter)
+    place = in_project(made)
+    return _opened(place, durability, clock, detector, environment, embedder, counter, agent)
 
 
 def _is_empty(folder: Path) -> bool:
@@ -197,11 +201,14 @@ def open_plane(
     embedder: Embedder | None = None,
     counter: CountsTokens | str | None = None,
     project: str | None = None,
+    agent: str | None = None,
 ) -> Plane:
     """Open the plane in a folder; without one, find it as `find_home` does.
 
     `project`: of the user's own plane this project and `/global` are seen, and it is recorded into;
     without one all of them, and where a pack names a session, the session's.
+    `agent`: who asks where a call names nobody (its own namespace is seen, no other agent's), who
+    starts sessions, and the actor of what the role assistant says; upkeep stays the owner's.
     `detector` is a second engine for secrets, asked after memplane's own rules. `embedder` makes
     the vectors in place of the one that plane.yaml names, and `counter` counts tokens in place of
     the one that budgets.yaml names: any object with `count(text)`, or the name under which an
@@ -213,12 +220,14 @@ def open_plane(
     found = in_project(found) if project is None else entering.for_name(found, project)
     if read_only:
         found = found._replace(read_only=True)
-    return _warned(_opened(found, durability, clock, detector, environment, embedder, counter))
+    return _warned(
+        _opened(found, durability, clock, detector, environment, embedder, counter, agent)
+    )
 
 
 def _warned(plane: Plane) -> Plane:
     """The plane, after a TrustWarning that names the files that do not count as they are."""
-    if held := plane.held_files():
+    if held := plane.upkeep.held_files():
         warnings.warn(held_words(plane, held), trust.TrustWarning, stacklevel=3)
     return plane
 
@@ -309,7 +318,7 @@ def restore(
             if plane.read_only:
                 raise HomeError(f"{folder}: is read-only; nothing was restored")
             upkeep_restore.clear_left(folder)
-            merged = plane.merge(file, name, progress)
+            merged = plane.upkeep.merge(file, name, progress)
         return upkeep_restore.RestoreReport(os.fspath(folder), checked, merged)
 
 
@@ -405,7 +414,10 @@ def _opened(
     environment: Mapping[str, str] | None,
     embedder: Embedder | None,
     counter: CountsTokens | str | None = None,
+    agent: str | None = None,
 ) -> plane_room.Plane:
+    if agent is not None and (not isinstance(agent, str) or not agent.strip()):
+        raise InputError(f"expected a name, found {quoted_value(agent)}", where="agent")
     if durability not in ("sync", "os"):
         raise InputError(f"expected sync or os, found {durability!r}", where="durability")
 
@@ -420,6 +432,7 @@ def _opened(
             overrides=variables(os.environ if environment is None else environment),
             make_embedder=find_embedder,
             embedder=embedder,
+            agent=agent,
         )
     )
 

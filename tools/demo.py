@@ -93,11 +93,11 @@ def fill(home: Path, *, kept: bool) -> None:
     start = time.perf_counter()
     with memplane.open(home) as plane:
         open_sample_task(plane)
-        told_of = plane.tasks.list()[0].short
+        told_of = plane.work.tasks.list()[0].short
     step("task", f"metrics: {told_of}", start)
     start = time.perf_counter()
     with memplane.open(home) as plane:
-        reached = plane.index()
+        reached = plane.upkeep.index()
     step("index", f"{reached} events can be searched; it follows the log by itself", start)
 
 

@@ -259,7 +259,7 @@ class ACMS:
         return found
 
     def _recall(self, plane: Plane, asked: RecallQuery) -> ContextAssembly:
-        counter = self._counter or plane.context.counter(plane.policies)
+        counter = self._counter or plane.context.counter(plane.upkeep.policies)
         used = RecallSettings(self._rules, self._profiles, counter)
         return recall_plane(plane.context, asked, used)
 
@@ -309,7 +309,7 @@ class ACMS:
         except TimeoutError:
             _LOG.warning("session %s: closed while a write was under way", self.session_id)
         finally:
-            await asyncio.to_thread(runners.release, runner)
+            await runners.released(runner)
 
     async def _started(self) -> runners.PlaneRunner:
         if self._closed:
@@ -321,8 +321,8 @@ class ACMS:
                 embedder = None
                 if self._embedder is not None:
                     embedder = bridged(self._embedder, asyncio.get_running_loop())
-                self._runner = await asyncio.to_thread(
-                    runners.hold, self._storage, self.config.durability, embedder, create=True
+                self._runner = await runners.held(
+                    self._storage, self.config.durability, embedder, create=True
                 )
             return self._runner
 
@@ -332,7 +332,7 @@ class ACMS:
     async def _embed(self, runner: runners.PlaneRunner) -> None:
         """Give new texts their vectors; where that fails the turn is stored all the same."""
         try:
-            await runner.reading(runner.plane.embed)
+            await runner.aside(runner.plane.upkeep.embed)
         except LockError:
             pass  # somebody else embeds, and goes on to the end
         except MemplaneError as error:

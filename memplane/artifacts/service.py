@@ -1,4 +1,4 @@
-"""Add, list, show, export and approve artifacts: `plane.artifacts`.
+"""Add, list, show, export and approve artifacts: `plane.work.artifacts`.
 
 To add one, its file is read once, searched for secrets and stored, before its event is written. The
 event's id is a hash of everything that makes two artifacts the same: content, name, text, key,
@@ -366,7 +366,7 @@ def _identity(draft: Draft, row: Mapping[str, Any], facts: ArtifactFacts) -> str
     return f"artifact-{hashlib.sha256(encode({'of': named}).encode()).hexdigest()[:32]}"
 
 
-# `plane.artifacts`: files beside the log, by copy or by reference, and their approvals.
+# `plane.work.artifacts`: files beside the log, by copy or by reference, and their approvals.
 #
 # To add, to approve and to revoke write one event each. Until an approval covers an artifact, its
 # text and what was said of it are in no block, hit or expansion: only name, size and handle are.
@@ -490,7 +490,7 @@ class PlaneArtifacts:
         context = self._context
         found: _Listed = []
         with context.lock:
-            reader = context.reader(channel, agent=agent)
+            reader = context.reader(channel, agent=context.agent_of(agent))
             for line in self._newest():
                 event = line.event
                 facts = facts_of(event)
@@ -518,7 +518,7 @@ class PlaneArtifacts:
         """
         context = self._context
         with context.lock:
-            reader = context.reader(channel, agent=agent)
+            reader = context.reader(channel, agent=context.agent_of(agent))
             event, facts = self._one(named, reader)
             view = self._view(event, facts, reader, review=review)
         return view._replace(changed=_fault_of(context, facts))
@@ -539,7 +539,8 @@ class PlaneArtifacts:
         """
         context = self._context
         with context.lock:
-            _, facts = self._one(named, context.reader(channel, agent=agent))
+            reader = context.reader(channel, agent=context.agent_of(agent))
+            _, facts = self._one(named, reader)
         path = Path(to)
         path = path / facts.name if path.is_dir() else path
         files = [(path, artifact_bytes(context.home.path, facts))]

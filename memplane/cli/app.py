@@ -95,6 +95,7 @@ SECTIONS: Final = {
         "projects": "work",
     },
     "Look into it": {
+        "inspect": "inspection",
         "log": "show",
         "show": "show",
         "why": "retrieval",

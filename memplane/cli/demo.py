@@ -11,9 +11,12 @@ import json
 import os
 import tempfile
 import textwrap
+import webbrowser
 from pathlib import Path
 from shlex import quote
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
+
+import typer
 
 from memplane.cli.app import command
 from memplane.cli.options import Home, Json
@@ -21,11 +24,13 @@ from memplane.cli.output import Bar, counted, data, driven
 from memplane.errors import InputError, NotFoundError
 from memplane.home import asset
 from memplane.importers import import_paths
+from memplane.inspect import PageRequest, compose, document, write_page
 from memplane.pack.block import Block
 from memplane.plane import Plane
 from memplane.wiring import init
 
 FOLDER: Final = "memplane-demo"
+PAGE: Final = "page.html"
 SAMPLES: Final = "scenarios/data"
 SESSION: Final = "sample-session.jsonl"
 DECISIONS: Final = "sample-decisions.jsonl"
@@ -63,11 +68,16 @@ QUESTIONS: Final = (
 
 
 @command("demo", example="demo")
-def run_demo(*, home: Home = None, as_json: Json = False) -> None:
-    """Make a plane with a sample session, and ask it three questions.
+def run_demo(
+    *,
+    open_it: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Make a plane with a sample session, ask it three questions, and write a page to look at.
 
-    The plane is ./memplane-demo, or --home; nothing else is left behind, and nothing is fetched. A
-    second run adds nothing.
+    The plane is ./memplane-demo, or --home, and the page lies in it; nothing else is left behind,
+    and nothing is fetched. A second run adds nothing.
     """
     folder = Path(home or FOLDER).expanduser()
     _check(folder)
@@ -75,16 +85,23 @@ def run_demo(*, home: Home = None, as_json: Json = False) -> None:
         recorded = fill(plane)
         asked = [(one, _ask(plane, one)) for one in QUESTIONS]
         events = plane.head().seq
+        asks = PageRequest(channel="agent")
+        page = write_page(folder / PAGE, document(compose(plane, asks)))
+    if open_it:
+        webbrowser.open(page.as_uri())
     if as_json:
-        data({"home": str(folder.absolute()), "recorded": recorded, "questions": [
+        told = [
             {**one._asdict(), "tokens": block.tokens, "text": block.text} for one, block in asked
-        ]})  # fmt: skip
+        ]
+        where = str(folder.absolute())
+        data({"home": where, "page": str(page), "recorded": recorded, "questions": told})
         return
     print(f"{folder}: {counted(events, 'event')} of two days of work on a URL shortener")
     for number, (one, block) in enumerate(asked, 1):
         print(f"\n{number}. {one.query}\n")
         print(_block_words(block))
         print(_wrapped(f"{_cost(block)}. Look for {one.look}."))
+    print(f"\nTo look at: {folder / PAGE}, in a browser (`memplane demo --open`).")
     print(f"\n{_next_words(folder)}")
 
 
@@ -100,7 +117,7 @@ def fill(plane: Plane) -> int:
     plane.record_many([json.loads(row) for row in rows])
     open_sample_task(plane)
     with Bar("indexing") as bar:
-        plane.index(bar)
+        plane.upkeep.index(bar)
     return plane.head().seq - before
 
 
@@ -114,13 +131,13 @@ def write_views(plane: Plane) -> None:
 
 def open_sample_task(plane: Plane) -> None:
     """Open the task that the sample's last session left, unless there is one."""
-    if not plane.tasks.list(all=True):
-        plane.tasks.open(
+    if not plane.work.tasks.list(all=True):
+        plane.work.tasks.open(
             "metrics",
             "Count redirects without storing anything about visitors",
             plan=("agree on what is counted", "one table, one row a day", "a page"),
         )
-        plane.tasks.update("metrics", done=[1], doing=[2])
+        plane.work.tasks.update("metrics", done=[1], doing=[2])
 
 
 def _check(folder: Path) -> None:

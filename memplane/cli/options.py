@@ -4,6 +4,7 @@ The fields of an event are among them, with the conversion of their values.
 """
 
 import json
+from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 import typer
@@ -41,6 +42,10 @@ Project: TypeAlias = Annotated[
 ]
 Json: TypeAlias = Annotated[
     bool, typer.Option("--json", help="Print one JSON value on stdout, for errors too.")
+]
+Html: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--html", metavar="FILE", help="And write the figures as a page to look at."),
 ]
 Channel: TypeAlias = Annotated[
     str,

@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from memplane.errors import PolicyError
@@ -15,10 +17,12 @@ from memplane.event import FIELDS, Event
 from memplane.lazy import late, regex
 
 if TYPE_CHECKING:
+    from memplane.inspect import page as pages
     from memplane.plane import Plane
     from memplane.projections import in_force
     from memplane.search import service
 else:
+    pages = late("memplane.inspect.page")
     in_force = late("memplane.projections.in_force")
     service = late("memplane.search.service")
 
@@ -51,6 +55,13 @@ def driven(words: str) -> str:
     return _DRIVING.sub("\ufffd", words)
 
 
+def write_figures(path: Path | None, page: Callable[[], dict[str, Any]]) -> None:
+    """Write the page of a report where one was asked for (`--html`), and say so on stderr."""
+    if path is not None:
+        written = pages.write_page(path, pages.document(page()), where="--html")
+        say(f"{written}: the page")
+
+
 def data(value: Any) -> None:
     """Print one JSON value as one line."""
     print(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain))
@@ -70,13 +81,13 @@ def say(words: str) -> None:
 
 def say_damage(plane: Plane) -> None:
     """Say on stderr that the newest segment lost its first line."""
-    if plane.damage:
-        say(plane.damage)
+    if plane.upkeep.damage:
+        say(plane.upkeep.damage)
 
 
 def say_aside(plane: Plane) -> None:
     """Say on stderr which files of the spool could not be taken into the log."""
-    for note in plane.set_aside:
+    for note in plane.upkeep.set_aside:
         say(
             f"log/spool: {clipped_line(note.name)} {clipped_line(note.what)}; it was not taken in "
             "and lies "
@@ -120,7 +131,7 @@ def recalled(plane: Plane, event: Event) -> list[dict[str, Any]]:
     For the owner only: see `Plane.recalled`. `text` is None where the file is lost.
     """
     named = [one for one in event.data.get("recalled") or () if isinstance(one, dict)]
-    texts = plane.recalled(event) if named else []
+    texts = plane.work.recalled(event) if named else []
     return [{**one, "text": text} for one, text in zip(named, texts, strict=False)]
 
 

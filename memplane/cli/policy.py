@@ -13,13 +13,14 @@ import typer
 
 from memplane import nofollow
 from memplane.cli.app import FINE, NO, command, policy_app
-from memplane.cli.options import Home, Json
+from memplane.cli.options import Home, Html, Json
 from memplane.cli.output import (
     Bar,
     clipped_line,
     counted,
     print_answer,
     say,
+    write_figures,
 )
 from memplane.cli.tables import TableColumn, print_list
 from memplane.errors import InputError, PolicyError
@@ -35,9 +36,11 @@ from memplane.wiring import find_home, open_plane
 
 if TYPE_CHECKING:
     from memplane.explain import history, replay
+    from memplane.inspect import figures
 else:
     history = late("memplane.explain.history")
     replay = late("memplane.explain.replay")
+    figures = late("memplane.inspect.figures")
 
 _VALUE_SHOWN = 40  # characters of a default
 _STEMS = [name.removesuffix(".yaml") for name in NAMES]
@@ -51,9 +54,9 @@ def check_policies(*, home: Home = None, as_json: Json = False) -> int:
     there is none, the keys that a file leaves out are named, with the defaults that act for them.
     """
     with open_plane(home) as plane:
-        found = plane.check_policies()
-        rows = [] if found.mistakes else plane.policy_values()
-        hashes = {} if found.mistakes else dict(sorted(plane.policies.hashes.items()))
+        found = plane.upkeep.check_policies()
+        rows = [] if found.mistakes else plane.upkeep.policy_values()
+        hashes = {} if found.mistakes else dict(sorted(plane.upkeep.policies.hashes.items()))
         unwritten = [name for name in NAMES if not os.path.lexists(plane.home / "policies" / name)]
         old = _other_schemas(plane.home)
     problems = [*found.mistakes, *found.doubts]
@@ -104,7 +107,7 @@ def print_policies(
         known = ", ".join(_STEMS)
         raise InputError(f"expected one of {known}, found {file!r}{meant(stem, _STEMS)}")
     with open_plane(home) as plane:
-        found = plane.policy_values()
+        found = plane.upkeep.policy_values()
     rows = [row for row in found if stem is None or row.file == f"{stem}.yaml"]
     print_list(
         [_json(row) for row in rows], _values_words(rows), _VALUES,
@@ -170,6 +173,7 @@ def replay_policies(
         int, typer.Option("--show", metavar="N", min=0, help="Packs shown, largest change first.")
     ] = 5,
     *,
+    html: Html = None,
     home: Home = None,
     as_json: Json = False,
 ) -> None:
@@ -194,10 +198,11 @@ def replay_policies(
             asked = []
         if asked:
             with suppress(PolicyError), Bar("index") as bar:  # of the home now, which need not do
-                plane.index(bar)
+                plane.upkeep.index(bar)
         with Bar("pack") as bar:
             found = replay.trial(plane, asked, before, after, progress=bar)
     print_answer(found.as_json(), trial_words(found, shown), as_json=as_json)
+    write_figures(html, lambda: figures.trial_page(found.as_json()))
 
 
 def _say_defaults(rows: list[PolicyValue]) -> None:

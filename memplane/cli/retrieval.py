@@ -435,7 +435,7 @@ def print_hits(
         hits = plane.search(
             query, k, channel=channel, now=now, progress=bar, similar=similar, wait=wait, **filters
         )
-        damaged = bool(plane.hotset().gaps)
+        damaged = bool(plane.upkeep.hotset().gaps)
     if damaged:
         say(DAMAGED)
     for part in hits.degraded:
@@ -536,7 +536,7 @@ def list_touched_files(
 ) -> None:
     """List files by what was touched before: for this query, session and branch, best first."""
     with open_plane(home) as plane:
-        found = plane.files(
+        found = plane.work.files(
             query, session=session, branch=branch, limit=limit, channel=channel, ns=ns, agent=agent
         )
     words = "\n".join(
@@ -568,10 +568,10 @@ def embed_documents(
     """
     with open_plane(home) as plane:
         with Bar("indexing", "what is indexed stays") as bar:
-            plane.index(bar)
+            plane.upkeep.index(bar)
         try:
             with Bar("embed") as bar:
-                done = plane.embed(limit, bar)
+                done = plane.upkeep.embed(limit, bar)
         except KeyboardInterrupt:
             say("stopped; what was embedded is kept, and the next run goes on from there")
             raise

@@ -85,7 +85,7 @@ def print_event(
         event = named_event(plane, event_id, channel=channel, agent=agent)
         text = plane.text(event)
         blocks = recalled(plane, event) if channel == "private" and agent is None else []
-        standing = plane.standing(event, now=now, channel=channel, agent=agent)
+        standing = plane.work.standing(event, now=now, channel=channel, agent=agent)
     spans = harness_spans(event, text)
     fields = {**event_json(event), "text": text}
     if as_json:
@@ -122,7 +122,7 @@ def print_value(
         if event is None:
             raise NotFoundError(f"no value under {quoted_value(key)} in {ns}")
         text = plane.text(event)
-        standing = plane.standing(event, now=now, channel=channel, agent=agent)
+        standing = plane.work.standing(event, now=now, channel=channel, agent=agent)
     print_answer({**event_json(event), "text": text, **_standing(standing)}, text, as_json=as_json)
 
 
@@ -222,7 +222,7 @@ def decisions(
             receipt = _name_decision(plane, words)
             print_answer(receipt.as_json(), f"{receipt.seq} {receipt.id}", as_json=as_json)
             return
-        found = plane.decisions(channel=channel, ns=ns, agent=agent)
+        found = plane.work.decisions(channel=channel, ns=ns, agent=agent)
     print_list(
         [event_json(event) for event in found], event_rows(found), _EVENTS,
         [event_cells(event) for event in found], as_json=as_json,
@@ -232,7 +232,7 @@ def decisions(
 def _name_decision(plane: Plane, words: list[str]) -> Receipt:
     if len(words) != 3 or words[0] != "name":
         raise InputError("expected `name ID|SEQ KEY`, or nothing", where="decisions")
-    return plane.name_decision(options.ref(words[1]), words[2])
+    return plane.work.name_decision(options.ref(words[1]), words[2])
 
 
 def _harness(spans: list[HarnessSpan]) -> dict[str, Any]:
@@ -479,7 +479,7 @@ def initialise(
 
 def _found(plane: Plane) -> dict[str, Any]:
     head = plane.head()
-    newest = plane.hotset().newest_sessions()
+    newest = plane.upkeep.hotset().newest_sessions()
     session = newest[0].id if newest else None
     found: dict[str, Any] = {
         "home": str(plane.home.absolute()),
@@ -491,10 +491,10 @@ def _found(plane: Plane) -> dict[str, Any]:
         "pack": None,
         "mistakes": [],
         "gaps": 0,
-        "waiting": plane.waiting,
-        "damage": plane.damage,
-        "restarts": [restart._asdict() for restart in plane.restarts],
-        "held": plane.held_files(),
+        "waiting": plane.upkeep.waiting,
+        "damage": plane.upkeep.damage,
+        "restarts": [restart._asdict() for restart in plane.upkeep.restarts],
+        "held": plane.upkeep.held_files(),
         "read_only": plane.read_only,
     }
     try:
@@ -509,7 +509,7 @@ def _found(plane: Plane) -> dict[str, Any]:
             "us": spent_ns // 1000,
         }
         found["gaps"] = len(block.report["gaps"])
-    due = plane.due()
+    due = plane.upkeep.due()
     found["due"] = {"events": len(due.seqs), "bytes": due.bytes, "words": str(due)}
     found["next"] = _next(found)
     return found

@@ -76,7 +76,7 @@ def export_to_file(
         raise InputError("stdout has the export; name a file", where="--json")
     target = _Stream() if path == _STREAM else nullcontext(path)
     with open_plane(home) as plane, Bar("export") as bar, target as to:
-        report = plane.export(
+        report = plane.upkeep.export(
             to, replace=replace, ns=ns or None, kind=kind or None, session=session or None,
             since=since, until=until, redact=redact, secret=secret, progress=bar,
         )  # fmt: skip
@@ -145,7 +145,8 @@ def restore_from_file(
                 shutil.copyfileobj(sys.stdin.buffer, kept)
                 report = restore_plane(kept, home, name="stdin", progress=bar)
     with suppress(MemplaneError, OSError), open_plane(report.home) as plane:
-        plane.index()  # hooks search what is saved: without it they would meet prompts by silence
+        # Hooks search what is saved: without it they would meet prompts by silence.
+        plane.upkeep.index()
     print_answer(report.as_json(), _restored(report), as_json=as_json)
     place = filesystem(Path(report.home))
     if place.status != "ok":
@@ -272,7 +273,7 @@ def import_files(
             report.add(done)
         if report.events:
             with Bar("indexing", "every event is recorded") as indexing:
-                plane.index(indexing)
+                plane.upkeep.index(indexing)
     print_answer(report.as_json(), _words(report), as_json=as_json)
 
 

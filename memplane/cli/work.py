@@ -83,7 +83,7 @@ def start(
     Of the same agent's others, those silent for longer than plane.yaml's gap_minutes are ended.
     """
     with open_plane(home) as plane:
-        started = plane.sessions.start(session, agent=agent, branch=branch)
+        started = plane.work.sessions.start(session, agent=agent, branch=branch)
         words = [started.session, *(_ended(one) for one in started.ended)]
     print_answer(started.as_json(), "\n".join(words), as_json=as_json)
 
@@ -98,7 +98,7 @@ def checkpoint(
 ) -> None:
     """Mark a point in a session: the head of its blocks is chosen anew from here on."""
     with open_plane(home) as plane:
-        receipt = plane.sessions.checkpoint(session, text)
+        receipt = plane.work.sessions.checkpoint(session, text)
     print_answer(receipt.as_json(), f"{receipt.seq} {receipt.id}", as_json=as_json)
 
 
@@ -122,11 +122,11 @@ def end(
         raise InputError(f"expected ID or --idle, found {found}")
     with open_plane(home) as plane:
         if session is None:
-            many = plane.sessions.end_idle(summary=not no_summary)
+            many = plane.work.sessions.end_idle(summary=not no_summary)
             words = "\n".join(_ended(one) for one in many) or "no session is idle"
             print_answer([one.as_json() for one in many], words, as_json=as_json)
             return
-        ended = plane.sessions.end(session, summary=not no_summary)
+        ended = plane.work.sessions.end(session, summary=not no_summary)
         words = _ended(ended)
     print_answer(ended.as_json(), words, as_json=as_json)
 
@@ -142,7 +142,7 @@ def list_sessions(
 ) -> None:
     """List the newest 200 sessions, the latest last: idle is open, and silent for long."""
     with open_plane(home) as plane:
-        found = plane.sessions.list(agent=agent, only_open=only_open, channel=channel)
+        found = plane.work.sessions.list(agent=agent, only_open=only_open, channel=channel)
     words = "\n".join(_session_row(one) for one in found)
     print_list(
         [one.as_json() for one in found], words, _SESSIONS, [_session_cells(one) for one in found],
@@ -172,7 +172,7 @@ def show_session(
     """
     with open_plane(home) as plane:
         session = _session_named(plane, session, channel)
-        found = plane.sessions.get(session, channel=channel, agent=agent)
+        found = plane.work.sessions.get(session, channel=channel, agent=agent)
         divided = plane.episodes.list(session, channel=channel, agent=agent) if episodes else []
     answer, words = found.as_json(), _whole_session(found)
     if episodes:
@@ -197,13 +197,13 @@ def tell_day(
     Days are those of UTC.
     """
     with open_plane(home) as plane:
-        asked = read_time(when, clock(), plane.policies.scoring.times)
+        asked = read_time(when, clock(), plane.upkeep.policies.scoring.times)
         if asked is None or asked.sessions_back:
             raise InputError(
                 f"expected a time such as yesterday, last week or 2026-05-03, found {when!r}",
                 where="WHEN",
             )
-        found = plane.sessions.list(
+        found = plane.work.sessions.list(
             agent=agent, channel=channel, since=asked.since, until=asked.until
         )
     told = [one for one in found if one.events.get("message") or one.digest]
@@ -226,14 +226,14 @@ def tell_last_session(
     with open_plane(home) as plane:
         told = [
             one
-            for one in plane.sessions.list(agent=agent, channel=channel)
+            for one in plane.work.sessions.list(agent=agent, channel=channel)
             if one.events.get("message") or one.digest
         ]
         told.sort(key=lambda one: one.last)
         if back > len(told):
             few = counted(len(told), "session")
             raise NotFoundError(f"there are {few} in which something was said, not {back}")
-        found = plane.sessions.get(told[-back].id, channel=channel, agent=agent)
+        found = plane.work.sessions.get(told[-back].id, channel=channel, agent=agent)
     print_answer(found.as_json(), _page(found), as_json=as_json)
 
 
@@ -297,7 +297,7 @@ def _session_named(plane: Plane, name: str, channel: str) -> str:
     """The session whose name begins so, if it is one alone; else the name as it is."""
     if len(name) < _NAME_LEAST:
         return name
-    found = [one.id for one in plane.sessions.list(channel=channel) if one.id.startswith(name)]
+    found = [one.id for one in plane.work.sessions.list(channel=channel) if one.id.startswith(name)]
     return found[0] if len(found) == 1 else name
 
 
@@ -387,7 +387,7 @@ def open_task(
 ) -> None:
     """Open a task, or a closed one again. It becomes the active one where no other is."""
     with open_plane(home) as plane:
-        receipt = plane.tasks.open(
+        receipt = plane.work.tasks.open(
             name, goal, plan=plan or (), specs=spec or (), session=session, tags=tag or None
         )
         _tell(receipt, "open", as_json=as_json)
@@ -409,7 +409,7 @@ def update_task(
 ) -> None:
     """Note something on a task, give it another plan, or mark steps of its plan (repeatable)."""
     with open_plane(home) as plane:
-        receipt = plane.tasks.update(
+        receipt = plane.work.tasks.update(
             task,
             text,
             plan=plan or (),
@@ -433,7 +433,7 @@ def block(
 ) -> None:
     """Say why a task cannot go on. `switch` takes it up again."""
     with open_plane(home) as plane:
-        _tell(plane.tasks.block(task, reason, session=session), "blocked", as_json=as_json)
+        _tell(plane.work.tasks.block(task, reason, session=session), "blocked", as_json=as_json)
 
 
 @command("done", example='task done parser "merged"', group=task_app)
@@ -450,7 +450,7 @@ def close(
 ) -> None:
     """Close a task."""
     with open_plane(home) as plane:
-        receipt = plane.tasks.done(task, text, cancelled=cancelled, session=session)
+        receipt = plane.work.tasks.done(task, text, cancelled=cancelled, session=session)
         _tell(receipt, "cancelled" if cancelled else "done", as_json=as_json)
 
 
@@ -460,7 +460,7 @@ def switch(
 ) -> None:
     """Make a task the active one: what happens belongs to it, and blocks tell it in full."""
     with open_plane(home) as plane:
-        _tell(plane.tasks.switch(task, session=session), "active", as_json=as_json)
+        _tell(plane.work.tasks.switch(task, session=session), "active", as_json=as_json)
 
 
 @command("list", example="task list", group=task_app)
@@ -479,7 +479,7 @@ def list_open(
 ) -> None:
     """List the open tasks, newest first, in a sentence or two each; * marks the active one."""
     with open_plane(home) as plane:
-        views = plane.tasks.list(all=everything, session=session, channel=channel, agent=agent)
+        views = plane.work.tasks.list(all=everything, session=session, channel=channel, agent=agent)
     print_list(
         [_brief(view) for view in views], "\n".join(map(_task_row, views)), _TASKS,
         [_task_cells(view) for view in views], as_json=as_json,
@@ -502,7 +502,7 @@ def show_task(
 ) -> None:
     """Print what stands about a task, as a block shows the active one."""
     with open_plane(home) as plane:
-        view = plane.tasks.get(task, session=session, channel=channel, agent=agent)
+        view = plane.work.tasks.get(task, session=session, channel=channel, agent=agent)
     print_answer(view.as_json(), view.paragraph.rstrip("\n"), as_json=as_json)
 
 
@@ -554,7 +554,7 @@ def list_projects(
     if context.invoked_subcommand is not None:
         return None
     with open_plane(home) as plane:
-        found = plane.projects.list(working_folder())
+        found = plane.work.projects.list(working_folder())
     say_aside(plane)
     print_answer([one.as_json() for one in found], _projects_listed(found), as_json=as_json)
     return FINE
@@ -582,7 +582,7 @@ def join_root(
     """
     path = os.path.abspath(os.path.expanduser(folder)) if folder is not None else working_folder()  # noqa: PTH100, PTH111
     with open_plane(home) as plane:
-        moved = plane.projects.join(path, to)
+        moved = plane.work.projects.join(path, to)
     say_aside(plane)
     print_answer(moved.as_json(), _reassigned(moved, "joined"), as_json=as_json)
 
@@ -605,7 +605,7 @@ def assign_sessions(
     It is an event: nothing that was recorded is rewritten.
     """
     with open_plane(home) as plane:
-        moved = plane.projects.assign(what, to)
+        moved = plane.work.projects.assign(what, to)
     say_aside(plane)
     print_answer(moved.as_json(), _reassigned(moved, "given"), as_json=as_json)
 
@@ -745,7 +745,7 @@ def artifact_add(
         "key": key, "actor": actor,
     }  # fmt: skip
     with open_plane(home) as plane, Bar("reading") as bar:
-        added = plane.artifacts.add(
+        added = plane.work.artifacts.add(
             path, text, reference=reference, name=name, mime=mime, type=type_, sidecar=sidecar,
             redact=redact, progress=bar, **fields,
         )  # fmt: skip
@@ -778,7 +778,7 @@ def list_all(
 ) -> None:
     """List the artifacts, newest first: seq, hash, whether approved, name, size and type."""
     with open_plane(home) as plane:
-        found = plane.artifacts.list(
+        found = plane.work.artifacts.list(
             ns=ns,
             session=session,
             task=task,
@@ -810,7 +810,7 @@ def print_artifact(
 ) -> None:
     """Print what is known of an artifact, who approved it, and whether its file is unchanged."""
     with open_plane(home) as plane:
-        found = plane.artifacts.show(named, review=review, channel=channel, agent=agent)
+        found = plane.work.artifacts.show(named, review=review, channel=channel, agent=agent)
     print_answer(found.as_json(), _whole(found), as_json=as_json)
 
 
@@ -833,7 +833,7 @@ def export_artifact(
     with open_plane(home) as plane:
         paths = [
             str(path)
-            for path in plane.artifacts.export(
+            for path in plane.work.artifacts.export(
                 named, to, replace=replace, channel=channel, agent=agent
             )
         ]
@@ -852,7 +852,7 @@ def approve(
 ) -> None:
     """Let prompts show its text as it is now. Read it first: `memplane artifact export`."""
     with open_plane(home) as plane:
-        receipt = plane.artifacts.approve(named, reason, valid_until=valid_until, actor=actor)
+        receipt = plane.work.artifacts.approve(named, reason, valid_until=valid_until, actor=actor)
         words = f"approved {receipt.event.data['sha256'][:16]} by event {receipt.seq}"
     print_answer(receipt.as_json(), words, as_json=as_json)
 
@@ -868,7 +868,7 @@ def revoke(
 ) -> None:
     """Take every approval of an artifact back."""
     with open_plane(home) as plane:
-        receipt = plane.artifacts.revoke(named, reason, actor=actor)
+        receipt = plane.work.artifacts.revoke(named, reason, actor=actor)
         words = f"revoked {receipt.event.data['sha256'][:16]} by event {receipt.seq}"
     print_answer(receipt.as_json(), words, as_json=as_json)
 

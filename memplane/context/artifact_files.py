@@ -90,10 +90,10 @@ class Taken(NamedTuple):
 def read_added_file(
     path: str | os.PathLike[str], where: str, *, reference: bool, progress: Progress | None = None
 ) -> Taken:
-    """Read a file that is to be added; raises InputError for what is none, or too large.
+    """Read a file to add; raises InputError where it is no regular file or too large.
 
-    Links are followed: `path` is where the bytes lie. Of a reference only the hash stays.
-    `progress` is told the bytes that were read, and those that there are.
+    Links are followed: `path` is where the bytes lie. Of a reference only the hash is kept.
+    `progress` is called with the bytes read and their total.
     """
     real = _resolved(path, where)
     most = REFERENCE_BYTES_MAX if reference else COPY_BYTES_MAX
@@ -195,7 +195,7 @@ def examine_artifact(
 
 
 def decode_text(data: bytes) -> str | None:
-    """Return the text that the bytes are; None where they are none."""
+    """Return the bytes as text; None where they are not text."""
     if b"\0" in data:
         return None
     try:
@@ -222,7 +222,7 @@ def mime_of(name: str, head: bytes) -> str:
 
 
 def refuse_special(path: str | os.PathLike[str]) -> None:
-    """Raise InputError where a device, pipe, socket or folder has the name: none is replaced."""
+    """Raise InputError where the name is that of a device, pipe, socket or folder."""
     try:
         mode = os.lstat(path).st_mode
     except OSError:

@@ -31,7 +31,7 @@ MARKS_MAX: Final = 800  # sentences that a caller holds: they stand in the repor
 
 
 def check_text(value: object, where: str) -> str:
-    """Return a text; raises InputError for what is none, or is none that UTF-8 can hold."""
+    """Return a text; raises InputError for another type and for what UTF-8 cannot encode."""
     if not isinstance(value, str):
         raise InputError(f"expected a text, found {quoted_value(value)}", where=where)
     try:
@@ -273,10 +273,10 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class Spooled:
-    """The acknowledgement of one event that waited for nobody.
+    """The acknowledgement of an event recorded without waiting for the lock.
 
-    With durability `spool` it lies beside the log, safe from a power cut, and `seq` is None until
-    the next writer takes it in; else it is recorded.
+    With durability `spool` it is in the spool, safe from a power cut, and `seq` is None until the
+    next writer appends it; else it is in the log.
     """
 
     id: str

@@ -10,7 +10,7 @@ import json
 import os
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cached_property
 from types import MappingProxyType
@@ -51,7 +51,7 @@ from memplane.projects.registry import Registry
 from memplane.recall.suppress import Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
     from memplane.context import calls, event_access
@@ -148,7 +148,8 @@ class Drafting(Protocol):
 class PlaneContext:
     """The parts of one open plane. `as_of`: the plane of a prefix of the log, read only.
 
-    `keeps`: caches may be written though the plane is opened for reading.
+    `keeps`: caches may be written though the plane is opened for reading. `agent`: who asks, and
+    answers as the assistant, where a call names nobody.
     """
 
     def __init__(
@@ -167,7 +168,9 @@ class PlaneContext:
         embedder: Embedder | None = None,
         files: Mapping[str, bytes] | None = None,
         keeps: bool = False,
+        agent: str | None = None,
     ) -> None:
+        self.agent = agent
         self.make_embedder, self.embedder = make_embedder or _no_embedder, embedder
         self.home, self.clock, self.durability, self.as_of = home, clock, durability, as_of
         self.make_counter, self.detector, self.loads = make_counter, detector, loads
@@ -226,10 +229,10 @@ class PlaneContext:
         return f"{self.home.plane_id}/{self._stamp}" if self._stamp else self.home.plane_id
 
     def placed(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A row of the caller's with its namespace: that of the project in which he works.
+        """A row with its namespace: that of the caller's project.
 
-        Preferences are of the user, wherever he says them, and what memplane says of its own log is
-        of no project. Without a project, and where the row says its namespace, it stays as it is.
+        Preferences are of the user in all projects, and events of memplane about its own log of no
+        project. Without a project, and where the row names its namespace, it is returned as it is.
         """
         project = self.home.project
         if project is None or row.get("ns") is not None:
@@ -243,9 +246,9 @@ class PlaneContext:
         return project is not None and ns.startswith(PROJECTS) and ns != project
 
     def seen_from(self, asked: Mapping[str, Any]) -> Policies:
-        """The policies of now for who asks from a project, or from a session that belongs to one.
+        """The policies of now, with the project of the caller or of the session.
 
-        Of the user's own plane a session sees its project, whoever opened it.
+        In the user's own plane a session sees its own project, whoever opened the plane.
         """
         policies = self.watched.policies()
         project, session = asked.get("project"), asked.get("session")
@@ -265,7 +268,7 @@ class PlaneContext:
         return policies._replace(project=ns) if known else policies
 
     def key_space(self, key: str | None, ns: str) -> str:
-        """Where a key of `/global` stands: in the project of who asks, where that has it."""
+        """The namespace of a key of `/global`: the caller's project where that has the key."""
         project = self.home.project
         if ns != GLOBAL or project is None or not isinstance(key, str):
             return ns
@@ -338,12 +341,28 @@ class PlaneContext:
 
         def draft(row: Mapping[str, Any], where: str, recalled: Sequence[str] = ()) -> Draft:
             if not internal:
-                row = self.placed(row)
+                row = self.placed(self._signed(row))
             return self.recorder.draft(
                 row, intake, self.clock(), count, where, internal=internal, recalled=recalled
             )
 
         return draft
+
+    def agent_of(self, named: str | None) -> str | None:
+        """Who asks: who is named, else the agent that the plane was opened for."""
+        return self.agent if named is None else named
+
+    def _signed(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A row with the plane's agent as the actor of what the assistant says."""
+        if self.agent is None or not isinstance(row, Mapping) or row.get("role") != "assistant":
+            return row
+        return row if row.get("actor") is not None else {**row, "actor": self.agent}
+
+    def asked(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Fields of a request, with who asks."""
+        if self.agent is None or fields.get("agent") is not None:
+            return {**fields}
+        return {**fields, "agent": self.agent}
 
     def write(self, row: dict[str, Any]) -> calls.Receipt:
         """Record an event of memplane's own: forget, pin."""
@@ -439,7 +458,7 @@ class PlaneContext:
         )
 
     def reader_of(self, request: Request) -> EventAccess:
-        """Answers for who asks; ScopeError for a namespace of the request that is not for them."""
+        """The access of the request's reader; raises ScopeError for a namespace it may not read."""
         channel, now, agent = request.channel, request.now, request.agent
         return [self.reader(channel, now, agent=agent, ns=ns) for ns in request.ns or (None,)][-1]
 
@@ -525,20 +544,9 @@ class PlaneContext:
             with suppress(WriteError):  # a cache that is not written is no error
                 replace_file(self.home.path / kept[0], kept[1])
 
-    def scope(self, request: Request, policies: Policies) -> Scope:
-        """The scope that decides which groups of events the request's reader sees."""
-        return Scope.of(
-            policies,
-            request.channel,
-            now=request.now,
-            as_of=request.as_of,
-            ns=request.ns,
-            agent=request.agent,
-        )
-
-    def files(self, folds: Folds, request: Request, policies: Policies) -> FilesState:
-        """The files view of the request's reader."""
-        scope, files = self.scope(request, policies), folds.files
+    def files(self, folds: Folds, scope: Scope, policies: Policies) -> FilesState:
+        """The files view of the scope's reader."""
+        files = folds.files
         missing = files.missing(scope.sees, scope.spaces())
         if missing:
             alone = self._folded_alone(
@@ -593,11 +601,12 @@ class PlaneContext:
         self.check_open()
         return self.log.head() if self.as_of is None else Prefix(self.log, self.as_of).head()
 
-    def seen(self, folds: Folds, request: Request, policies: Policies) -> VisibleProjections:
-        """What whoever asks sees of the projections, with the request's session in it."""
-        scope = self.scope(request, policies)
+    def seen(
+        self, folds: Folds, scope: Scope, session: str | None, policies: Policies
+    ) -> VisibleProjections:
+        """What the scope's reader sees of the projections, with the session in it."""
         counter, (places, gap) = self.counter(policies), self.places(folds, scope, policies)
-        hotset, session = places.hotset.seen(scope.sees), request.session
+        hotset = places.hotset.seen(scope.sees)
         ring = hotset.sessions.get(session) if session is not None else None
         if session is not None and (ring is None or ring.partial):
             turns = self._folded_alone(
@@ -633,7 +642,7 @@ class PlaneContext:
         return found
 
     def _left(self, folds: Folds, id_: str, as_of: int, policies: Policies) -> Item | None:
-        """A pinned event that no projection holds, read from the log once; None: there is none."""
+        """A pinned event that no projection holds, read from the log once; None if missing."""
         key = self._variant(policies), id_
         known = self._pinned.get(key)
         if known is None:

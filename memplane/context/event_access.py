@@ -93,9 +93,9 @@ class EventAccess:
         redactor: Redactor,
         covers: Callable[[int, str, int, str], bool],
     ) -> None:
-        """Read as who asks may; ScopeError where that is not the namespace asked for.
+        """Read as this reader; raises ScopeError for a namespace it may not read.
 
-        A pattern (`/agent/*`) asks for what there is for them, and is never refused.
+        A pattern (`/agent/*`) means those that it may read, and is never refused.
         """
         self.channel, self.policies = channel, policies
         self._covers = covers
@@ -145,9 +145,9 @@ class EventAccess:
         return own or not ns.startswith(_AGENTS)
 
     def may_replace(self, value: KeyValueRow | None) -> bool:
-        """Whether a value under the same key may be written: none is there that is withheld here.
+        """Whether a value of the same key may be written: the reader may see the present one.
 
-        One that is out of time may be replaced; only for now nobody reads it.
+        A value out of time may be replaced, though it cannot be read for now.
         """
         return value is None or self.shows_row(value)
 
@@ -267,7 +267,7 @@ class EventAccess:
         return self._redactor.redact(text)[0]
 
     def one(self, line: Line | None, named: str | int) -> Event:
-        """The event of a line; NotFoundError where there is none that may be read."""
+        """The event of a line; raises NotFoundError where the reader may not see it."""
         if line is None or not self.may_read(line.event):
             raise NotFoundError(f"no event {quoted_value(named)}")
         return self.emit(line.event)

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from memplane.projections.files import FilesState
     from memplane.projections.hotset import HotsetState
     from memplane.projections.item import Item, Printer
+    from memplane.projections.projector import Replayable
     from memplane.projections.sessions import SessionFacts
     from memplane.projections.task_table import EventQuote
     from memplane.recall.gate import Passage, PromptAnswer
@@ -86,13 +87,9 @@ def view_paths(policies: Policies, channel: str) -> list[str]:
 class PassageSearch(Protocol):
     """The search for passages of one request: `memplane.search.passages`."""
 
-    def answer(
-        self, request: Request, prompt: str, scope: Scope, said: Sequence[Item]
-    ) -> PromptAnswer: ...
-    def at_tool(self, request: Request, event: Event, scope: Scope) -> PromptAnswer: ...
-    def statements(
-        self, request: Request, scope: Scope, said: Sequence[Item]
-    ) -> Sequence[Passage]: ...
+    def answer(self, prompt: str, scope: Scope, said: Sequence[Item]) -> PromptAnswer: ...
+    def at_tool(self, event: Event, scope: Scope) -> PromptAnswer: ...
+    def statements(self, scope: Scope, said: Sequence[Item]) -> Sequence[Passage]: ...
 
 
 class PlaneSource:
@@ -102,8 +99,9 @@ class PlaneSource:
         self,
         context: PlaneContext,
         folds: Folds,
-        request: Request,
         policies: Policies,
+        scope: Scope,
+        session: str | None,
         seen: VisibleProjections,
         search: Callable[[], Retriever[Scope, Item]],
         passages: Callable[[], PassageSearch],
@@ -112,10 +110,9 @@ class PlaneSource:
 
         `seen` is what the reader may see of `folds`.
         """
-        self._request, self._passages = request, passages
         self._context, self._memories, self._seen = context, folds.memories, seen
-        self._folds = folds
-        self._scope, self._session = context.scope(request, policies), request.session
+        self._folds, self._passages = folds, passages
+        self._scope, self._session = scope, session
         self._counter = context.counter(policies)
         approvals = context.approvals(folds)
         self.covers, self.covered, self.changed = (
@@ -136,17 +133,17 @@ class PlaneSource:
         ring = hotset.sessions.get(self._session) if self._session is not None else None
         items = [hotset.items[turn.seq] for turn in ring.ring] if ring is not None else []
         said = [item for item in items if item.role in ("user", "assistant")]
-        return self._passages().answer(self._request, prompt, scope, said)
+        return self._passages().answer(prompt, scope, said)
 
     def at_tool(self, event: Event, scope: Scope) -> PromptAnswer:
         """What the memory holds that decides or warns and names what a call of a tool names."""
-        return self._passages().at_tool(self._request, event, scope)
+        return self._passages().at_tool(event, scope)
 
     def statements(self, scope: Scope) -> Sequence[Passage]:
         """What users said that the session does not hold, what decides something first."""
         items = self._seen.hotset.items
         said = [items[seq] for seq in sorted(items) if items[seq].role == "user"]
-        return self._passages().statements(self._request, scope, said)
+        return self._passages().statements(scope, said)
 
     def last_sessions(self) -> tuple[LastSession, ...]:
         """The newest sessions but the asking one, newest first, as far as the reader may see them.
@@ -298,6 +295,7 @@ def gather(
     folds: Folds,
     request: Request,
     policies: Policies,
+    scope: Scope,
     seen: VisibleProjections,
     search: Callable[[], Retriever[Scope, Item]],
     passages: Callable[[], PassageSearch],
@@ -319,12 +317,12 @@ def gather(
         seen.pinned,
         tuple(views),
         tuple(expansions),
-        PlaneSource(context, folds, request, policies, seen, search, passages),
+        PlaneSource(context, folds, policies, scope, request.session, seen, search, passages),
         lines,
         seen.plane_map,
         seen.gap,
         seen.shed_seq,
-        _files_for(context, folds, request, seen.hotset, policies),
+        _files_for(context, folds, request, scope, seen.hotset, policies),
         context.seq_of(request.query_event),
         tuple(seen.left),
         seen.left_more,
@@ -345,14 +343,15 @@ def run_pack(
     materials: Materials,
     printer: Printer,
     watch: Stopwatch,
-    head: tuple[int, str],
+    log: Replayable,
     *,
     laid: Callable[[Laid], None] | None = None,
 ) -> Block:
     """Pack and add to the report what only the plane knows: the log's head and the timings."""
     printer = printer._replace(redact=_remembering(printer.redact))
     block = pack(request, materials, printer, mark=watch.mark, watch=laid)
-    block.report["log"] = {"seq": head[0], "h": head[1]}
+    seq, h = log.head()[:2]
+    block.report["log"] = {"seq": seq, "h": h}
     block.report["timings_ns"] = watch.spans
     return block
 
@@ -397,7 +396,12 @@ class FileView(NamedTuple):
 
 
 def _files_for(
-    context: PlaneContext, folds: Folds, request: Request, hotset: HotsetState, policies: Policies
+    context: PlaneContext,
+    folds: Folds,
+    request: Request,
+    scope: Scope,
+    hotset: HotsetState,
+    policies: Policies,
 ) -> FilesState | None:
     """The files view where a pack needs it: for a session that has touched no file yet."""
     section = policies.budgets.section("tool_state")
@@ -409,7 +413,7 @@ def _files_for(
         or (request.sections and "tool_state" not in request.sections)
     ):
         return None
-    return context.files(folds, request, policies)
+    return context.files(folds, scope, policies)
 
 
 def list_files(
@@ -429,18 +433,15 @@ def list_files(
         policies = context.watched.policies()
         folds = context.caught_up(policies)
         request = checked_request(
-            query, {**asked, "session": session}, policies, head=folds.log.head().seq,
-            clock=context.clock, seq_by=partial(seq_by, context.log),
+            query, context.asked({**asked, "session": session}), policies,
+            head=folds.log.head().seq, clock=context.clock, seq_by=partial(seq_by, context.log),
             redactor=context.intake(policies).redactor,
         )  # fmt: skip
         context.reader_of(request)
-        seen = context.seen(folds, request, policies)
+        scope = request.scope(policies)
+        seen = context.seen(folds, scope, request.session, policies)
         hotset, decisions = seen.hotset, seen.decisions
-        state = context.files(folds, request, policies)
-        scope = Scope.of(
-            policies, request.channel, now=request.now, as_of=request.as_of, ns=request.ns,
-            agent=request.agent,
-        )  # fmt: skip
+        state = context.files(folds, scope, policies)
         wanted = request.query
         if not wanted and session is not None:
             prompt = prompt_of(hotset.sessions.get(session), hotset, scope)

@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from memplane.plane.packer import Packer
     from memplane.policy.records import Hooks
 
-__all__ = ["ShownEntries", "answer_text", "packed_answer"]
-
-
 _COMPACT: Final = "compact"  # tags the summary that a client goes on with
 _QUERY_MAX: Final = 8_000  # characters of a prompt that are searched for
 _TRIES: Final = 4

@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from memplane.event import Event
 from memplane.harness import rejection_reason, remembered
 from memplane.importers.decided import (
+    ASKING,
     Talk,
     answers_given,
     decision_row,
@@ -74,17 +75,6 @@ from memplane.projections.reports import title_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-__all__ = [
-    "AGENTS",
-    "HookPayload",
-    "asked_at_tool",
-    "completed",
-    "event_name",
-    "read_payload",
-    "tool_answer",
-]
-
 
 AGENTS: Final = ("claude-code", "codex")
 # Where a session begins. In a fork the client holds, and goes on with, all of another one.
@@ -371,7 +361,7 @@ def _acts(said: Mapping[str, Any], tool: str, call: str, rows: list[Row]) -> lis
         return [] if found is None else [decision_row(found, refs[::-1], call=call)]
     if failed:
         return []
-    if tool == "AskUserQuestion":
+    if tool in ASKING:
         return [decision_row(one, refs, call=call) for one in answers_given(given, answer)]
     if tool == "ExitPlanMode":
         plan = next((text for one in (answer, given) if (text := _plan_in(one))), "")

@@ -33,7 +33,7 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from memplane.importers.decided import Talk
+from memplane.importers.decided import ASKING, Talk, answers_given, decision_row
 from memplane.importers.plans import PLANNING, PlanBook, change_of
 from memplane.importers.rows import (
     OWN_ANSWER,
@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 SOURCE: Final = "codex"
+_ASKED_MAX: Final = 4  # questions that wait
+_ASKED_CHARS_MAX: Final = 8_000
 
 _WITHOUT_MEMORY: Final = frozenset(
     {
@@ -127,6 +129,7 @@ class Codex:
         self._sidechain = False
         self._calls = Calls()
         self._talk, self._plans = Talk(), PlanBook()
+        self._asked: dict[str, Any] = {}  # the arguments of questions that wait for an answer
 
     def folder_of(self, session: str) -> str:
         """Where the session of this file began."""
@@ -150,16 +153,19 @@ class Codex:
         self._calls = Calls(state.get("calls"))
         self._talk.begin(state.get("talk"))
         self._plans.begin(state.get("plans"))
+        asked = state.get("asked")
+        self._asked = dict(asked) if isinstance(asked, dict) else {}
         if state.get("started") is True:
             self._started.add(self._of("session"))
 
     def state(self) -> dict[str, Any]:
         """Return the session, where the hash stands, and the calls that wait for an output.
 
-        And what the agent said last and planned, where there is something.
+        And what the agent said last, planned and asks, where there is something.
         """
         session = self._of("session")
         kept = {"talk": self._talk.state(), "plans": self._plans.state([session])}
+        kept["asked"] = self._asked
         return {
             **{name: what for name, what in kept.items() if what},
             "file": self._file,
@@ -287,7 +293,20 @@ class Codex:
             call = row["data"].get("call", "")
             made = None if change is None else self._plans.row(session, change, call)
             return [] if made is None else [made]
+        elif kind == "tool_call" and row.get("data", {}).get("tool") in ASKING:
+            self._ask(row["data"].get("call", ""), _arguments(short_text(item, "type"), item))
+        elif kind == "tool_result" and row.get("data", {}).get("tool") in ASKING:
+            call = row["data"].get("call", "")
+            decided = answers_given(self._asked.pop(call, None), row["text"])
+            return [decision_row(one, [row["id"]], call=call) for one in decided]
         return []
+
+    def _ask(self, call: str, given: Any) -> None:
+        """Note what a person is asked, in a bounded form, until the answer comes."""
+        if call and len(json.dumps(given)) <= _ASKED_CHARS_MAX:
+            self._asked[call] = given
+            if len(self._asked) > _ASKED_MAX:
+                del self._asked[next(iter(self._asked))]
 
     def _compacted(self, payload: Mapping[str, Any]) -> ReadOutcome:
         text = payload.get("message")

@@ -236,7 +236,7 @@ class Reading:
         """End the sessions of transcripts that are over, archive what went with its file."""
         for source, (_, end_id) in _WITH_SESSIONS.items():
             if self._read_from[source] or self._known[source]:
-                ended = self.plane.sessions.end_imported(
+                ended = self.plane.work.sessions.end_imported(
                     self._read_from[source], self._known[source], end_id, self._hooked.ended
                 )
                 self.report.ended += len(ended)

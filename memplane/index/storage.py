@@ -138,7 +138,7 @@ def encode_header(header: SegmentFileHeader) -> bytes:
 def parse_header(data: bytes | memoryview, size: int) -> SegmentFileHeader | None:
     """Return the header of a segment that lies at the beginning of `size` bytes.
 
-    None where it is not one of ours, unharmed, or goes on behind them.
+    None where it is of another format or damaged, or names more bytes than there are.
     """
     head = bytes(data[:HEADER_BYTES])
     fields = head[: _FIELDS.size]
@@ -395,9 +395,9 @@ def write_stamps(folder: Path, stamps: Stamps) -> None:
 
 
 def keep_stamps(folder: Path, loaded: Loaded) -> None:
-    """Remember what `load` had to read for its sum, so that nobody reads it for that again.
+    """Save size and time of the files whose sums `load` computed, so that it need not again.
 
-    Where another writes, or the disk refuses, the next reader does.
+    Skipped where another process writes or the disk refuses.
     """
     if not loaded.summed:
         return
@@ -415,7 +415,7 @@ def files_of(entries: Sequence[ManifestEntry]) -> list[tuple[str, list[ManifestE
 
 
 def segments_stamp(folder: Path, entries: Sequence[ManifestEntry]) -> list[int | str]:
-    """Return what the file of these segments looks like from outside; empty where there is none."""
+    """Return name, size and time of the file of these segments; empty where it is missing."""
     try:
         found = (folder / entries[0].name).lstat()
     except OSError:
@@ -465,9 +465,9 @@ def _facts(header: SegmentFileHeader) -> tuple[int, int, int, str]:
 
 
 def _may_follow(data: memoryview, entry: ManifestEntry, mark: int) -> bool:
-    """Whether these bytes behind a segment are none, or the segment behind it.
+    """Whether there are no bytes behind a segment, or those of the next one.
 
-    That is there where a writer was stopped before the manifest.
+    They are there where a writer was stopped before it wrote the manifest.
     """
     header = _header(data, mark) if len(data) else None
     return not len(data) or (
@@ -501,7 +501,7 @@ def load_segments(folder: Path, plane: str, variant: str) -> Loaded:
 
 
 def harmed(folder: Path, plane: str, variant: str) -> list[str]:
-    """The files that count and are not what was written, whatever their stamps say."""
+    """The files in the manifest whose bytes differ from what was written; ignores stamps."""
     manifest = read_manifest(folder, plane, variant)
     if manifest is None:
         return []
@@ -516,7 +516,7 @@ def harmed(folder: Path, plane: str, variant: str) -> list[str]:
 
 
 def remove_others(folder: Path, manifest: Manifest) -> None:
-    """Remove segments that no longer count; whoever has one mapped keeps it."""
+    """Remove segments that are not in the manifest; processes that mapped them keep them."""
     counted = {entry.name for entry in manifest.segments}
     for name in nofollow.folder_names(folder):
         if ".bin" in name and name not in counted:

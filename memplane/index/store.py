@@ -42,7 +42,7 @@ _MANY = 1_000
 class IndexView:
     """The documents below `count`: those with a seq up to `upto`, all where it is None.
 
-    Those that are apart (`without`) match nothing and count in no statistics.
+    Those taken out by `without` match nothing and do not count in statistics.
     """
 
     def __init__(self, blocks: Sequence[PostingBlock], count: int, upto: int | None = None) -> None:
@@ -147,10 +147,9 @@ class IndexView:
         rising: Array = docs[np.flatnonzero(np.diff(docs, prepend=-1))]
         return rising
 
-    def bearing(self, labels: Sequence[str]) -> list[Array]:
-        """Return the documents that bear each of the labels, rising."""
-        wanted = np.array([terms.exact_term(name) for name in labels], np.uint64)
-        docs, places = self._members(wanted)
+    def bearing(self, labels: Sequence[int]) -> list[Array]:
+        """Return the documents that bear each of the labels (`terms.exact_term`), rising."""
+        docs, places = self._members(np.array(labels, np.uint64))
         return [docs[places == place] for place in range(len(labels))]
 
     def _members(self, wanted: Array) -> tuple[Array, Array]:
@@ -463,11 +462,11 @@ class SegmentedIndex:
         self._sealed = done
 
     def save(self, seq: int, mark: str = "", *, stale: Callable[[], bool] | None = None) -> bool:
-        """Bring the folder up to date, the log being folded up to `seq`.
+        """Write the folder, with the log indexed up to `seq`; return whether it was written.
 
-        False where nothing was written: another process is writing, has come further or has
-        erased more (then `reload`), or the disk refuses. The index goes on in memory. `stale` is
-        asked while the folder is held: whether something was erased since.
+        False: another process writes, has indexed more or erased more (then `reload`), or the disk
+        refuses. The index in memory stays usable. `stale` is called while the folder is locked:
+        whether something was erased since.
         """
         self.settle()
         self.seq, self.mark = seq, mark
@@ -541,9 +540,10 @@ class SegmentedIndex:
         ]
 
     def erase(self, seqs: Sequence[int]) -> None:
-        """Leave blank documents in the slots of these events; `save` rewrites the files.
+        """Put blank documents in the places of these events; `save` rewrites the files.
 
-        Call it once for each purge of the log, in order: `erased` tells stale processes apart.
+        Call it once for each purge of the log, in order: `erased` lets other processes see that
+        theirs is out of date.
         """
         gone = np.array(sorted(set(seqs)), np.int64)
         self._sealed = [self._erased(part, gone) for part in self._sealed]

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from array import array
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import blake2b
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -105,15 +105,9 @@ def _number(kind: bytes, text: str) -> int:
     return int.from_bytes(blake2b(data, digest_size=8).digest(), "little") or 1
 
 
-@lru_cache(maxsize=100_000)
-def exact_term(text: str) -> int:
-    """Return the term of an exact label."""
-    return _number(b"l", text)
-
-
-def whole_term(text: str) -> int:
-    """Return the term of a word as it is: a stem, or a whole that is not stemmed."""
-    return _number(b"w", text)
+# The terms of an exact label, and of a word as it is: a stem, or a whole that is not stemmed.
+exact_term: Final = lru_cache(maxsize=100_000)(partial(_number, b"l"))
+whole_term: Final = partial(_number, b"w")
 
 
 def mix(left: int, right: int) -> int:
@@ -137,22 +131,28 @@ def normalise_text(text: str) -> str:
     return _grouped(_composed(text))
 
 
-def _simple(lower: str) -> Iterator[Atom]:
-    if lower in STOP or (len(lower) == 1 and not lower.isdecimal()):
-        return
-    if lower.isdecimal():
-        # 05 and 5 are the same day of a month.
-        yield Atom(whole_term(str(int(lower)) if len(lower) == 2 else lower), 0, chained=True)
-        return
-    long = len(lower) > PREFIX_LETTERS and lower.isalpha()
-    prefix = _number(b"p", lower[:PREFIX_LETTERS]) if long else 0
-    yield Atom(whole_term(stem(lower)), prefix, chained=True)
-
-
 @lru_cache(maxsize=200_000)
 def _token(token: str) -> tuple[Atom, ...]:
     """Give the words of one run of word characters, the whole of an identifier last."""
-    return tuple(_east(token) if _EAST.search(token) else _identifier(token))
+    if _EAST.search(token):
+        return tuple(_east(token))
+    found: list[Atom] = []
+    parts, whole = _pieces(token)
+    for part in parts:
+        if part in STOP or (len(part) == 1 and not part.isdecimal()):
+            continue
+        if part.isdecimal():
+            # 05 and 5 are the same day of a month.
+            found.append(
+                Atom(whole_term(str(int(part)) if len(part) == 2 else part), 0, chained=True)
+            )
+            continue
+        long = len(part) > PREFIX_LETTERS and part.isalpha()
+        prefix = _number(b"p", part[:PREFIX_LETTERS]) if long else 0
+        found.append(Atom(whole_term(stem(part)), prefix, chained=True))
+    if whole:
+        found.append(Atom(whole_term(whole), 0, chained=False))
+    return tuple(found)
 
 
 def _east(token: str) -> Iterator[Atom]:
@@ -164,14 +164,6 @@ def _east(token: str) -> Iterator[Atom]:
         else:
             for left, right in pairwise(run):
                 yield Atom(whole_term(left + right), 0, chained=True)
-
-
-def _identifier(token: str) -> Iterator[Atom]:
-    parts, whole = _pieces(token)
-    for part in parts:
-        yield from _simple(part)
-    if whole:
-        yield Atom(whole_term(whole), 0, chained=False)
 
 
 def _pieces(token: str) -> tuple[list[str], str]:
@@ -229,11 +221,6 @@ class Word(NamedTuple):
     lower: str
     whole: bool = False
     joined: bool = False
-
-
-def term_of(word: str) -> int:
-    """Return the term of a word of `text_words`."""
-    return whole_term(word)
 
 
 def text_words(text: str, may: Callable[[str], bool] | None = None) -> Iterator[Word]:
@@ -514,9 +501,9 @@ ROLES: Final = ("", "user", "assistant", "tool", "system")
 class Document(NamedTuple):
     """One chunk of an event. Documents come in the order of (seq, part).
 
-    The index shows `text` and finds a document by `text` and `extra` (speaker, month,
-    year, day, weekday, tool, file names). Labels are exact: whatever a request filters
-    by (`ns:/global`, `kind:message`, `tag:x`); the group is found like a label.
+    The index shows `text` and finds a document by `text` and `extra` (speaker, month, year, day,
+    weekday, tool, file names). Labels are exact: all that a request can filter by (`ns:/global`,
+    `kind:message`, `tag:x`); the group is found like a label.
     """
 
     seq: int
@@ -672,11 +659,11 @@ _LOOKS_UP: Final = regex(
 
 
 class QuestionTraits(NamedTuple):
-    """What is asked, beside the terms.
+    """What a question asks for, beside its terms.
 
-    `speakers`: the names among those given that the question names, none where it names all of
-    them. `first_person`: whoever asks asks about himself. `broad`: about a whole thread.
-    `looks_up`: about what is or was so, and not for help, which a preference would shape.
+    `speakers`: the names among those given that it names, none where it names all of them.
+    `first_person`: it is about the user who asks. `broad`: about a whole thread. `looks_up`: about
+    what is or was so, and not for help, which a preference would shape.
     """
 
     speakers: tuple[str, ...] = ()

@@ -25,7 +25,6 @@ import re
 import unicodedata
 from collections.abc import Callable, Container, Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
@@ -258,32 +257,24 @@ class WordPiece:
     def pieces(self, word: str) -> tuple[int, ...]:
         """The numbers of a word's pieces; none when it cannot be put together from them."""
         known = self._cached.get(word)
-        if known is None:
-            known = self._split(word)
-            if len(self._cached) >= _WORDS_CACHED:
-                self._cached.clear()
-            self._cached[word] = known
-        return known
-
-    def _split(self, word: str) -> tuple[int, ...]:
-        whole = self._numbers.get(word)
-        if whole is not None:
-            return (whole,)
-        if len(word) > WORD_LETTERS_MAX:
-            return ()
+        if known is not None:
+            return known
         found: list[int] = []
-        start = 0
-        while start < len(word):
+        start, last = 0, len(word) if len(word) <= WORD_LETTERS_MAX else 0
+        while start < last:
             mark = "##" if start else ""
-            for end in range(min(len(word), start + self._longest), start, -1):
+            for end in range(min(last, start + self._longest), start, -1):
                 number = self._numbers.get(mark + word[start:end])
                 if number is not None:
+                    found.append(number)
+                    start = end
                     break
             else:
-                return ()
-            found.append(number)
-            start = end
-        return tuple(found)
+                found, last = [], 0
+        if len(self._cached) >= _WORDS_CACHED:
+            self._cached.clear()
+        self._cached[word] = pieces = tuple(found)
+        return pieces
 
 
 def _category(char: str) -> str:
@@ -590,19 +581,17 @@ class Neighbours:
         if found is None:
             if len(self._cached) >= _NEAR_CACHED:
                 self._cached.clear()
-            found = self._cached[word, end] = tuple(self._found(word, end))[:NEAR_MAX]
+            near: list[tuple[int, int]] = []
+            if len(word) >= LETTERS_MIN and word.isalpha():
+                vector = self._table.vectors([plain_words(word)])[0].tobytes()
+                near = self._read().search(vector, NEAR_MAX + 1, upto=end)
+            words = [
+                NearWord(self._words[number], millionths * 1_000 // MILLION)
+                for number, millionths in near
+                if millionths * 1_000 // MILLION >= PERMILLE_MIN and self._words[number] != word
+            ]
+            found = self._cached[word, end] = tuple(words[:NEAR_MAX])
         return found
-
-    def _found(self, word: str, end: int) -> Iterable[NearWord]:
-        if len(word) < LETTERS_MIN or not word.isalpha():
-            return
-        (vector,) = self._table.embed([word])
-        for number, millionths in self._read().search(vector, NEAR_MAX + 1, upto=end):
-            permille = millionths * 1_000 // MILLION
-            if permille < PERMILLE_MIN:
-                return
-            if self._words[number] != word:
-                yield NearWord(self._words[number], permille)
 
 
 def expand_terms(
@@ -652,12 +641,12 @@ def related(
     """
     own = {term for term, _ in (query or terms.query(question)).words}
     asked = dict.fromkeys(_LETTERS.findall(terms.normalise_text(question).lower()))
-    words = [word for word in asked if _term(word) in own]
+    words = [word for word in asked if terms.whole_term(terms.stem(word)) in own]
     first = {word: None if kept is None else kept.near(word) for word in words}
 
     def all_of(word: str) -> list[Kin]:
-        term = _term if kept is None else kept.term
-        return [Kin(term(other), permille) for other, permille in near(word)]
+        stem = terms.stem if kept is None else kept.stem
+        return [Kin(terms.whole_term(stem(other)), permille) for other, permille in near(word)]
 
     close = {word: all_of(word) if kin is None else kin for word, kin in first.items()}
     had = _present(close.values(), present, own, least)
@@ -683,8 +672,3 @@ def _present(
     """Which of the terms that may be added are in the index."""
     wanted = {term for kin in near for term, permille in kin if permille >= least} - own
     return set(present(sorted(wanted)))
-
-
-@lru_cache(maxsize=50_000)
-def _term(word: str) -> int:
-    return terms.whole_term(terms.stem(word))

@@ -1,7 +1,7 @@
 """Find secrets by the syntax around them: URLs, HTTP headers, key blocks, markup, SQL, commands.
 
-Each finder yields the spans to mask, from left to right. It first looks for a word that its form
-cannot lack, in `lowered`, the text in lower case, which is quicker to search. The text around a
+Each `Finder` yields the spans to mask, from left to right. It runs where the text in lower case
+(`lowered`, which is quicker to search) holds a word that its form cannot lack. The text around a
 secret stays. All patterns are bounded, so the time for a hostile megabyte is that of any megabyte.
 """
 
@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane.intake.markers import MARK, Span, merge_spans
 from memplane.lazy import regex
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 # Keys that name a secret, and the values that stand behind them: `password=…`, `--token …`.
 #
@@ -230,7 +230,7 @@ def passphrase(value: str) -> bool:
     )
 
 
-def key_values(text: str, stems: Iterable[int]) -> Iterator[Span]:
+def key_values(text: str, _: str, stems: Iterable[int]) -> Iterator[Span]:
     """Spans of values of keys that name a secret: `API_KEY=…`, `"password": "…"`, `--token …`."""
     last, value_at = 0, _VALUE.match
     for stem in stems:
@@ -277,28 +277,24 @@ def stems(lowered: str, window: int = WINDOW) -> Iterable[int]:
 
     A long text is searched in windows of `window` characters.
     """
-    if len(lowered) <= window:
-        return _stems(lowered, 0, len(lowered))
-    return _windows(lowered, window) if any(map(lowered.__contains__, _STEMS)) else ()
-
-
-def _windows(lowered: str, window: int) -> Iterator[int]:
-    for at in range(0, len(lowered), window):
-        yield from _stems(lowered, at, at + window)
-
-
-def _stems(lowered: str, first: int, last: int) -> list[int]:
-    """Those that begin from `first` up to `last`."""
+    if len(lowered) > window:
+        return _windows(lowered, window) if any(map(lowered.__contains__, _STEMS)) else ()
     starts: list[int] = []
     find = lowered.find
     for stem in _STEMS:
-        more = len(stem) - 1
-        at = find(stem, first, last + more)
+        at = find(stem)
         while at >= 0:
             starts.append(at)
-            at = find(stem, at + more + 1, last + more)
+            at = find(stem, at + len(stem))
     starts.sort()
     return starts
+
+
+def _windows(lowered: str, window: int) -> Iterator[int]:
+    most = max(map(len, _STEMS)) - 1  # a stem that begins in a window may end behind it
+    for first in range(0, len(lowered), window):
+        found = stems(lowered[first : first + window + most], window + most)
+        yield from (first + at for at in found if at < window)
 
 
 # `PASS: test_3` reports a test and `pw` is a pulse width: behind these a value must look chosen.
@@ -432,7 +428,7 @@ _QUERY: Final = regex(
 )
 
 
-def urls(text: str, lowered: str) -> Iterable[Span]:
+def _urls(text: str, lowered: str, _: object) -> Iterable[Span]:
     """Spans of passwords in URLs, `postgres://user:…@host/db`, and of keys in queries, `?key=…`."""
     if "://" not in lowered:
         return ()
@@ -468,14 +464,8 @@ _BEARER: Final = regex(
 )
 
 
-def bearers(text: str, lowered: str) -> Iterable[Span]:
+def _bearers(text: str, *_: object) -> Iterator[Span]:
     """Spans of credentials in HTTP headers: `Bearer …`, `Authorization: Basic …`."""
-    if "bearer" in lowered or "authorization" in lowered:
-        return _bearers(text)
-    return ()
-
-
-def _bearers(text: str) -> Iterator[Span]:
     for match in _BEARER.finditer(text):
         name = match.lastgroup
         assert name is not None
@@ -513,10 +503,8 @@ _PUTTY: Final = regex(
 )
 
 
-def private_keys(text: str, lowered: str) -> Iterable[Span]:
+def _key_blocks(text: str, lowered: str, _: object) -> Iterable[Span]:
     """Spans of PEM blocks over any number of lines; cut off, escaped, or with line prefixes too."""
-    if "private" not in lowered:
-        return ()
     blocks = "-----" in lowered and "private key" in lowered
     found: Iterable[Span] = _private_keys(text) if blocks else ()
     if "private-lines" in lowered:
@@ -577,9 +565,9 @@ _JWK: Final = regex(
 )
 
 
-def json_keys(text: str, lowered: str) -> Iterable[Span]:
+def _json_keys(text: str, *_: object) -> Iterable[Span]:
     """Spans of the private members of JSON web keys (RFC 7517): `{"kty": "EC", "d": "…"}`."""
-    if "kty" in lowered and ('"kty' in text or "'kty" in text or 'kty\\"' in text):
+    if '"kty' in text or "'kty" in text or 'kty\\"' in text:
         return (match.span("value") for match in _JWK.finditer(text))
     return ()
 
@@ -606,11 +594,9 @@ _NAMED: Final = regex(
 _VALUED: Final = regex(r"""value\\{0,7}["']?[ \t]{0,4}[:=]""")  # what `_NAMED` needs
 
 
-def markup(text: str, lowered: str) -> Iterable[Span]:
+def _markup(text: str, lowered: str, _: object) -> Iterable[Span]:
     """Spans of values in markup beside the name of a secret: `<password>…</password>`."""
     named = "value" in lowered and ("name" in lowered or "key" in lowered)
-    if not named and "<" not in lowered:
-        return ()
     found: Iterable[Span] = ()
     if "</" in lowered:
         found = merge_spans(_elements(text), _entries(text))
@@ -657,16 +643,11 @@ _STATEMENTS: Final = (
 )
 
 
-def sql(text: str, lowered: str) -> Iterable[Span]:
+def _sql(text: str, lowered: str, _: object) -> Iterator[Span]:
     """Spans of passwords in SQL: `IDENTIFIED BY '…'`, `CREATE ROLE x LOGIN PASSWORD …`."""
-    identified = "identified" in lowered
-    if not identified and "password" not in lowered:
-        return ()
     statement = any(map(lowered.__contains__, _STATEMENTS))
-    return _sql(text, statement=statement) if statement or identified else ()
-
-
-def _sql(text: str, *, statement: bool) -> Iterator[Span]:
+    if not statement and "identified" not in lowered:
+        return
     for match in _SQL.finditer(text):
         name = next(name for name in ("quoted", "value", "bare") if match[name] is not None)
         value = match[name]
@@ -746,10 +727,8 @@ _PIPED: Final = ("stdin", "sudo", "chpasswd")
 _LINE_BACK: Final = 400  # characters of a line in which a command's name is looked for
 
 
-def commands(text: str, lowered: str) -> Iterable[Span]:
+def _commands(text: str, lowered: str, _: object) -> Iterable[Span]:
     """Spans of passwords in arguments of well-known commands: `curl -u user:…`, `mysql -p…`."""
-    if "-" not in lowered:
-        return ()
     places = _dashes(text)
     found: Iterable[Span] = _options(text, places) if places else ()
     piped = "|" in lowered and any(map(lowered.__contains__, _PIPED))
@@ -831,3 +810,33 @@ def _others(text: str) -> Iterator[Span]:
         # `$PASSWORD`, `<password>`: what stands there is no secret yet.
         if value[0] not in "$<{%" and "[redacted:" not in value:
             yield match.span(match.lastgroup)
+
+
+class Finder(NamedTuple):
+    """A finder: the rule that its finds count under, the words of which a text must hold one.
+
+    `find` takes the text, the text in lower case, of one length, and the `stems` in it. `keyed`:
+    nothing is found where there are none.
+    """
+
+    rule: str
+    words: tuple[str, ...]
+    find: Callable[[str, str, Iterable[int]], Iterable[Span]]
+    keyed: bool = False
+
+
+SECRET_VALUE: Final = "secret-value"  # noqa: S105 - the name of a rule
+PRIVATE_KEYS: Final = Finder("private-key", ("private",), _key_blocks)
+URLS: Final = Finder("url-password", ("://",), _urls)
+BEARERS: Final = Finder("bearer", ("bearer", "authorization"), _bearers, keyed=True)
+COMMANDS: Final = Finder(SECRET_VALUE, ("-",), _commands)
+# In the order in which they run, behind private keys and tokens.
+FINDERS: Final = (
+    Finder("private-key", ("kty",), _json_keys),
+    Finder(SECRET_VALUE, ("<", "value"), _markup, keyed=True),
+    Finder(SECRET_VALUE, ("identified", "password"), _sql),
+    COMMANDS,
+    Finder(SECRET_VALUE, ("",), key_values, keyed=True),  # the stems are its words
+    URLS,
+    BEARERS,
+)

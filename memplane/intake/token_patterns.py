@@ -620,18 +620,14 @@ def looked_at(text: str, window: int = WINDOW) -> tuple[tuple[Shape, ...], froze
 
     A long text is searched in windows of `window` characters, which overlap by the head of a token.
     """
-    if len(text) <= window + 2 * _SHARED:
-        return _looked_at(text)
-    plain: set[Shape] = set()
-    halves: set[Shape] = set()
-    for at in range(0, len(text), window):
-        found, torn = _looked_at(text[max(0, at - _SHARED) : at + window + _SHARED])
-        plain.update(found)
-        halves |= torn
-    return tuple([shape for shape in SHAPES if shape in plain]), frozenset(halves)
-
-
-def _looked_at(text: str) -> tuple[tuple[Shape, ...], frozenset[Shape]]:
+    if len(text) > window + 2 * _SHARED:
+        some: set[Shape] = set()
+        halves: set[Shape] = set()
+        for at in range(0, len(text), window):
+            found, torn = looked_at(text[max(0, at - _SHARED) : at + window + _SHARED], window)
+            some.update(found)
+            halves |= torn
+        return tuple([shape for shape in SHAPES if shape in some]), frozenset(halves)
     encoded = text.encode("ascii", "replace")
     edges: list[tuple[int, int]] = []
     runs = _long_runs(encoded, edges)

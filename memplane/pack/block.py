@@ -6,8 +6,6 @@ from typing import Any, Literal, NamedTuple
 
 from memplane.errors import InputError
 
-__all__ = ["Block", "Entry", "Omission"]
-
 
 class Entry(NamedTuple):
     """One entry of a block, with its provenance.

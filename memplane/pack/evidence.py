@@ -38,17 +38,6 @@ from memplane.projections.window import TIERS, limits
 from memplane.recall.score import NONE, ScoredCandidate, circumstances, count, lifted, score
 from memplane.recall.suppress import Scope
 
-__all__ = [
-    "FOUND",
-    "LOOKED_AT_MAX",
-    "ValueMention",
-    "on_one_matter",
-    "place_evidence",
-    "pool_now",
-    "says_a_value",
-    "score_parts",
-]
-
 _BY_NAME = {part.name: part for part in PARTS}
 _PROMPT: Final = _BY_NAME["evidence"]
 FOUND: Final = _BY_NAME["found"]
@@ -730,7 +719,7 @@ _OTHER: Final = 2
 
 
 class _ChosenEvent(NamedTuple):
-    """An event that will be shown: the document that speaks for it, and where it would stand."""
+    """An event to show: its best document, and the place in the block."""
 
     doc: int
     item: Item

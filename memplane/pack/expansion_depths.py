@@ -34,19 +34,6 @@ from memplane.recall.session_summary import extract, is_readable
 from memplane.recall.suppress import VisibilityFields
 from memplane.tokens import clip
 
-__all__ = [
-    "NO_END",
-    "Lead",
-    "Member",
-    "OpenedHandle",
-    "Shard",
-    "belongs",
-    "says",
-    "session_leads",
-    "shard",
-    "task_leads",
-]
-
 # An event that no page can hold is cut only where there is room for so many tokens of it.
 _LEAST: Final = 48
 NO_END: Final = 2**63  # tokens of a room without an end
@@ -91,9 +78,9 @@ class OpenedHandle(NamedTuple):
 class Shard(NamedTuple):
     """What a handle opened within a room: lines and their tokens.
 
-    `events` are the ids of events whose whole text is there, with their seqs; `parts` the ids of
-    those of which a part is. `next` goes on where the room ended, None at the end. `hidden` is the
-    reason by seq of what may not be shown.
+    `events` are the ids and seqs of events whose whole text is there; `parts` the ids of those of
+    which a part is. `next` is the handle of what comes behind the end of the room, None at the end.
+    `hidden` maps seqs of events that may not be shown to the reason.
     """
 
     text: str
@@ -147,7 +134,7 @@ def shard(
 
 
 def _rest_of(event: Event, characters: int) -> str:
-    """The handle that goes on behind so many characters of an event."""
+    """The handle of the rest of an event, behind so many characters."""
     handle = Handle("event", str(event.seq))
     # The handle of an artifact opens its file; the text of its event is no part of that.
     return str(handle if event.kind == "artifact" else handle.behind(characters))
@@ -302,7 +289,7 @@ class _Page:
 
 
 def task_leads(task: TaskRecord, *, active: bool) -> tuple[Lead, ...]:
-    """A sentence or two about a task; the paragraph that goes on behind them."""
+    """The one or two sentences about a task, and the paragraph that follows them."""
 
     def line(sight: Sight, room: int) -> Digest | None:
         return task_sentence(task, sight, room) or task_sentence(task, sight, NO_END)

@@ -23,14 +23,6 @@ from memplane.event import GLOBAL
 from memplane.intake.redact import quoted_value
 from memplane.lazy import regex
 
-__all__ = [
-    "DEPTH_MAX",
-    "EVENTS_FROM",
-    "Handle",
-    "parse_handle",
-]
-
-
 SCHEME: Final = "expand://"
 DEPTH_MAX: Final = {"task": 3, "session": 3, "memory": 1}
 EVENTS_FROM: Final = 2  # the first depth that shows events one by one, and can go on at one

@@ -7,7 +7,7 @@ these areas stands before the entries of its section.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import repeat
 from typing import Final, NamedTuple
@@ -17,26 +17,12 @@ from memplane.lazy import regex
 from memplane.pack.block import Entry, Omission
 from memplane.pack.layout import PARTS, BlockPart, Sheet, own_part
 from memplane.pack.request import Materials, PackContext, View
-from memplane.policy import Budgets, Scoring, SectionBudget
+from memplane.policy import Budgets, SectionBudget
 from memplane.projections.item import Item
 from memplane.projections.system_map import Cell, MapState, Name, NameSource
 from memplane.projections.window import entry_lines, one_line, shown_view
-from memplane.recall.score import score
 from memplane.recall.suppress import Scope
 from memplane.tokens import clip
-
-__all__ = [
-    "answering",
-    "is_card",
-    "merge_cards",
-    "omit_unshown_views",
-    "place_cards",
-    "place_decisions",
-    "place_map",
-    "place_more_decisions",
-    "place_views",
-]
-
 
 _BY_NAME = {part.name: part for part in PARTS}
 _STANDARD = {"preferences": "identity"}
@@ -348,8 +334,6 @@ _CHARACTERS_MAX: Final = 600
 # A point inside of `v1.2` or `db.py` ends nothing; a line ends a sentence without one.
 _END: Final = regex(r"[.!?][\"')\]]*(?=\s|$)|[\u3002\uff01\uff1f]|\n")
 _WORD: Final = regex(r"\w")
-# Thousandths of the best score: a card that merely shares a word with the query is no answer.
-_FLOOR: Final = 500
 
 
 class Card(NamedTuple):
@@ -387,23 +371,3 @@ def is_card(item: Item) -> bool:
 @lru_cache(maxsize=512)
 def _is_short(text: str) -> bool:
     return sum(1 for part in _END.split(text) if _WORD.search(part)) <= _SENTENCES_MAX
-
-
-def answering(
-    query: str, cards: Sequence[Item], hides: Callable[[Item], object], scoring: Scoring
-) -> list[tuple[int, Item]]:
-    """The visible cards that hold words, a tag or the key of the query, with their scores.
-
-    The best first; of those that hold the same, the newer. Cards come in log order.
-    """
-    hidden = [hides(card) is not None for card in cards]
-    hits = score(query, cards, hidden, scoring)
-    own = [
-        (hit.words + hit.tags + hit.key + hit.markers, hit.item)
-        for hit, masked in ((hit, hides(hit.item) is not None) for hit in hits)
-        if not masked and hit.words + hit.tags + hit.key > 0
-    ]
-    best = max((points for points, _ in own), default=0)
-    own = [(points, card) for points, card in own if points * 1000 >= best * _FLOOR]
-    own.sort(key=lambda one: (-one[0], -one[1].importance, -one[1].seq))
-    return own

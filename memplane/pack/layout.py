@@ -18,31 +18,6 @@ from memplane.policy import Budgets, SectionBudget
 from memplane.ports import TokenCounter
 from memplane.projections.item import Item, Printer
 
-__all__ = [
-    "DECISIONS",
-    "FENCE",
-    "FRAMED_FROM",
-    "NO_WINDOW",
-    "ORIENT_PARTS",
-    "PARTS",
-    "STEADY_FROM",
-    "BlockPart",
-    "EntryGroup",
-    "RankedCandidates",
-    "Rooms",
-    "Sheet",
-    "Window",
-    "budget_of",
-    "entry_group",
-    "entry_of",
-    "is_own_part",
-    "ladder",
-    "own_part",
-    "part_under",
-    "rooms",
-]
-
-
 FENCE: Final = "~~~~\n"
 # The section that pays for decisions, whichever part they stand in.
 DECISIONS: Final = "relevant_decisions"
@@ -285,7 +260,7 @@ class Sheet:
         return known
 
     def date_tokens(self, part: BlockPart, group: EntryGroup | None) -> int:
-        """Tokens of the date line of a group: 0 where it is there already, or none is due."""
+        """Tokens of the date line of a group: 0 where the group has one already or needs none."""
         if group is None or not part.dated or group in self.groups.get(part.name, ()):
             return 0
         line = group.line
@@ -446,7 +421,7 @@ class Sheet:
             self.passed.pop(seq, None)
 
     def omit_all(self, items: Iterable[Item], section: str, reason: str) -> None:
-        """`omit` for many that stay out for one reason, whatever room there is."""
+        """`omit` for many that are left out for one reason, independent of room."""
         placed, omitted, passed = self.seqs, self.omitted, self.passed
         for item in items:
             seq = item.seq

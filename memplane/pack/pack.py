@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from memplane.errors import InputError
 from memplane.pack.block import Block, Omission
 from memplane.pack.evidence import place_evidence, pool_now
-from memplane.pack.expansions import place_expansions
 from memplane.pack.handles import parse_handle
 from memplane.pack.head import (
     omit_unshown_views,
@@ -63,6 +62,7 @@ from memplane.pack.request import (
 from memplane.pack.tail import (
     is_own_section,
     listed_files,
+    place_expansions,
     place_files,
     place_more_cards,
     place_own,
@@ -78,8 +78,6 @@ from memplane.recall.score import fades, fading, is_stale
 if TYPE_CHECKING:
     from memplane.projections.item import Item
     from memplane.recall.time_words import AskedTime
-
-__all__ = ["ORIENT_TABLE", "REMINDER_TABLES", "TABLE", "Laid", "Row", "lay", "pack", "staleness"]
 
 Mark = Callable[[str], None]
 Place = Callable[[Sheet, PackContext, SectionBudget], None]
@@ -298,7 +296,7 @@ def lay(
     if context.asked is not None and context.orients:
         sections = [one for one in sections if one.name in _TIME_SECTIONS or is_own_section(one)]
     names = frozenset(section.name for section in sections)
-    reminder = remind(request, materials, query, context.scope)
+    reminder = remind(request, materials, query, context.scope) if request.remind else Reminder()
     if context.asked is not None:
         context, reminder = _asked_for_a_time(context, context.asked)
     if _EVIDENCE in names and not request.remind:
@@ -322,7 +320,7 @@ def lay(
     mark("allocate")
     layout.walk(sections, query, mark)
     sheet = layout.sheet
-    _omit_unasked(sheet, request, materials, sections)
+    _omit_unasked(sheet, request.expand, materials, sections)
     mark("tail")
     framed = budget >= FRAMED_FROM
     rendered = render_block(sheet.entries(), printer.counter, sheet.frame, framed=framed)
@@ -336,13 +334,13 @@ def lay(
 
 
 def _omit_unasked(
-    sheet: Sheet, request: Request, materials: Materials, sections: Sequence[SectionBudget]
+    sheet: Sheet, expand: Sequence[str], materials: Materials, sections: Sequence[SectionBudget]
 ) -> None:
     """Say what has no section in this block: handles, and views."""
     if all(section.name != "expansions" for section in sections):
         sheet.views_omitted += [
             Omission(str(parse_handle(handle)), 0, "expansions", 0, "section", 0, 0)
-            for handle in request.expand
+            for handle in expand
         ]
     omit_unshown_views(sheet, materials, frozenset(s.name for s in sections if _shows_views(s)))
 

@@ -29,17 +29,6 @@ from memplane.recall.gate import (
 )
 from memplane.recall.suppress import Scope
 
-__all__ = [
-    "SECTIONS",
-    "Reminder",
-    "leave_told",
-    "place_one",
-    "place_passages",
-    "place_statements",
-    "remind",
-    "said_then",
-]
-
 # What a reminder may show: passages, and at a start what is left to do and what was decided.
 SECTIONS: Final = {
     "prompt": frozenset(("retrieved_evidence",)),
@@ -68,9 +57,7 @@ class Reminder(NamedTuple):
 
 
 def remind(request: Request, materials: Materials, query: PackQuery, scope: Scope) -> Reminder:
-    """Ask the source for the passages of a reminder; none where none was asked for."""
-    if not request.remind:
-        return Reminder()
+    """Ask the source for the passages of the reminder that is asked for."""
     if request.remind == "start":
         return Reminder(tuple(materials.source.statements(scope)))
     if request.remind == "tool":

@@ -20,20 +20,6 @@ from memplane.pack.layout import FENCE, BlockPart, is_own_part, part_under
 from memplane.ports import TokenCounter
 from memplane.projections.window import HANDLE, own_text, own_view
 
-__all__ = [
-    "BEGIN",
-    "FORM",
-    "ParsedBlock",
-    "ParsedEntry",
-    "ParsedSection",
-    "Rendered",
-    "defused",
-    "frame_reserve",
-    "parse_block",
-    "render_block",
-]
-
-
 FORM: Final = 2  # of a block's lines: raised where the same entries are printed otherwise
 BEGIN = "memplane:begin\n"
 _END = "memplane:end "

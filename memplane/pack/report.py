@@ -23,24 +23,6 @@ from memplane.recall.suppress import WITHHELD, Scope
 if TYPE_CHECKING:
     from memplane.policy.records import CachePrices
 
-__all__ = [
-    "CAUSES",
-    "REPORT_VERSION",
-    "Cost",
-    "LayoutFacts",
-    "LogChanges",
-    "chain_of",
-    "compared",
-    "cost_of",
-    "marks_of",
-    "not_placed",
-    "pack_report",
-    "shape_of",
-    "stable_prefix",
-    "unknown_names",
-]
-
-
 REPORT_VERSION: Final = 1
 _LISTED: Final = 100
 

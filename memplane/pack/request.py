@@ -22,35 +22,12 @@ from memplane.ports import PackSource, Retriever, TokenCounter
 from memplane.projections.digests import SessionParts
 from memplane.projections.files import FilesState
 from memplane.projections.hotset import HotsetState, SessionRing
-from memplane.projections.item import Item, digest_of
+from memplane.projections.item import Item, saying
 from memplane.projections.system_map import MapState
 from memplane.projections.task_table import TaskTable
-from memplane.projections.window import plain_text
 from memplane.recall.gate import Passage, PromptAnswer
 from memplane.recall.suppress import Filter, Labels, Scope
 from memplane.recall.time_words import AskedTime, read_time
-
-__all__ = [
-    "INTENTS",
-    "REMINDERS",
-    "Expansion",
-    "FormCache",
-    "LastSession",
-    "ListedFile",
-    "Materials",
-    "Needs",
-    "PackContext",
-    "PackFields",
-    "PackQuery",
-    "Request",
-    "Source",
-    "StatedEvent",
-    "View",
-    "chosen_intent",
-    "intent_of",
-    "prepare_pack",
-    "prompt_of",
-]
 
 
 class Request(NamedTuple):
@@ -83,10 +60,22 @@ class Request(NamedTuple):
     held_marks: tuple[str, ...] = ()  # of sentences that the caller holds: `gate.sentence_marks`
     now: str = ""
 
+    def scope(self, policies: Policies) -> Scope:
+        """What decides which groups of events the reader sees, whatever else is asked for."""
+        return Scope.of(
+            policies,
+            self.channel,
+            now=self.now,
+            as_of=self.as_of,
+            ns=self.ns,
+            agent=self.agent,
+        )
+
     @property
-    def only(self) -> Filter:
-        """What is asked for by tag and importance."""
-        return Filter(self.tag, self.without_tag, self.importance_min)
+    def is_open(self) -> bool:
+        """Whether it names no intent, time, section or handle, by which it were laid out."""
+        named = self.remind or self.sections or self.expand
+        return self.intent == "auto" and not named and self.since is None and self.until is None
 
     def as_json(self) -> dict[str, Any]:
         """The fields that were set."""
@@ -380,7 +369,7 @@ def prepare_pack(
         exclude=frozenset(request.exclude),
         approvals=source,
         held=held,
-        only=request.only,
+        only=Filter(request.tag, request.without_tag, request.importance_min),
         labels=lambda seq: _labels(source, seq),
     )
     ring = hotset.sessions.get(session) if session is not None else None
@@ -393,7 +382,10 @@ def prepare_pack(
     # The prompt's own words decide where it is the query: its evidence must not change when the
     # caller stops repeating it.
     intent, rule = chosen_intent(request.intent, text, materials.policies.scoring)
-    asked = _asked_time(request, text, materials.policies.scoring)
+    times = materials.policies.scoring.times
+    asked = read_time(text, request.now, times) if request.is_open else None
+    if asked is not None and not asked.alone:
+        asked = None
     if asked is not None:
         intent, rule = "orient", f"time: {asked.words}"
         if session is None:
@@ -409,7 +401,8 @@ def prepare_pack(
         return context, _reminder_query(request, context, rule)
     asked_seq = materials.query_seq
     if request.query_event is None:
-        asked_seq = _event_saying(request.query, context) if request.query else 0
+        own_pool = pool if session is None else [one for one in pool if one.session == session]
+        asked_seq = max(saying(own_pool, request.query), default=0) if request.query else 0
     return context, PackQuery(text, own, asked_seq, rule)
 
 
@@ -430,7 +423,7 @@ def _reminder_query(request: Request, context: PackContext, rule: str) -> PackQu
         line = materials.source.line(seq)
         text = "" if line is None else remembered(line.event).text.strip()
     items = [materials.hotset.items[turn.seq] for turn in ring.ring] if ring is not None else []
-    said = (one.seq for one in items if one.role == "user" and one.says(text))
+    said = saying((one for one in items if one.role == "user"), text)
     return PackQuery(text, own=False, event=seq or max(said, default=0), rule=rule)
 
 
@@ -449,31 +442,6 @@ def prompt_of(ring: SessionRing | None, hotset: HotsetState, scope: Scope) -> It
 def _labels(source: Source, seq: int) -> Labels | None:
     line = source.line(seq)
     return None if line is None else Labels(line.event.tags, line.event.importance)
-
-
-def _event_saying(query: str, context: PackContext) -> int:
-    """Seq of the newest event of the session in the pool whose text is the query; 0 for none."""
-    digest, text = digest_of(query), plain_text(query)
-    same = (
-        item.seq
-        for item in context.pool
-        if (context.session is None or item.session == context.session)
-        and item.is_same(digest, text)
-    )
-    return max(same, default=0)
-
-
-def _asked_time(request: Request, text: str, scoring: Scoring) -> AskedTime | None:
-    """The time that a query asks for and nothing else, where the request leaves it open.
-
-    One that names an intent, a time, sections or handles is laid out as it says.
-    """
-    named = request.remind or request.sections or request.expand
-    free = request.intent == "auto" and not named
-    if not free or request.since is not None or request.until is not None:
-        return None
-    asked = read_time(text, request.now, scoring.times)
-    return asked if asked is not None and asked.alone else None
 
 
 # The intent of a query, by the patterns of scoring.yaml; no model.

@@ -24,22 +24,6 @@ from memplane.projections.window import handle, one_line, own_end, safe_name
 from memplane.recall.suppress import NAMED, VisibilityFields
 from memplane.tokens import clip
 
-__all__ = [
-    "PARAGRAPH_TOKENS_MAX",
-    "Digest",
-    "PlanStep",
-    "Sight",
-    "artifact_words",
-    "first_sentence",
-    "is_seen",
-    "plan_steps",
-    "task_paragraph",
-    "task_sentence",
-    "visible_artifacts",
-    "visible_quotes",
-]
-
-
 PARAGRAPH_TOKENS_MAX: Final = 400
 _GOAL_TOKENS: Final = 120
 _LINE_TOKENS: Final = 64

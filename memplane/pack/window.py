@@ -24,8 +24,6 @@ from memplane.projections.item import Item
 from memplane.recall.suppress import Scope
 from memplane.tokens import cut
 
-__all__ = ["place_stated", "place_window", "stated_since"]
-
 _BY_NAME = {part.name: part for part in PARTS}
 _QUARTER_STEPS_FROM: Final = 8000
 _PIN_MAX: Final = 400

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
 from memplane.errors import Problem
 
@@ -298,6 +298,7 @@ def _syntax(error: Any, text: str) -> _RefusedError:
 # raises TypeError or ValueError here: the cached form is then ignored and the YAML is read.
 
 Json: TypeAlias = dict[str, Any]
+Record = TypeVar("Record", bound=tuple[Any, ...])
 
 PERMILLE: Final = 1_000
 PPM: Final = 1_000_000
@@ -335,6 +336,25 @@ def parts_per(value: object, unit: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"expected a number, found {value!r}")
     return round(value * unit)
+
+
+def filled(usual: Record, given: Json) -> Record:
+    """Return a record with the values that a mapping without mistakes names in place of its own.
+
+    A NamedTuple of numbers, texts, lists of texts and other such records, by the names of the
+    fields. A number or a switch is taken where the record has one.
+    """
+    record: Any = usual
+    taken = {name: _value(getattr(record, name), given[name]) for name in given}
+    return cast("Record", record._replace(**taken))
+
+
+def _value(usual: object, value: object) -> object:
+    if isinstance(usual, tuple):
+        return filled(usual, mapping(value)) if hasattr(usual, "_fields") else texts_of_list(value)
+    if isinstance(usual, bool):
+        return bool(value)
+    return whole_number(value) if isinstance(usual, int) else _text(value)
 
 
 # What is wrong with a document, in words for the person who wrote it.

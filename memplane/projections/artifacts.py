@@ -33,22 +33,6 @@ from memplane.ports import Line
 from memplane.projections.in_force import Moment, moment_of
 from memplane.projections.projector import canonical
 
-__all__ = [
-    "COPY",
-    "HANDLE_DIGITS",
-    "NAME_MAX",
-    "REFERENCE",
-    "SCHEME",
-    "TYPES",
-    "ApprovalChange",
-    "ArtifactFacts",
-    "ArtifactTable",
-    "Artifacts",
-    "Sidecar",
-    "facts_of",
-    "is_digest",
-]
-
 COPY: Final = "copy"
 REFERENCE: Final = "reference"
 TYPES: Final = ("research_report", "research_bundle")

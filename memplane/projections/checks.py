@@ -16,18 +16,6 @@ from typing import Final, NamedTuple
 
 from memplane.lazy import regex
 
-__all__ = [
-    "SHELLS",
-    "ShellCheck",
-    "blamed",
-    "checks_in",
-    "closes",
-    "command_in",
-    "is_misused",
-    "says_green",
-    "shows_red",
-]
-
 SHELLS: Final = frozenset(
     ("bash", "exec", "exec_command", "local_shell", "run_terminal_cmd", "sh", "shell", "terminal")
 )

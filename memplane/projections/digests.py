@@ -56,19 +56,6 @@ from memplane.projections.reports import (
 )
 from memplane.projections.task_table import EventQuote
 
-__all__ = [
-    "ANSWERED",
-    "KEPT_MAX",
-    "OPEN",
-    "PARTS",
-    "REPORTED",
-    "DigestParts",
-    "Digests",
-    "DigestsState",
-    "SessionParts",
-    "parts_of",
-]
-
 KEPT_MAX: Final = 32  # sessions of most events' group
 _OTHERS_PART: Final = 4  # any other group keeps so much less
 _CALLS_MAX: Final = 24  # that wait for a result

@@ -32,37 +32,6 @@ from memplane.projections.projector import canonical
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = [
-    "BYTES_MAX",
-    "COUNT_BYTES",
-    "FILES",
-    "HALF_LIFE",
-    "PATHS",
-    "PATH_MAX",
-    "QUOTES",
-    "UNIT",
-    "AllFiles",
-    "AllFilesState",
-    "FileEpisode",
-    "FileIndex",
-    "FileTable",
-    "FileTouch",
-    "Files",
-    "FilesState",
-    "LastTouch",
-    "Now",
-    "Origin",
-    "fade",
-    "joined_files",
-    "json_bytes",
-    "json_bytes_of",
-    "normalised",
-    "path_words",
-    "search_words",
-    "touched_by",
-]
-
-
 # The files that a word could mean, so that a prediction need not look at every file.
 #
 # Built from the state at its first use, and kept up by the fold from then on. It is in no

@@ -33,20 +33,6 @@ from memplane.projections.item import Item
 from memplane.projections.projector import canonical
 from memplane.projections.window import plain_text
 
-__all__ = [
-    "Cards",
-    "Decisions",
-    "EntryForm",
-    "Ledger",
-    "LedgerProjector",
-    "Ledgers",
-    "LedgersProjector",
-    "Statement",
-    "statement_item",
-    "states_decision",
-]
-
-
 KEPT_MAX: Final = 100
 # Of one group.
 BYTES_MAX: Final = 512 * 1024 - 4096

@@ -15,25 +15,6 @@ from typing import Final, NamedTuple
 
 from memplane.lazy import regex
 
-__all__ = [
-    "OUTCOME_CHARS_MAX",
-    "TITLE_WORDS_MAX",
-    "Sentence",
-    "clipped_words",
-    "commits_in",
-    "ends_in_narration",
-    "heading_of",
-    "is_deferred",
-    "is_narration",
-    "is_report",
-    "left_in",
-    "meaning_words",
-    "outcome_of",
-    "pull_request_in",
-    "sentences_in",
-    "title_of",
-]
-
 OUTCOME_CHARS_MAX: Final = 420
 TITLE_WORDS_MAX: Final = 14
 _CHARS_READ: Final = 12_000

@@ -25,17 +25,6 @@ from memplane.ports import Line, TokenCounter
 from memplane.projections.in_force import Moment, forget_of, moment_of
 from memplane.projections.projector import Replayable, canonical
 
-__all__ = [
-    "Named",
-    "Origin",
-    "SessionFacts",
-    "SessionsProjector",
-    "SessionsState",
-    "is_derived",
-    "is_extract",
-    "session_facts",
-]
-
 KEPT_MAX: Final = 200
 # Rows as counted here; with the hashes and the checkpoint around it the file has 512 KiB at most.
 BYTES_MAX: Final = 420 * 1024

@@ -22,13 +22,22 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from memplane.event import Event
 from memplane.lazy import regex
 from memplane.ports import Line
 from memplane.projections.artifacts import facts_of
-from memplane.projections.groups import VisibilityGroup, share_of, visibility_group
+from memplane.projections.groups import (
+    GROUPS_MAX,
+    LOST_MAX,
+    Sees,
+    VisibilityGroup,
+    project_space,
+    share_of,
+    visibility_group,
+)
 from memplane.projections.in_force import KEYLESS_KINDS, forget_of, is_foreign, moment_of
 from memplane.projections.projector import canonical
 from memplane.projections.task_table import (
@@ -39,21 +48,6 @@ from memplane.projections.task_table import (
     TaskTable,
     open_to,
 )
-
-__all__ = [
-    "BYTES_MAX",
-    "PLAN_MAX",
-    "STATES",
-    "STEP_CHARS_MAX",
-    "Tasks",
-    "check_of",
-    "covers",
-    "owner_of",
-    "shows_failure",
-    "status_of",
-    "task_of",
-]
-
 
 # What one group may take in quotes: with names of sessions and calls it stays below 512 KiB.
 BYTES_MAX: Final = 320 * 1024
@@ -85,7 +79,7 @@ _TELLING: Final = frozenset(("decision", "tool_call", "tool_result", "artifact")
 
 
 class Tasks:
-    """The projector. `keep`: a task whose details no bound and no closing takes away."""
+    """The projector of one table. `keep`: a task that no bound and no closing takes details of."""
 
     name = "tasks"
     version = 7
@@ -124,25 +118,30 @@ class Tasks:
             pass
 
     def dump(self, state: TaskTable) -> bytes:
-        return canonical(
-            {
-                "tasks": [task.row() for task in state.tasks.values()],
-                "brief": [task.row() for task in state.brief.values()],
-                "active": [
-                    [int(group.high), group.space, session, *one]
-                    for (group, session), one in state.active.items()
-                ],
-                "calls": [
-                    [int(group.high), group.space, list(calls.items())]
-                    for group, calls in state.calls.items()
-                ],
-                "gone": [[id_, int(high), space] for id_, (high, space) in state.gone.items()],
-                "shed": state.shed,
-            }
-        )
+        return canonical(self.fields(state))
+
+    def fields(self, state: TaskTable) -> dict[str, Any]:
+        """The state as JSON values."""
+        return {
+            "tasks": [task.row() for task in state.tasks.values()],
+            "brief": [task.row() for task in state.brief.values()],
+            "active": [
+                [int(group.high), group.space, session, *one]
+                for (group, session), one in state.active.items()
+            ],
+            "calls": [
+                [int(group.high), group.space, list(calls.items())]
+                for group, calls in state.calls.items()
+            ],
+            "gone": [[id_, int(high), space] for id_, (high, space) in state.gone.items()],
+            "shed": state.shed,
+        }
 
     def load(self, data: bytes) -> TaskTable:
-        fields: dict[str, Any] = json.loads(data)
+        return self.of(json.loads(data))
+
+    def of(self, fields: dict[str, Any]) -> TaskTable:
+        """The state that `fields` gave."""
         state = self.initial()
         for row in fields["tasks"]:
             state.load(TaskRecord.from_row(row), detailed=True)
@@ -156,6 +155,138 @@ class Tasks:
             state.remember(id_, VisibilityGroup(bool(high), space))
         state.shed = fields["shed"]
         return state
+
+
+class TaskTables:
+    """The state: a table for each project of a parted plane, and "" for all that is of none.
+
+    Two projects may use one name for a task: neither sees or changes the other's. `lost`: projects
+    whose tables are not whole here; `shed`: there are more of these. Read only.
+    """
+
+    __slots__ = ("lost", "shed", "tables")
+
+    def __init__(self) -> None:
+        self.tables: dict[str, TaskTable] = {}  # the one with the latest word on a task last
+        self.lost: dict[str, None] = {}
+        self.shed = False
+
+    def missing(self, sees: Sees, named: Iterable[str]) -> set[VisibilityGroup]:
+        """The groups of projects, visible to a reader, of which only the log has all tasks."""
+        gone = {*self.lost, *(named if self.shed else ())} - ({*self.tables} - {*self.lost})
+        both = (VisibilityGroup(high, space) for space in gone for high in (False, True))
+        return {group for group in both if project_space(group.space) and sees(*group)}
+
+    def filled(self, other: TaskTables) -> TaskTables:
+        """These tables, with those of another fold in their place. Changes neither."""
+        both = TaskTables()
+        both.tables = {**self.tables, **other.tables}
+        return both
+
+    def seen_by(self, sees: Sees) -> TaskTable:
+        """The tasks of the projects that a reader sees, as one table: for reading only.
+
+        Of several with one name the one that a project has stands before that of none, else the
+        newest; the others have no name here by which they are found.
+        """
+        seen = {
+            space: table.seen_by(sees)
+            for space, table in sorted(self.tables.items())
+            if not space or sees(False, space) or sees(True, space)
+        }
+        if len(seen) == 1:  # as a rule
+            return next(iter(seen.values()))
+        best: dict[str, tuple[bool, int, str]] = {}
+        for space, table in seen.items():
+            for task in table.newest():
+                rank = bool(space), task.seen, space
+                best[task.id] = max(best.get(task.id, rank), rank)
+        joined = TaskTable()
+        for space, table in seen.items():
+            alone = {id_: id_ for id_, (_, _, its) in best.items() if its == space}
+            names = {task.id: alone.get(task.id, f"{task.id}\n{space}") for task in table.newest()}
+            joined.tasks |= {names[id_]: task for id_, task in table.tasks.items()}
+            joined.brief |= {names[id_]: task for id_, task in table.brief.items()}
+            joined.active |= {
+                place: (names.get(id_, id_), seq) for place, (id_, seq) in table.active.items()
+            }
+            joined.gone |= table.gone
+            joined.shed += table.shed
+        return joined
+
+
+class ProjectTasks:
+    """The projector of all tables. `only` selects the projects to fold; then none is dropped.
+
+    At most `GROUPS_MAX` projects have a table; the one longest without a word on a task goes first.
+    """
+
+    name = "tasks"
+    version = 8
+
+    def __init__(self, *, only: Sees | None = None, bytes_max: int = BYTES_MAX) -> None:
+        self._part, self._only = Tasks(bytes_max=bytes_max), only
+
+    def initial(self) -> TaskTables:
+        state = TaskTables()
+        if self._wants(""):
+            state.tables[""] = self._part.initial()
+        return state
+
+    def _wants(self, space: str) -> bool:
+        return self._only is None or self._only(False, space) or self._only(True, space)
+
+    def apply(self, state: TaskTables, line: Line) -> None:
+        kind = line.event.kind
+        if kind in KEYLESS_KINDS:
+            for table in state.tables.values():
+                self._part.apply(table, line)
+            return
+        space = project_space(line.event.ns)
+        if space and kind == "task" and self._wants(space):
+            self._enter(state, space)
+        found = state.tables.get(space)
+        if found is not None:
+            self._part.apply(found, line)
+
+    def _enter(self, state: TaskTables, space: str) -> None:
+        """Make a project's table the latest; the first may have to go."""
+        table = state.tables.pop(space, None)
+        if table is None:
+            table = self._part.initial()
+            if state.shed:
+                self._lose(state, space)
+        state.tables[space] = table
+        if len(state.tables) > GROUPS_MAX and self._only is None:
+            gone = next(one for one in state.tables if one)
+            del state.tables[gone]
+            self._lose(state, gone)
+
+    def _lose(self, state: TaskTables, space: str) -> None:
+        state.lost[space] = None
+        if len(state.lost) > LOST_MAX:
+            absent = next((one for one in state.lost if one not in state.tables), None)
+            if absent is not None:
+                del state.lost[absent]
+                state.shed = True
+
+    def dump(self, state: TaskTables) -> bytes:
+        tables = [[space, self._part.fields(one)] for space, one in state.tables.items()]
+        return canonical({"lost": list(state.lost), "shed": state.shed, "tables": tables})
+
+    def load(self, data: bytes) -> TaskTables:
+        fields: dict[str, Any] = json.loads(data)
+        state = TaskTables()
+        state.lost, state.shed = dict.fromkeys(fields["lost"]), fields["shed"]
+        state.tables = {space: self._part.of(one) for space, one in fields["tables"]}
+        return state
+
+
+def lines_of(lines: Iterable[Line], space: str) -> Iterator[Line]:
+    """The lines that the table of a project, or "", is folded from."""
+    for line in lines:
+        if line.event.kind in KEYLESS_KINDS or project_space(line.event.ns) == space:
+            yield line
 
 
 def task_of(event: Event) -> str | None:

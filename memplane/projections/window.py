@@ -14,27 +14,6 @@ from typing import Final
 from memplane.intake.check import hides_nothing, imitated, skeleton
 from memplane.lazy import regex
 
-__all__ = [
-    "HANDLE",
-    "TIERS",
-    "entry_label",
-    "entry_lines",
-    "handle",
-    "is_own_line",
-    "limits",
-    "nested",
-    "one_line",
-    "own_end",
-    "own_text",
-    "own_view",
-    "plain_text",
-    "quote_line",
-    "quoted_text",
-    "safe_name",
-    "short_handle",
-    "shown_view",
-]
-
 # Tokens that an event may take, by kind. A small window shows shorter turns,
 # not fewer: each tier divides the limits of the first.
 _LIMITS: Final = {"message": 400, "tool_call": 60, "tool_result": 80}

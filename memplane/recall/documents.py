@@ -34,23 +34,6 @@ from memplane.policy.markers import Markers
 from memplane.projections.artifacts import facts_of
 from memplane.recall.suppress import namespace_class
 
-__all__ = [
-    "ARTIFACT",
-    "CARD",
-    "KIND_BITS",
-    "LIMITED",
-    "PROJECT_BITS",
-    "SENSITIVITY_BITS",
-    "SPACE_BITS",
-    "VERSION",
-    "chunks",
-    "documents_of",
-    "file_label",
-    "kind_number",
-    "microseconds",
-    "variant_of",
-]
-
 if TYPE_CHECKING:
     from memplane.policy import Policies
 

@@ -46,30 +46,6 @@ if TYPE_CHECKING:
 else:
     index_document = late("memplane.index.terms")
 
-__all__ = [
-    "GateFigures",
-    "Passage",
-    "PromptAnswer",
-    "PromptWords",
-    "TextWords",
-    "all_marked",
-    "are_marks",
-    "content_words",
-    "count_content",
-    "decides",
-    "distinct_passages",
-    "is_open",
-    "is_remark",
-    "letters_of",
-    "named_words",
-    "passages_of",
-    "read_prompt",
-    "sentence_marks",
-    "split_passages",
-    "statements_of",
-    "tool_names",
-]
-
 PASSAGE_CHARACTERS: Final = 320
 _EVENT_CHARACTERS: Final = 16_000  # of one event that are cut into passages
 _STATEMENT_CHARACTERS: Final = 240

@@ -24,26 +24,6 @@ from memplane.ports import ONE, Candidates, Retriever
 from memplane.projections.item import Item
 from memplane.recall.suppress import Scope
 
-__all__ = [
-    "FADING_KINDS",
-    "LASTING",
-    "NONE",
-    "Circumstances",
-    "ScoredCandidate",
-    "circumstances",
-    "count",
-    "decayed",
-    "fades",
-    "fading",
-    "hours_between",
-    "importance_now",
-    "is_stale",
-    "lifted",
-    "score",
-    "terms",
-]
-
-
 _WORD: Final = regex(r"[^\W_]+(?:_[^\W_]+)*", re.UNICODE)
 _CAMEL: Final = regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _STOP: Final = frozenset(

@@ -30,8 +30,6 @@ from memplane.projections.reports import TITLE_WORDS_MAX, clipped_words, meaning
 from memplane.projections.task_table import EventQuote
 from memplane.tokens import clip
 
-__all__ = ["SessionDigest", "branch_of", "session_digest", "session_label", "title_in"]
-
 _DECISIONS: Final = 5
 _FAILURES: Final = 3
 _LEFT: Final = 6

@@ -171,7 +171,7 @@ class Scene:
 
     def counted(self, text: str) -> int:
         """The tokens of a text in the plane's counter."""
-        budgets = self.plane.policies.budgets
+        budgets = self.plane.upkeep.policies.budgets
         return self.builders.make_counter(budgets.counter, budgets.scale_ppm).count(text)
 
     # --- events ---
@@ -651,7 +651,7 @@ def work(lines: IO[str], answers: IO[str], now: str, builders: SceneFactory) -> 
     """Do the job that stands in the first line, once a second one comes; answer what was done."""
     job = json.loads(lines.readline())
     with builders.open_plane(Path(job["home"]), durability="sync", clock=lambda: now) as plane:
-        _ = plane.policies
+        _ = plane.upkeep.policies
         print("ready", file=answers, flush=True)
         lines.readline()
         acknowledged: list[str] = []
@@ -679,7 +679,7 @@ def _recorded(plane: Plane, rows: list[dict[str, Any]], id_: str) -> list[str]:
 def _packed(
     plane: Plane, said: dict[str, Any], builders: SceneFactory
 ) -> Iterator[tuple[str, dict[str, Any], int, int]]:
-    budgets = plane.policies.budgets
+    budgets = plane.upkeep.policies.budgets
     counter = builders.make_counter(budgets.counter, budgets.scale_ppm)
     for _ in range(said.get("repeat", 1)):
         start = time.perf_counter_ns()

@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from memplane.ports import Embedder, Progress
     from memplane.search.indexing import Indexed
 
-__all__ = ["Dense", "QueryVectors", "has_no_vectors"]
-
-
 _BATCH: Final = 32  # texts that are embedded, then kept
 _QUERIES_KEPT: Final = 64
 

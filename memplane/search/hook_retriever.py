@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from memplane.projections.item import Item
     from memplane.recall.suppress import Scope
 
-__all__ = ["HookRetriever"]
-
-
 # Events that one request ranks; of them it reads lines of the log until so many may be shown.
 _RANKED: Final = 200
 _SHOWABLE: Final = 32

@@ -34,7 +34,16 @@ from memplane.index.ranking import (
     rank,
     weighed,
 )
-from memplane.index.terms import INSTRUCTION, PREFERENCE, READ, ROLES, Sentences, ask, best_run
+from memplane.index.terms import (
+    INSTRUCTION,
+    PREFERENCE,
+    READ,
+    ROLES,
+    Sentences,
+    ask,
+    best_run,
+    exact_term,
+)
 from memplane.index.vectors import Nearest, Neighbours, StaticTable, related
 from memplane.lazy import regex
 from memplane.log.reader import LineCache
@@ -61,9 +70,6 @@ if TYPE_CHECKING:
     from memplane.recall.suppress import Scope
     from memplane.search.dense import QueryVectors
     from memplane.search.indexing import Indexed
-
-__all__ = ["BehindRetriever", "ItemCache", "LogRetriever", "neighbours", "ranking_weights"]
-
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -292,7 +298,7 @@ class LogRetriever:
             ranking = ranking._replace(preference=_UNCHANGED)
         meant = tuple(sorted(names[name] for name in read.speakers))
         asked = RankingQuery(meant, read.first_person, read.broad)
-        similar = self._similar(query, hidden)
+        similar = None if self._near is None else self._similar(self._near, query, hidden)
         ranked = rank(matches, frame, asked, ranking, most=most, hidden=hidden, similar=similar)
         heeded = {"custom:instruction": answered, "custom:preference": helps}
         exact, bearing = self._exact(query, view, heeded)
@@ -416,12 +422,10 @@ class LogRetriever:
             mask.all_but(view.labelled(*labels))
         return mask.hidden
 
-    def _similar(self, query: str, hidden: Array) -> Similar | None:
+    def _similar(self, near: QueryVectors, query: str, hidden: Array) -> Similar | None:
         said = self._scoring.retrieval
-        if self._near is None:
-            return None
         weights = Nearness(said.dense, said.dense_least, said.dense_cosine)
-        return self._near.similar(query, hidden, weights)
+        return near.similar(query, hidden, weights)
 
     def _weighted(self, wanted: terms.Query, names: Iterable[str]) -> terms.Query:
         """The query with less weight on the names of speakers: half the log bears them."""
@@ -469,16 +473,19 @@ class LogRetriever:
 
         Markers that are not `heeded` lift nothing; what it does not name is.
         """
-        names, scoring = _named(query), self._scoring
-        own = scoring.marker_boosts
+        scoring, own = self._scoring, self._scoring.marker_boosts
         every = own | {name: own.get(name, own["custom"]) for name in heeded}
         boosts = {
             f"marker:{name}": boost
             for name, boost in every.items()
             if boost and heeded.get(name, True)
         }
+        prepared = terms.normalise_text(query).lower()  # words that may be a key or a tag
+        named = dict.fromkeys(_AROUND.sub("", word) for word in prepared.split())
+        named |= dict.fromkeys(terms.surfaces(prepared))
+        names = [name for name in named if name][:_NAMES_MAX]
         keys, tags = [f"key:{name}" for name in names], [f"tag:{name}" for name in names]
-        found = view.bearing([*boosts, *keys, *tags])
+        found = view.bearing(list(map(exact_term, [*boosts, *keys, *tags])))
         first, second = len(boosts), len(boosts) + len(keys)
         exact = ExactMatches(
             found[first:second],
@@ -500,7 +507,11 @@ class LogRetriever:
             return []
         boosts = {f"marker:{name}": self._scoring.marker_boosts[name] for name in MARKERS}
         left = [label for label in boosts if label not in known]
-        bearing = {**known, **dict(zip(left, view.bearing(left), strict=True))} if left else known
+        bearing = (
+            {**known, **dict(zip(left, view.bearing(list(map(exact_term, left))), strict=True))}
+            if left
+            else known
+        )
         marks = [(bearing[label], boost) for label, boost in boosts.items()]
         if not any(len(docs) for docs, _ in marks):
             return []
@@ -572,14 +583,6 @@ def _bits(scoring: Scoring) -> int:
     What was read from a text counts as what an event says itself, where texts are to be read.
     """
     return 1 | 1 << READ if scoring.markers.detect else 1
-
-
-def _named(query: str) -> list[str]:
-    """Words of a query that may be a key or a tag, in small letters, as they stand there."""
-    prepared = terms.normalise_text(query).lower()
-    found = dict.fromkeys(_AROUND.sub("", word) for word in prepared.split())
-    found |= dict.fromkeys(terms.surfaces(prepared))
-    return [name for name in found if name][:_NAMES_MAX]
 
 
 @lru_cache(maxsize=1_024)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane import nofollow
 from memplane.errors import HomeError, InputError, LockError, WriteError
@@ -41,19 +41,6 @@ else:
     indexing = late("memplane.search.indexing")
     retriever = late("memplane.search.retriever")
 
-__all__ = [
-    "INDEX_BEHIND",
-    "IndexReach",
-    "IndexService",
-    "degraded_parts",
-    "embed",
-    "index_service",
-    "kept_upto",
-    "near_to",
-    "prepare_vectors",
-]
-
-
 # Arrays, tables and stems are imported where they are used first: a process that searches nothing
 # does without.
 
@@ -61,10 +48,9 @@ __all__ = [
 INDEX_BEHIND: Final = "index: "  # how the line about it begins
 
 
-def degraded_parts(request: Mapping[str, Any]) -> list[str]:
-    """What an answer says that it was made without, by the request that was used for it."""
-    reached = request.get("index_seq")
-    missing = 0 if reached is None else max(0, request.get("as_of", 0) - reached)
+def degraded_parts(as_of: int, index_seq: int | None) -> list[str]:
+    """What an answer as of a seq lacks, where the index was used up to `index_seq` (None: all)."""
+    missing = 0 if index_seq is None else max(0, as_of - index_seq)
     return [f"{INDEX_BEHIND}{missing} events behind"] if missing else []
 
 

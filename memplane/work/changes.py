@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypedDict
 
 from memplane.context.calls import Receipt
 from memplane.errors import ConflictError, InputError, LockError, NotFoundError
@@ -25,22 +26,6 @@ if TYPE_CHECKING:
     from memplane.context.folds import Folds
     from memplane.event import Event
     from memplane.ports import Appended
-
-__all__ = [
-    "CHANGING",
-    "Evicted",
-    "Eviction",
-    "Lookup",
-    "Undone",
-    "evict",
-    "forget_as",
-    "name_decision",
-    "pin_row",
-    "record_as",
-    "touch_row",
-    "undo_statement",
-    "update_statement",
-]
 
 
 class Lookup(Protocol):
@@ -214,16 +199,20 @@ def _row(ids: list[str]) -> dict[str, Any]:
 # the events that it takes back (`data.undoes`, ids), so that the next one goes further back. A
 # value that had been replaced is recorded anew (`data.restores`, its id).
 
-# What an update may change.
-CHANGING: Final = (
-    "text",
-    "importance",
-    "tags",
-    "markers",
-    "sensitivity",
-    "valid_from",
-    "valid_until",
-)
+
+class UpdateFields(TypedDict, total=False):
+    """What an update may change, as a record says it (`EventFields`)."""
+
+    text: str
+    importance: float
+    tags: Iterable[str]
+    markers: Iterable[str]
+    sensitivity: str
+    valid_from: str | datetime
+    valid_until: str | datetime
+
+
+CHANGING: Final = tuple(UpdateFields.__annotations__)
 _KEPT: Final = ("kind", "ns", "task", "actor", "role", "key", *CHANGING)
 # What memplane writes into data of an event about that event itself.
 _ITS_OWN: Final = frozenset(

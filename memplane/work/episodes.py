@@ -130,7 +130,7 @@ class PlaneEpisodes:
         self, session: str, spans: _Spans, folds: Folds, channel: str, agent: str | None
     ) -> _Episodes:
         """The episodes of which the reader may see a turn."""
-        reader = self._context.reader(channel, agent=agent)
+        reader = self._context.reader(channel, agent=self._context.agent_of(agent))
         turns = _turns(folds, session, spans, reader)
         return [_episode(session, span, seen) for span in spans if (seen := turns[span.first_seq])]
 
@@ -142,7 +142,7 @@ def session_stats(
     with context.lock:
         policies = context.watched.policies_or_last()
         folds = context.caught_up(policies)
-        reader = context.reader("private", agent=agent)
+        reader = context.reader("private", agent=context.agent_of(agent))
         known = episodes_of(folds, session, rules)
         first = known.first_seq if known is not None else 1
         events = [

@@ -29,16 +29,6 @@ if TYPE_CHECKING:
     from memplane.log import FileLog
     from memplane.projections.memories import Memories
 
-__all__ = [
-    "Forgotten",
-    "Pick",
-    "forget",
-    "forget_many",
-    "forget_rows",
-    "summaries_of",
-    "summaries_quoting",
-]
-
 
 def summaries_quoting(
     log: FileLog, folds: Folds, field: str, value: str, ns: str, *, undo: bool

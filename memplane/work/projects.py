@@ -18,8 +18,6 @@ from memplane.projects.registry import UNKNOWN, KnownProjects, shown_name
 if TYPE_CHECKING:
     from memplane.context.context import PlaneContext
 
-__all__ = ["PlaneProjects", "Project", "ProjectSession", "Reassigned"]
-
 _SESSIONS_LISTED: Final = 20
 _SESSIONS_AT_ONCE: Final = 1_000
 

@@ -114,7 +114,7 @@ def recall_plane(
         folds = context.caught_up(policies)
         request = checked_request(
             asked.query,
-            {"channel": asked.channel, "agent": asked.agent, "now": asked.now},
+            context.asked({"channel": asked.channel, "agent": asked.agent, "now": asked.now}),
             policies,
             head=folds.log.head().seq,
             clock=context.clock,

@@ -1,4 +1,4 @@
-"""`plane.sessions`: start, checkpoint, end and list sessions, and what one reader may see of them.
+"""`plane.work.sessions`: start, checkpoint, end, list sessions; what one reader may see of them.
 
 Figures, and the session's own name, are shown to a reader who may see one of its events; for the
 plane's owner an event in an agent's namespace counts, as it does when it is read by its id. Every
@@ -42,18 +42,6 @@ if TYPE_CHECKING:
     from memplane.policy import Policies
     from memplane.projections.digests import SessionParts
     from memplane.projections.sessions import Named, Origin
-
-__all__ = [
-    "REASONS",
-    "Ended",
-    "PlaneSessions",
-    "Session",
-    "SessionVisibility",
-    "Started",
-    "minutes_before",
-    "session_row",
-    "write",
-]
 
 
 class SessionVisibility:
@@ -246,6 +234,7 @@ class PlaneSessions:
         """
         context = self._context
         _texts(session=session, agent=agent, branch=branch, cwd=cwd, goal=goal)
+        agent = context.agent_of(agent)
         named = ulid(context.clock()) if session is None else session
         row = session_row(named, "start", "Session started", branch=branch, cwd=cwd, goal=goal)
         row |= {} if agent is None else {"actor": agent}
@@ -289,6 +278,8 @@ class PlaneSessions:
 
         def still_open(folds: Folds) -> Sequence[SessionFacts]:
             facts = self.facts(session, folds, policies)
+            if facts.origins and all(context.is_elsewhere(ns) for _, _, ns in facts.origins):
+                raise NotFoundError(f"no session {quoted_value(session)} in this project")
             return () if facts.ended else (facts,)
 
         with context.lock:
@@ -384,7 +375,8 @@ class PlaneSessions:
         with context.lock:
             policies = context.watched.policies()
             folds = context.caught_up(policies)
-            visible = SessionVisibility(context, folds, policies, channel, agent)
+            reads = context.agent_of(agent)
+            visible = SessionVisibility(context, folds, policies, channel, reads)
             now, gap = context.clock(), policies.plane.session_gap_minutes
             parts, most = folds.digests.sessions, policies.plane.session_summary_tokens_max
             return [
@@ -412,7 +404,8 @@ class PlaneSessions:
         with context.lock:
             policies = context.watched.policies()
             folds = context.caught_up(policies)
-            visible = SessionVisibility(context, folds, policies, channel, agent)
+            reads = context.agent_of(agent)
+            visible = SessionVisibility(context, folds, policies, channel, reads)
             facts = self.facts(session, folds, policies, visible)
             found = _shown(facts, visible, context.clock(), policies.plane.session_gap_minutes)
             parts = folds.digests.sessions.get(facts.id)

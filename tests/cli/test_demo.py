@@ -44,6 +44,19 @@ def test_three_questions_are_answered_within_their_budgets(run, person):
     assert "preference" not in outage
 
 
+def test_there_is_a_page_to_look_at_and_it_can_be_opened(run, person, monkeypatch):
+    opened = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    done = run("demo", "--open")
+    page = person / "project" / "memplane-demo" / "page.html"
+    assert opened == [page.as_uri()]
+    assert f"memplane-demo/{page.name}" in done.out
+    text = page.read_text()
+    assert text.startswith("<!doctype html>")
+    assert "Redirect with 302" in text
+    assert page.stat().st_mode & 0o777 == 0o600
+
+
 def test_a_second_run_adds_nothing_and_gives_the_same_blocks(run, person):
     first, second = (json.loads(run("demo", "--json").out) for _ in range(2))
     assert first["recorded"] > 180

@@ -20,11 +20,11 @@ LONG = "the mast of the old boat is of spruce, and nobody has oiled it " * 4
 @pytest.fixture
 def spoken(home):
     with memplane.open(home) as plane:
-        plane.sessions.start("s1")
+        plane.work.sessions.start("s1")
         plane.record("How is the mast?", role="user", session="s1")
         plane.record(LONG, role="assistant", session="s1")
         plane.record("[red]We oil it[/red] \x1b[31mnow", kind="decision", key="mast.oil")
-        plane.tasks.open("oil", "Oil the mast")
+        plane.work.tasks.open("oil", "Oil the mast")
     return home
 
 

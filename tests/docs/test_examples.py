@@ -55,7 +55,7 @@ def test_a_log_is_read_and_checked_without_memplane(tmp_path):
         plane.record("We keep PostgreSQL", kind="decision", key="db")
         plane.record("The spare key lies under the mat", id="gone")
         plane.record("which database?", role="user")
-        plane.purge("gone")
+        plane.upkeep.purge("gone")
     lines = ran("read_log.py", home).splitlines()
     assert lines[0].split() == ["2", "decision", "We", "keep", "PostgreSQL"]
     assert lines[-1] == "every line chains"

@@ -83,7 +83,7 @@ def test_a_reminder_is_made_again_from_its_report(plane):
     assert "tallow" not in str(saved.report["request"])
     for n in range(300):
         plane.record(f"windlass tallow grease {n}", role="user", session="s3")
-    plane.index()
+    plane.upkeep.index()
     again = replay_pack(plane, find_report(plane.home, "last"))
     assert again.block.text == block.text
 
