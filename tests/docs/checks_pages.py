@@ -36,6 +36,7 @@ FORMS = (
     (r"\bsession \d\d-\d\d\b", "session DAY"),
     (r"\b\d+(?:\.\d+)? (?:ms|s|MB/s)\b", "DURATION"),
     (r"\b(?:[0-9a-f]{16,64}|[0-9a-f]{8})\b", "HASH"),
+    (r"\b\d[\d,]* bytes\b", "SIZE"),
 )  # fmt: skip
 
 
@@ -145,21 +146,23 @@ def agree(said: str, printed: str) -> bool:
     return at <= len(lines) - len(last)
 
 
-def written(text: str, printed: dict[Step, str]) -> str:
+def written(text: str, printed: list[tuple[Step, str]]) -> str:
     """The page with what was printed in place of what it says; what has `…` is left alone."""
+
+    consoles = iter([real for step, real in printed if step.kind == "console"])
 
     def block(found: re.Match) -> str:
         if found[1] != "console":
             return found[0]
         lines = []
         for step in steps(found[0]):
-            real = next(p for s, p in printed.items() if (s.code, s.said) == (step.code, step.said))
+            real = next(consoles)
             keeps = step.said.strip() and agree(step.said, real)
             lines.append(f"$ {step.code}\n{step.said if keeps else real}".rstrip("\n"))
         return "```console\n" + "\n".join(lines) + "\n```"
 
     text = BLOCK.sub(block, text)
-    for step, real in printed.items():
+    for step, real in printed:
         if step.kind == "python" and step.said is not None and not agree(step.said, real):
             text = text.replace(f"{step.code}```\n\n```text\n{step.said}```", f"{step.code}```\n\n```text\n{real}```")  # fmt: skip
     return text
@@ -171,4 +174,4 @@ if __name__ == "__main__":
         found = steps(page.read_text())
         with tempfile.TemporaryDirectory() as folder:
             done = run(found, Path(folder).resolve())
-        page.write_text(written(page.read_text(), dict(zip(found, done, strict=True))))
+        page.write_text(written(page.read_text(), list(zip(found, done, strict=True))))
