@@ -26,7 +26,7 @@ from memplane.cli.app import (
 )
 from memplane.cli.options import Home, Json, Project
 from memplane.cli.output import data, error_json, print_answer, say
-from memplane.errors import InputError, MemplaneError, UntrustedError
+from memplane.errors import HomeError, InputError, MemplaneError, UntrustedError
 from memplane.home import VERSION, RefoldWarning
 from memplane.lazy import late
 from memplane.wiring import CALLER, Caller
@@ -81,7 +81,11 @@ def status(
         return FINE
     if project is not None:
         CALLER.set(CALLER.get()._replace(project=project))
-    return cli_show.print_status(home, as_json=as_json)
+    try:
+        return cli_show.print_status(home, as_json=as_json)
+    except HomeError as error:
+        error.add_note("`memplane demo` shows what it does; `memplane help` lists the commands")
+        raise
 
 
 def run_command_line(argv: list[str]) -> int:
@@ -208,7 +212,8 @@ def _refuse(argv: list[str], error: BaseException, message: str, code: int) -> i
     message = redact.masked(message)  # an error quotes what was given, and that may be a secret
     if _wants_json(argv):
         data(error_json(error, message, code))
-    say(message)
+    for words in (message, *getattr(error, "__notes__", ())):
+        say(words)
     return code
 
 

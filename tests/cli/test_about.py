@@ -106,6 +106,13 @@ def test_the_script_of_a_shell_is_printed_and_is_valid_there(run, tmp_path, monk
     subprocess.run([program, "-n", tmp_path / "script"], check=True)
 
 
+def test_without_a_plane_it_names_the_demo_and_the_help(run, person):
+    done = run()
+    assert done.code == 3
+    assert "make one with `memplane init`" in done.err
+    assert "`memplane demo` shows what it does; `memplane help` lists the commands" in done.err
+
+
 def test_another_shell_is_wrong_use(run, monkeypatch):
     assert run("completion", "zs").err == (
         "memplane: completion: expected bash, zsh or fish, found 'zs'; did you mean `zsh`?\n"

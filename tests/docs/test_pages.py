@@ -45,3 +45,9 @@ def test_outputs_agree_by_their_form_and_dots_stand_for_any_lines():
     assert not agree("3 events", "4 events")
     assert not agree("a\n", "a\nb\n")
     assert not agree("", "a\n")
+
+
+def test_the_navigation_names_every_page_once_and_no_other():
+    text = (ROOT / "mkdocs.yml").read_text()
+    named = re.findall(r"^ +- (?:[^:\n]+: )?([\w/-]+\.md)$", text, re.MULTILINE)
+    assert sorted(named) == sorted(page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md"))
