@@ -530,8 +530,9 @@ def test_a_store_that_others_could_have_written_makes_nothing_trusted(trusting, 
     ran = command(ann, trusting, "doctor")
     assert ran.returncode == 3
     assert "its trust cannot be used" in ran.stdout
-    assert "systemMessage" in start(ann, trusting)
-    assert DECISION not in context(start(ann, trusting))
+    told = start(ann, trusting)
+    assert "systemMessage" in told
+    assert DECISION not in context(told)
 
 
 def test_where_no_trust_can_be_kept_init_and_trust_say_so(clone, ann, tmp_path):
