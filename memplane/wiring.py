@@ -15,7 +15,7 @@ from memplane import home, tokens, trust
 from memplane.clock import clock, ulid
 from memplane.errors import HomeError, InputError, WriteError
 from memplane.home import HOME_NAME, Assets, Home
-from memplane.intake.redact import quoted_value
+from memplane.intake.redact import quoted_value, unexpected
 from memplane.lazy import late
 from memplane.policy import NAMES, variables
 from memplane.ports import Clock, Detector, Embedder, TokenCounter
@@ -270,6 +270,7 @@ def open_light(found: Home, clock: Clock, environment: Mapping[str, str]) -> pac
         make_counter=make_counter,
         durability="sync",
         overrides=variables(environment),
+        make_embedder=find_embedder,
         keeps=not found.read_only,
     )
     return packer.Packer(context, plain=True)
@@ -427,7 +428,7 @@ def _opened(
     agent: str | None = None,
 ) -> plane_room.Plane:
     if agent is not None and (not isinstance(agent, str) or not agent.strip()):
-        raise InputError(f"expected a name, found {quoted_value(agent)}", where="agent")
+        raise unexpected("a name", agent, "agent")
     if durability not in ("sync", "os"):
         raise InputError(f"expected sync or os, found {durability!r}", where="durability")
 

@@ -14,6 +14,7 @@ from memplane.context.context import OfPlane, PlaneContext
 from memplane.context.event_access import Standing
 from memplane.event import Event, EventFields
 from memplane.lazy import late
+from memplane.recall.reversals import derived, reversed_by
 from memplane.recall.suppress import within
 
 if TYPE_CHECKING:
@@ -107,22 +108,32 @@ class PlaneWork(OfPlane):
             return reader.standing(event, memories, as_of)
 
     def decisions(
-        self, *, channel: str = "private", ns: str | None = None, agent: str | None = None
+        self,
+        *,
+        channel: str = "private",
+        ns: str | None = None,
+        agent: str | None = None,
+        reversed_too: bool = False,
     ) -> list[Event]:
-        """The decisions in force that the ledger knows of, in log order: some 400 at most."""
+        """The decisions in force that the ledger knows of, in log order: some 400 at most.
+
+        `reversed_too`: also those that a later answer reversed (`memplane.recall.reversals`).
+        """
         reader = self._context.reader(channel, agent=self._context.agent_of(agent), ns=ns)
         with self._context.lock:
             ledger = self._context.caught_up(reader.policies).decisions.state
             found = sorted(one.seq for one in (*ledger.active(), *ledger.left()))
             lines = [self._context.log.line(seq) for seq in found]
-        events = [line.event for line in lines if line is not None]
-        return [
-            reader.emit(event)
-            for event in events
-            if reader.shows(event)
-            and reader.in_time(event)
-            and (ns is None or within(event.ns, (ns,)))
+        events = [
+            line.event
+            for line in lines
+            if line is not None
+            and reader.shows(line.event)
+            and reader.in_time(line.event)
+            and (ns is None or within(line.event.ns, (ns,)))
         ]
+        gone = {} if reversed_too else reversed_by(map(derived, events))
+        return [reader.emit(event) for event in events if event.seq not in gone]
 
     def files(
         self,

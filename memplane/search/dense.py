@@ -213,7 +213,7 @@ def _writing(folder: Path) -> Iterator[None]:
 
 
 def has_no_vectors(context: PlaneContext) -> bool:
-    """Whether nobody has embedded anything here yet."""
+    """Whether this plane has no vectors of its own embedder yet."""
     return dense.vectors_stamp(_folder_of(context)) is None
 
 
@@ -255,7 +255,7 @@ def _made(embedder: Embedder, texts: Sequence[str]) -> Sequence[bytes]:
 
 
 def _vectors(embedder: Embedder, texts: Sequence[str]) -> Sequence[bytes]:
-    """Embed texts; a text that says nothing has no vector. Raises InputError for what is none."""
+    """Embed texts; an empty text has no vector. Raises InputError for an invalid answer."""
     nothing = bytes(embedder.dimension)
     told = [text for text in texts if text.strip()]
     found = iter(embedder.embed(told)) if told else iter(())

@@ -14,7 +14,7 @@ from memplane.context.calls import check_count, check_text
 from memplane.context.context import OfPlane
 from memplane.errors import EpisodeNotFoundError, InputError, SessionNotFoundError
 from memplane.event import TYPED_KINDS
-from memplane.intake.redact import quoted_value
+from memplane.intake.redact import quoted_value, unexpected
 from memplane.projections.episodes import (
     TURNS,
     EpisodesProjector,
@@ -235,9 +235,7 @@ def _status(given: str) -> EpisodeStatus:
     try:
         return EpisodeStatus(given)
     except ValueError:
-        raise InputError(
-            f"expected open or closed, found {quoted_value(given)}", where="status"
-        ) from None
+        raise unexpected("open or closed", given, "status") from None
 
 
 def _number(text: str) -> int:
