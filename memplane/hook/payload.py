@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from memplane.event import Event
 from memplane.harness import rejection_reason, remembered
 from memplane.importers.decided import (
+    ASKING,
     Talk,
     answers_given,
     decision_row,
@@ -70,21 +71,11 @@ from memplane.importers.rows import (
 )
 from memplane.intake.prepare import is_own_tool
 from memplane.intake.redact import masked_name
+from memplane.lazy import word_set
 from memplane.projections.reports import title_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-__all__ = [
-    "AGENTS",
-    "HookPayload",
-    "asked_at_tool",
-    "completed",
-    "event_name",
-    "read_payload",
-    "tool_answer",
-]
-
 
 AGENTS: Final = ("claude-code", "codex")
 # Where a session begins. In a fork the client holds, and goes on with, all of another one.
@@ -372,7 +363,7 @@ def _acts(said: Mapping[str, Any], tool: str, call: str, rows: list[Row]) -> lis
         return [] if found is None else [decision_row(found, refs[::-1], call=call)]
     if failed:
         return []
-    if tool == "AskUserQuestion":
+    if tool in ASKING:
         return [decision_row(one, refs, call=call) for one in answers_given(given, answer)]
     if tool == "ExitPlanMode":
         plan = next((text for one in (answer, given) if (text := _plan_in(one))), "")
@@ -476,21 +467,10 @@ def _text(said: Mapping[str, Any], field: str) -> str:
 _SHOWN: Final = ("stdout", "stderr", "error", "content", "result")
 _FAILED: Final = ("is_error", "isError", "interrupted")
 # What an object of an unknown tool may hold and nobody reads.
-_LEFT_OUT: Final = frozenset(
-    {
-        "originalFile",
-        "originalContent",
-        "structuredPatch",
-        "oldString",
-        "newString",
-        "oldTodos",
-        "newTodos",
-        "base64",
-        "data",
-        "blob",
-        "signature",
-    }
-)
+_LEFT_OUT: Final = word_set("""
+    originalFile originalContent structuredPatch oldString newString oldTodos newTodos base64 data
+    blob signature
+""")
 _CHARACTERS_MAX: Final = 2_000  # of what has no text of its own
 _PATCH_LINES_MAX: Final = 400
 _DEPTH_MAX: Final = 20

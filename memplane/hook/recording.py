@@ -7,16 +7,20 @@ imported. Tokens are left uncounted; the first fold of a full process counts the
 from __future__ import annotations
 
 import hashlib
+import json
+import os
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from memplane import nofollow
 from memplane.clock import ulid
 from memplane.context.watched_files import watched
 from memplane.errors import CorruptError, InputError, LockError, MemplaneError
 from memplane.harness import remembered
 from memplane.hook.payload import completed
-from memplane.importers.rows import HOOK_TAG, name
+from memplane.importers.decided import plan_proposed
+from memplane.importers.rows import HOOK_TAG, name, short_text
 from memplane.intake import Intake, Marker, Redactor, same
 from memplane.intake.check import with_permitted_actor
 from memplane.log import FileLog
@@ -31,8 +35,6 @@ if TYPE_CHECKING:
     from memplane.plane import Plane
     from memplane.policy import Policies
     from memplane.ports import Clock
-
-__all__ = ["HookLog", "catch_up_plane", "marked_rows"]
 
 
 class HookLog:
@@ -197,6 +199,45 @@ def _last(log: FileLog, session: str) -> Event | None:
     return found or newest
 
 
+# What Codex keeps from its hooks: a turn that ends with a plan ends without a last message there.
+
+_TAIL_BYTES: Final = 256 * 1024  # of a transcript; the plan stands at its end
+
+
+def with_proposed_plan(agent: str, said: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The payload of a stop, with the plan that Codex's transcript has of that turn as last words.
+
+    The same where the payload has words, or the transcript no plan.
+    """
+    turn, path = short_text(said, "turn_id"), short_text(said, "transcript_path")
+    silent = said.get("hook_event_name") == "Stop" and not said.get("last_assistant_message")
+    if agent != "codex" or not silent or not turn or not path:
+        return said
+    for line in reversed(_tail(path)):
+        if b"<proposed_plan>" in line and turn.encode() in line:
+            with suppress(ValueError, RecursionError, KeyError, TypeError):
+                item = json.loads(line)["payload"]
+                text = "".join(part["text"] for part in item["content"])
+                if item["role"] == "assistant" and plan_proposed(text):
+                    return {**said, "last_assistant_message": text}
+    return said
+
+
+def _tail(path: str) -> list[bytes]:
+    """The last lines of a file; none of what is no regular file."""
+    try:
+        fd = nofollow.open_file(path)
+    except (OSError, MemplaneError, ValueError):
+        return []
+    try:
+        size = os.fstat(fd).st_size
+        return nofollow.pread(fd, _TAIL_BYTES, max(size - _TAIL_BYTES, 0)).splitlines()
+    except OSError:
+        return []
+    finally:
+        os.close(fd)
+
+
 def catch_up_plane(plane: Plane) -> None:
     """Sum up the sessions that are over; bring projections and index up to the log, keep them.
 
@@ -204,8 +245,8 @@ def catch_up_plane(plane: Plane) -> None:
     can, so that the next answer finds what was recorded. If another process is doing it already,
     this one leaves it to that process; the hook's timer ends it like any other.
     """
-    plane.index()  # first: who runs this may end it after a second
-    plane.sessions.sum_up(HOOK_TAG)
+    plane.upkeep.index()  # first: who runs this may end it after a second
+    plane.work.sessions.sum_up(HOOK_TAG)
     plane.pack("", budget=1_000)
-    plane.index()
+    plane.upkeep.index()
     plane.flush()

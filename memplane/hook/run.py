@@ -39,8 +39,6 @@ else:
     policy = late("memplane.policy")
     trust = late("memplane.trust")
 
-__all__ = ["Openers", "run_hook"]
-
 _STDIN_BYTES_MAX: Final = 16 * 1024 * 1024
 # Until the policy is read: a plane on a disk that does not answer must not hold the agent up.
 _MILLISECONDS: Final = 4_000
@@ -178,6 +176,7 @@ def _respond(
             give("")
             return
         home = at.home
+        given = hook_recording.with_proposed_plan(agent, given)
         said = payload.read_payload(agent, given, at.roots)
         if not home.read_only:
             recording.enter(at.ns, at.rows)

@@ -6,7 +6,8 @@ do in its place, "no" was said with the same. Each is a row of kind `decision` a
 names the turns it is of in its `refs`; the reason that stands beside it is its `rationale`. Its tag
 says by which rule it was found (`RULES`).
 
-    ASK    an answered AskUserQuestion               question -> answer
+    ASK    an answered question of the client        question -> answer
+           (AskUserQuestion, request_user_input)
     PLAN   a plan that was approved, or taken into   Plan: heading: its goal
            a session of its own
     PICK   "B", "let's go with option 2"             "the reply" = the option's text
@@ -22,24 +23,24 @@ words are English; what they do not know is left out.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.importers.rows import short_text
 from memplane.lazy import regex
-from memplane.projections.reports import (
-    clipped_words,
-    heading_of,
-    meaning_words,
-    sentences_in,
-)
+from memplane.projections.reports import clipped_words, heading_of, meaning_words, sentences_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from memplane.importers.rows import Row
 
+ASKING: Final = frozenset(("AskUserQuestion", "request_user_input"))  # tools that ask a person
 RULES: Final = ("answer", "plan", "pick", "numbered", "agreed", "correction", "refusal")
 PLAN_LEAD: Final = "Implement the following plan:"
+# What Codex says for the person who accepts a plan, and how it marks one.
+_IMPLEMENTS: Final = regex(r"(?i)^\W*implement the plan\W*$")
+_PROPOSED: Final = regex(r"(?s)<proposed_plan>(?P<plan>.*?)(?:</proposed_plan>|\Z)")
 _SAID_WORDS: Final = 25
 _OPTION_WORDS: Final = 25
 _GOAL_WORDS: Final = 60
@@ -194,9 +195,9 @@ def decision_row(found: Decided, refs: Sequence[str], *, call: str = "") -> Row:
 
 
 class Talk:
-    """What agents said last, by session, for what people answer to it.
+    """The last messages of agents, by session, to understand replies to them.
 
-    An importer tells it of each answer and asks it of each reply, in their order.
+    An importer passes each message and asks about each reply, in their order.
     """
 
     def __init__(self) -> None:
@@ -239,9 +240,11 @@ def _is_pair(kept: Any) -> bool:
 def answers_given(given: Any, answer: Any) -> Iterator[Decided]:
     """What the answers to a client's questions decide.
 
-    `given` are the arguments of AskUserQuestion (`questions [{question, options [{label,
-    description}]}]`), `answer` holds `answers {question: label or own words}`.
+    `given` are the arguments of one of `ASKING` (`questions [{id, question, options [{label,
+    description}]}]`), `answer` holds `answers {question: label or own words}`; Codex writes it as
+    JSON, with `{id: {answers: [label or own words]}}`.
     """
+    answer = _read(answer) if isinstance(answer, str) else answer
     answers = answer.get("answers") if isinstance(answer, dict) else None
     asked = given.get("questions") if isinstance(given, dict) else None
     if not isinstance(asked, list) and isinstance(answer, dict):
@@ -250,7 +253,7 @@ def answers_given(given: Any, answer: Any) -> Iterator[Decided]:
         return
     for one in asked:
         question = short_text(one, "question") if isinstance(one, dict) else ""
-        said = short_text(answers, question) if question else ""
+        said = (short_text(answers, question) or _under_id(one, answers)) if question else ""
         if not said.strip() or _NEXT.search(question) or said.rstrip().endswith("?"):
             continue
         options = one.get("options")
@@ -263,6 +266,27 @@ def answers_given(given: Any, answer: Any) -> Iterator[Decided]:
         words = _CLIENT_LABEL.sub("", said)
         text = f"{_short(question, _SAID_WORDS)} \u2192 {_short(words, 2 * _OPTION_WORDS)}"
         yield Decided(text, "answer", _short(reason, _REASON_WORDS), of_answer=True)
+
+
+def _read(answer: str) -> Any:
+    try:
+        return json.loads(answer)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _under_id(asked: dict[str, Any], answers: dict[str, Any]) -> str:
+    """What Codex has as the answer to a question, with the note that was added to it."""
+    found = answers.get(short_text(asked, "id"))
+    given = found.get("answers") if isinstance(found, dict) else None
+    said = [one for one in given if isinstance(one, str)] if isinstance(given, list) else []
+    return ", ".join(one.removeprefix("user_note: ") for one in said)
+
+
+def plan_proposed(text: str) -> str:
+    """The plan that an agent's answer proposes by Codex's mark, "" for none."""
+    found = _PROPOSED.search(text)
+    return found["plan"] if found is not None else ""
 
 
 def plan_accepted(plan: str) -> Decided | None:
@@ -300,7 +324,8 @@ def refused(reason: str, call: str) -> Decided | None:
 def may_decide(reply: str) -> bool:
     """Whether a reply may decide something by what it answers: only then is that looked for."""
     said = reply[:_REPLY_CHARS].strip()
-    return (bool(said) and any(form.match(said) is not None for form in (_PICK, _YES, _NO))) or len(
+    forms = (_PICK, _YES, _NO, _IMPLEMENTS)
+    return (bool(said) and any(form.match(said) is not None for form in forms)) or len(
         _NUMBERED.findall(said)
     ) > 1
 
@@ -311,6 +336,9 @@ def in_reply(reply: str, answers: Sequence[str]) -> list[Decided]:
     texts = [_FENCE.sub("\n", one[:_ANSWER_CHARS]) for one in answers if one.strip()]
     if not said or not texts:
         return []
+    if _IMPLEMENTS.match(said):
+        accepted = plan_accepted(plan_proposed(answers[0]))
+        return [] if accepted is None else [accepted._replace(of_answer=True)]
     numbered = _numbered(said, texts[0])
     if numbered:
         return numbered
@@ -364,7 +392,7 @@ def _pick(said: str, answer: str) -> Decided | None:
     if "?" in beside or _MOVES_ON.match(option) or _MANNER.search(option):
         return None
     shown = _short(_CLIENT_LABEL.sub("", option), _OPTION_WORDS)
-    asked = _question_in(answer)
+    asked = _question_in(answer) or _lead_in(answer)
     about = f"{_short(asked, _SAID_WORDS)} " if asked else ""
     text = f"{about}{_quoted(said)} = {shown}"
     return Decided(text, "pick", _recommended(answer) or _reason_in(said), of_answer=True)
@@ -392,7 +420,7 @@ def _numbered(said: str, answer: str) -> list[Decided]:
 
 
 def _matter(question: str) -> str:
-    """What a question is about, where it says so before a colon; else the question."""
+    """The subject of a question: the words before a colon, else the question."""
     label, colon, rest = question.partition(": ")
     return label if colon and rest and 0 < len(label.split()) <= 5 else question
 
@@ -442,6 +470,18 @@ def _question_in(answer: str) -> str:
         if one.text.endswith("?") and first != "or " and len(meaning_words(one.text)) > 2:
             return one.text
     return ""
+
+
+def _lead_in(answer: str) -> str:
+    """The line that leads to the options which an answer offers last, "" where none does."""
+    before = lead = ""
+    for line in answer.splitlines():
+        option = _OPTION.match(line)
+        if option is not None and option["key"].upper() in ("A", "1"):
+            lead = before
+        elif line.strip():
+            before = " ".join(line.replace("**", "").replace("__", "").split())
+    return lead if lead.endswith(":") and len(meaning_words(lead)) > 2 else ""
 
 
 def _recommended(answer: str) -> str:

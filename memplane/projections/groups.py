@@ -24,21 +24,6 @@ from memplane.event import PROJECTS, UPKEEP_KINDS, Event
 from memplane.ports import Line
 from memplane.projections.projector import canonical
 
-__all__ = [
-    "GROUPS_MAX",
-    "HOME",
-    "LOST_MAX",
-    "Grouped",
-    "Groups",
-    "PartProjector",
-    "Sees",
-    "VisibilityGroup",
-    "group_space",
-    "project_space",
-    "share_of",
-    "visibility_group",
-]
-
 GROUPS_MAX: Final = 12
 PROJECT_SHARES: Final = 3  # of a project, where an agent has one
 LOST_MAX: Final = 256  # names of groups that are not whole here

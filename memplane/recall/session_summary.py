@@ -17,8 +17,6 @@ from memplane.projections.in_force import out_of_time
 from memplane.projections.task_table import EventQuote
 from memplane.recall.session_digest import session_digest
 
-__all__ = ["EVENTS_MIN", "Extract", "extract", "is_readable"]
-
 EVENTS_MIN: Final = 3  # a session of fewer events is its own summary
 _UNREAD: Final = frozenset((*UPKEEP_KINDS, "secret", "artifact", "approval", "episode"))
 # Events of a session's own that say what it is called, or what came of it.
@@ -37,10 +35,11 @@ class Extract(NamedTuple):
 def is_readable(event: Event, now: str) -> bool:
     """Whether a model would read the event, and may still do so tomorrow.
 
-    A secret is no source, nor is what has a time to end: the summary has none.
+    A secret is no source, nor is what has a time to end: the summary has none. The steps of a
+    to-do list are text, too: clients write its goal once.
     """
     return (
-        bool(event.text)
+        (bool(event.text) or (event.kind == "task" and isinstance(event.data.get("plan"), list)))
         and event.kind not in _UNREAD
         and (event.kind != "session" or event.data.get("status") in _TELLING)
         and event.sensitivity != "secret"

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.context.calls import check_kind, checked_request, texts_of_argument
 from memplane.context.folds import seq_by
-from memplane.errors import ChangedError, DegradedError, InputError
+from memplane.errors import ChangedError, DegradedError
 from memplane.event import Event
 from memplane.harness import remembered, remembered_lines, typed_once
-from memplane.intake.redact import quoted_value
+from memplane.intake.redact import unexpected
 from memplane.lazy import late
 from memplane.ports import ONE, FoundEvent, Retriever
 from memplane.projections.sessions import is_extract
 from memplane.projections.window import plain_text, short_handle
 from memplane.projects.entering import roots_of_folder
 from memplane.recall.score import Circumstances, count, lifted
-from memplane.recall.suppress import Scope
+from memplane.recall.suppress import Filter, Scope
 from memplane.search.service import (
     IndexReach,
     degraded_parts,
@@ -49,9 +49,6 @@ if TYPE_CHECKING:
 else:
     documents = late("memplane.recall.documents")
     index_terms = late("memplane.index.terms")
-
-__all__ = ["HITS_MAX", "PASSAGE_TOKENS", "SearchHit", "SearchHits", "search_plane"]
-
 
 HITS_MAX: Final = 1_000
 PASSAGE_TOKENS: Final = 40
@@ -118,7 +115,7 @@ def search_plane(
     `wait` for the whole index, as that one does.
     """
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= HITS_MAX:
-        raise InputError(f"expected 1 to {HITS_MAX}, found {quoted_value(k)}", where="k")
+        raise unexpected(f"1 to {HITS_MAX}", k, "k")
     named = {name: asked.pop(name, None) for name in _LABELLED}
     texts = {name: texts_of_argument(name, value) for name, value in named.items()}
     texts["file"] = tuple(name for path in texts["file"] for name in _recorded_as(context, path))
@@ -130,7 +127,7 @@ def search_plane(
         folds = context.caught_up(policies)
         request = checked_request(
             query,
-            asked,
+            context.asked(asked),
             policies,
             head=folds.log.head().seq,
             clock=context.clock,
@@ -173,7 +170,7 @@ def _hits(
     *,
     similar: bool,
 ) -> Iterator[SearchHit]:
-    """What of the events found may be told, best first. Hold the lock."""
+    """The hits among the events found that may be shown, best first. Hold the lock."""
     every, terms = finding.found, dict[int, Circumstances]()
     best = every[0].score if every else 0
     floor = max(1, best * policies.scoring.evidence_floor // _PERMILLE)
@@ -245,8 +242,7 @@ def found_by_words(
         finding = retriever.find(
             request.query, upto=request.as_of, scope=scope, never=never, most=most, only=only
         )
-        used = {"as_of": request.as_of, "index_seq": retriever.index_seq}
-        return retriever, finding, degraded_parts(used)
+        return retriever, finding, degraded_parts(request.as_of, retriever.index_seq)
 
     try:
         return searched(wanted)
@@ -304,7 +300,7 @@ def scope_of_request(
         folds = context.prefix(request.as_of, policies)
     specs: tuple[str, ...] = ()
     if request.task is not None:
-        sight = context.scope(request, policies)
+        sight = request.scope(policies)
         places, _ = context.places(folds, sight, policies)
         specs = places.tasks.seen_by(sight.sees).specs_of(request.task)
     return Scope.of(
@@ -319,7 +315,7 @@ def scope_of_request(
         since=request.since,
         until=request.until,
         approvals=context.approvals(folds),
-        only=request.only,
+        only=Filter(request.tag, request.without_tag, request.importance_min),
     )
 
 

@@ -55,9 +55,6 @@ else:
     sessions = late("memplane.work.sessions")
     tasks = late("memplane.work.tasks")
 
-__all__ = ["Expanded", "expand_handle", "open_handle"]
-
-
 _SPAN_MAX: Final = 4000  # seqs between which a session is read line by line
 _KEYS_MAX: Final = 1000  # among which a name that is close to an unknown one is looked for
 

@@ -11,7 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 class Model:
     """Serves until it is closed. Each request takes the next of `steps`; behind them, `words`.
 
-    A step is a text, or a tool and its arguments. `tokens`: what a request is said to have taken.
+    A step is a text, a tool and its arguments, or a function that makes one of them of the request.
+    `tokens`: what a request is said to have taken.
     """
 
     def __init__(self, words="done", steps=()):
@@ -33,7 +34,7 @@ class Model:
                 if "count_tokens" in self.path:
                     self.answer(200, "application/json", b'{"input_tokens":10}')
                 elif self.path.endswith("/responses"):
-                    self.answer(200, "text/event-stream", model.responses())
+                    self.answer(200, "text/event-stream", model.responses(body))
                 else:
                     self.answer(200, "text/event-stream", model.messages(body))
 
@@ -56,12 +57,13 @@ class Model:
         """All that was put before the model, as text."""
         return [json.dumps(body, ensure_ascii=False) for _, body in self.requests]
 
-    def next_step(self):
-        return self.steps.pop(0) if self.steps else self.words
+    def next_step(self, body):
+        step = self.steps.pop(0) if self.steps else self.words
+        return step(body) if callable(step) else step
 
     def messages(self, body):
         """An answer in the form of Anthropic's Messages, streamed."""
-        step, number = self.next_step(), len(self.requests)
+        step, number = self.next_step(body), len(self.requests)
         message = {
             "id": f"msg_{number}", "type": "message", "role": "assistant",
             "model": body.get("model"), "content": [], "stop_reason": None, "stop_sequence": None,
@@ -84,9 +86,9 @@ class Model:
             {"type": "message_stop"},
         )
 
-    def responses(self):
+    def responses(self, body):
         """An answer in the form of OpenAI's Responses, streamed. Tools of a server have its name."""
-        step, number = self.next_step(), len(self.requests)
+        step, number = self.next_step(body), len(self.requests)
         if isinstance(step, str):
             part = {"type": "output_text", "text": step, "annotations": []}
             item = {

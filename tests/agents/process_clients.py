@@ -77,7 +77,7 @@ class Person:
         assert process.returncode == 0, out
         return out
 
-    def start(self, *argv, **more):
+    def start(self, *argv, cwd=None, **more):
         environment = {
             "PATH": f"{self.script.parent}{os.pathsep}{os.environ['PATH']}",
             "HOME": str(self.home), "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
@@ -85,7 +85,7 @@ class Person:
             "MCP_CONNECTION_NONBLOCKING": "false", "MCP_TIMEOUT": "60000", **more,
         }  # fmt: skip
         return subprocess.Popen(
-            [str(one) for one in argv], cwd=self.project, env=environment, text=True,
+            [str(one) for one in argv], cwd=cwd or self.project, env=environment, text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
 

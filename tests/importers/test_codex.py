@@ -316,3 +316,43 @@ def test_a_session_is_named_by_what_is_kept_of_its_file():
     assert codex_sessions_in(json.loads(json.dumps(reader.state()))) == ["s-one"]
     assert codex_sessions_in({}) == codex_sessions_in({"file": 3}) == []
     assert codex_end_id("s-one", "end", "codex:s-one:abc:0") == "codex:s-one:end:s-one:abc:0"
+
+
+QUESTIONS = [{"id": "hull", "question": "Which colour for the hull?", "options": []}]
+PLAN = "<proposed_plan>\n# New sails\n\nThe boat sails in light wind.\n</proposed_plan>"
+
+
+def test_questions_that_were_answered_and_a_plan_that_was_accepted_are_decisions():
+    rollout = Rollout().says("Mend the boat")
+    rollout.calls("request_user_input", "c1", questions=QUESTIONS)
+    rollout.answer("c1", '{"answers":{"hull":{"answers":["Green"]}}}')
+    rollout.says(PLAN, "assistant").says("Implement the plan.")
+    rows, _ = rollout.rows()
+    decisions = [row for row in rows if row["kind"] == "decision"]
+    assert [row["text"] for row in decisions] == [
+        "Which colour for the hull? \u2192 Green",
+        "Plan: New sails: The boat sails in light wind.",
+    ]
+    by_id = {row["id"]: row["text"] for row in rows}
+    assert [[by_id[one] for one in row["refs"]] for row in decisions] == [
+        ['{"answers":{"hull":{"answers":["Green"]}}}'],
+        ["Implement the plan.", PLAN],
+    ]
+    one_by_one, state = [], {}
+    for record in rollout.records:  # an import that stops behind any line goes on the same
+        reader = Codex()
+        reader.begin(json.loads(json.dumps(state)))
+        one_by_one += reader.read(record, b"").rows
+        state = reader.state()
+    assert one_by_one == rows
+    assert "asked" not in state
+
+
+def test_of_questions_without_an_answer_the_newest_few_are_kept():
+    rollout = Rollout()
+    for number in range(9):
+        rollout.calls("request_user_input", f"c{number}", questions=QUESTIONS)
+    rollout.calls("request_user_input", "long", questions=[{"question": "x" * 9_000}])
+    reader = Codex()
+    rollout.rows(reader)
+    assert [*reader.state()["asked"]] == ["c5", "c6", "c7", "c8"]

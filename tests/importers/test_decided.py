@@ -161,3 +161,55 @@ def test_whatever_is_said_a_decision_quotes_a_reply_that_may_decide(reply, answe
     assert not found or may_decide(reply)
     refused(reply, "Edit a.py")
     plan_accepted(reply)
+
+
+ASKED = {"questions": [{"id": "hull", "question": "Which colour for the hull?", "options": []}]}
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        ('{"answers":{"hull":{"answers":["Green (Recommended)"]}}}', "Green"),
+        ('{"answers":{"hull":{"answers":["Green","user_note: two coats"]}}}', "Green, two coats"),
+    ],
+)
+def test_what_codex_asked_is_decided_by_its_answer(answer, text):
+    [found] = answers_given(ASKED, answer)
+    assert found.text == f"Which colour for the hull? \u2192 {text}"
+    assert found.of_answer
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "", "[]", "{", "no answer", '{"answers":{}}', '{"answers":{"keel":{"answers":["Green"]}}}',
+        '{"answers":{"hull":{"answers":[]}}}', '{"answers":{"hull":{"answers":[7]}}}',
+        '{"answers":{"hull":7}}', '{"answers":[1]}', "[" * 100_000,
+    ],
+)  # fmt: skip
+def test_what_codex_got_no_answer_to_is_not_decided(answer):
+    assert list(answers_given(ASKED, answer)) == []
+
+
+PROPOSED = (
+    "Here it is:\n<proposed_plan>\n# New sails\n\nThe boat sails in light wind.\n</proposed_plan>"
+)
+
+
+def test_a_plan_that_codex_proposed_is_accepted_by_the_word_to_implement_it():
+    assert decided("Implement the plan.", PROPOSED) == [
+        "Plan: New sails: The boat sails in light wind."
+    ]
+    assert may_decide("Implement the plan.")
+    assert decided("Implement the plan.", "Sew the sails, then rig them.") == []
+    assert decided("Implement the plan for the mast first", PROPOSED) == []
+    assert decided("Implement the plan.", "Sewn.", PROPOSED) == []  # something else was said since
+
+
+def test_a_pick_is_of_the_matter_that_the_line_before_the_options_names():
+    options = "A. Oil paint\nB. Varnish\n\nWhich one?"
+    assert decided("B", f"Two ways to treat the hull of the boat:\n\n{options}") == [
+        'Two ways to treat the hull of the boat: "B" = Varnish'
+    ]
+    assert decided("B", f"The hull of the boat is dry.\n\n{options}") == ['"B" = Varnish']
+    assert decided("B", f"Options:\n\n{options}") == ['"B" = Varnish']

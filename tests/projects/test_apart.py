@@ -53,16 +53,16 @@ def acts(plane, chance):
     """What somebody does in another project, with names that are those of this one."""
     name, key = f"t{chance.randint(0, 2)}", f"k{chance.randint(0, 2)}"
     for act in (
-        lambda: plane.tasks.done(name, "done here"),
-        lambda: plane.tasks.open(name, "another goal", plan=["another step"]),
-        lambda: plane.tasks.switch(name),
+        lambda: plane.work.tasks.done(name, "done here"),
+        lambda: plane.work.tasks.open(name, "another goal", plan=["another step"]),
+        lambda: plane.work.tasks.switch(name),
         lambda: plane.forget(key),
-        lambda: plane.sessions.end("a-s1"),
-        lambda: plane.sessions.end("b-s1"),
+        lambda: plane.work.sessions.end("a-s1"),
+        lambda: plane.work.sessions.end("b-s1"),
         lambda: plane.pin(f"a{chance.randint(0, 40)}"),
-        lambda: plane.purge(source="a", older_than="1d", now="2040-01-01T00:00:00Z"),
-        lambda: plane.purge(tag="nothing"),
-        plane.undo,
+        lambda: plane.upkeep.purge(source="a", older_than="1d", now="2040-01-01T00:00:00Z"),
+        lambda: plane.upkeep.purge(tag="nothing"),
+        plane.work.undo,
     ):
         try:
             act()
@@ -83,11 +83,11 @@ def answers(plane):
         found[when] = plane.pack("loadTides of the ledger: parser, schema?", **asked).text
     for word in WORDS:
         found[word] = [(hit.score, hit.event.id, hit.text) for hit in plane.search(word, 20)]
-    found["files"] = plane.files("", session="a-s1")
-    found["tasks"] = [(one.id, one.status, one.plan) for one in plane.tasks.list(all=True)]
+    found["files"] = plane.work.files("", session="a-s1")
+    found["tasks"] = [(one.id, one.status, one.plan) for one in plane.work.tasks.list(all=True)]
     found["keys"] = list(plane.keys())
-    found["sessions"] = plane.sessions.list()
-    found["decisions"] = [one.id for one in plane.decisions()]
+    found["sessions"] = plane.work.sessions.list()
+    found["decisions"] = [one.id for one in plane.work.decisions()]
     found["tides"] = plane.expand("task/t1").text if found["tasks"] else ""
     return {name: NUMBERS.sub("#", str(one)) for name, one in found.items()}
 
@@ -135,21 +135,21 @@ def two(own, tmp_path):
 def test_a_task_of_one_name_is_another_task_in_another_project(two):
     own, a, b = two
     with own.at(a) as plane:
-        plane.tasks.open("ship", "the tide tables", plan=["read the gauge", "print"])
-        plane.tasks.update("ship", done=[1])
+        plane.work.tasks.open("ship", "the tide tables", plan=["read the gauge", "print"])
+        plane.work.tasks.update("ship", done=[1])
     with own.at(b) as plane:
-        assert plane.tasks.list() == []
-        plane.tasks.open("ship", "the boat", plan=["paint"])
-        plane.tasks.done("ship", "sold")
+        assert plane.work.tasks.list() == []
+        plane.work.tasks.open("ship", "the boat", plan=["paint"])
+        plane.work.tasks.done("ship", "sold")
         assert "gauge" not in plane.expand("task/ship").text
     with own.at(a) as plane:
-        task = plane.tasks.get("ship")
+        task = plane.work.tasks.get("ship")
         assert (task.goal, task.status, len(task.plan)) == ("the tide tables", "open", 2)
         assert [one.state for one in task.plan] == ["done", "todo"]
         with pytest.raises(InputError, match="is open already"):
-            plane.tasks.open("ship")
+            plane.work.tasks.open("ship")
     with own.whole() as plane:
-        goals = {one.goal for one in plane.tasks.list(all=True)}
+        goals = {one.goal for one in plane.work.tasks.list(all=True)}
         assert goals == {"the tide tables", "the boat"}
 
 
@@ -158,13 +158,13 @@ def test_more_projects_than_have_places_keep_their_tasks(own, tmp_path):
     for folder in folders:
         folder.mkdir()
         with own.at(folder) as plane:
-            plane.tasks.open("ship", f"goal of {folder.name}")
+            plane.work.tasks.open("ship", f"goal of {folder.name}")
             plane.context.caught_up()
     for folder in folders:
         with own.at(folder) as plane:
-            assert [one.goal for one in plane.tasks.list()] == [f"goal of {folder.name}"]
-            plane.tasks.update("ship", f"note of {folder.name}")
-            assert plane.tasks.get("ship").goal == f"goal of {folder.name}"
+            assert [one.goal for one in plane.work.tasks.list()] == [f"goal of {folder.name}"]
+            plane.work.tasks.update("ship", f"note of {folder.name}")
+            assert plane.work.tasks.get("ship").goal == f"goal of {folder.name}"
             assert f"goal of {folder.name}" in plane.pack("", intent="orient", budget=2000).text
 
 
@@ -173,9 +173,9 @@ def test_a_session_of_another_project_is_not_ended(two):
     with own.at(a) as plane:
         plane.record("the tides", session="s1", role="user")
     with own.at(b) as plane, pytest.raises(NotFoundError, match="s1"):
-        plane.sessions.end("s1")
+        plane.work.sessions.end("s1")
     with own.at(a) as plane:
-        assert not plane.sessions.end("s1").already
+        assert not plane.work.sessions.end("s1").already
 
 
 def test_a_purge_by_tag_age_session_or_source_takes_nothing_of_another_project(two):
@@ -189,13 +189,15 @@ def test_a_purge_by_tag_age_session_or_source_takes_nothing_of_another_project(t
     with own.at(b) as plane:
         plane.record("mine", tags=["old"], id="mine")
         for one in described[:2]:
-            assert [event[1] for event in plane.purge(**one, dry_run=True).events] == ["mine"]
+            assert [event[1] for event in plane.upkeep.purge(**one, dry_run=True).events] == [
+                "mine"
+            ]
         for one in described[2:]:
             with pytest.raises(NotFoundError):
-                plane.purge(**one, dry_run=True)
-        assert len(plane.purge(tag="old", ns=other, dry_run=True).events) == 3
+                plane.upkeep.purge(**one, dry_run=True)
+        assert len(plane.upkeep.purge(tag="old", ns=other, dry_run=True).events) == 3
     with own.whole() as plane:
-        assert len(plane.purge(tag="old", dry_run=True).events) == 4
+        assert len(plane.upkeep.purge(tag="old", dry_run=True).events) == 4
 
 
 def test_a_file_is_found_by_its_absolute_path_where_events_name_it_from_the_root(two):

@@ -167,7 +167,9 @@ def test_today_s_policy_redacts_what_is_quoted():
 
 def test_secrets_upkeep_and_what_expires_are_no_sources():
     assert is_readable(event(1), NOW)
+    assert is_readable(event(1, "", kind="task", data={"plan": []}), NOW)  # steps, and no goal
     for unread in (
+        event(1, "", kind="task"),
         event(1, ""),
         event(1, sensitivity="secret"),
         event(1, kind="session"),

@@ -86,7 +86,7 @@ def test_a_reminder_is_made_again_from_its_report(plane):
     assert "tallow" not in str(saved.report["request"])
     for n in range(300):
         plane.record(f"windlass tallow grease {n}", role="user", session="s3")
-    plane.index()
+    plane.upkeep.index()
     again = replay_pack(plane, find_report(plane.home, "last"))
     assert again.block.text == block.text
 
@@ -166,7 +166,7 @@ def test_a_gate_that_asks_for_vectors_reads_the_cosine_of_the_nearest_text(tmp_p
     asks_for_vectors(tmp_path / "work", "static")
     before = reminded(plane, prompt, session="s2").report["gate"]
     assert (before["opens"], "cosine" in before) == (False, False)  # no text has a vector yet
-    plane.embed()
+    plane.upkeep.embed()
     block = reminded(plane, prompt, session="s2")
     assert block.report["gate"]["opens"]
     assert 40 <= block.report["gate"]["cosine"] <= 100
