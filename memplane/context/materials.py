@@ -163,7 +163,8 @@ class PlaneSource:
 
         def sees(quote: EventQuote) -> bool:
             is_held = own is not None and quote.session == own and quote.seq > (held or 0)
-            return not (is_held or scope.hides(quote) or self._is_gone(quote))
+            # First what is gone: a scope remembers what it said of a seq, and quotes do not know.
+            return not (is_held or self._is_gone(quote) or scope.hides(quote))
 
         return sees
 
