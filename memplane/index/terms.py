@@ -224,10 +224,10 @@ class Word(NamedTuple):
 
 
 def text_words(text: str, may: Callable[[str], bool] | None = None) -> Iterator[Word]:
-    """Yield the words of a text, in the order of its terms, stop words left out.
+    """Yield the words of a text, in the order of its terms, without stop words.
 
-    The strings behind the terms of `analyse`. `may`: asked of each word in lower case before it is
-    stemmed; one that it refuses is left out.
+    The strings behind the terms of `analyse`. `may` is called with each word in lower case before
+    it is stemmed; False leaves it out.
     """
     for surface in surfaces(normalise_text(text)):
         yield from _surface_words(surface, may)
@@ -308,7 +308,7 @@ class TermVocabulary(dict[str, int]):
         return list(map(self.__getitem__, tokens))
 
     def full(self) -> bool:
-        """Whether it is time to begin a new one."""
+        """Whether it should be replaced by an empty one."""
         return len(self) >= VOCABULARY_MAX
 
 
@@ -523,7 +523,7 @@ class Document(NamedTuple):
 
 
 def blank_document(seq: int, part: int) -> Document:
-    """What stays of a purged document: its slot."""
+    """The document that takes the place of a purged one."""
     return Document(seq, part, importance=0)
 
 
@@ -536,7 +536,7 @@ _END: Final = regex(r"[.!?][ \t]+|\n\s*|[\u3002\uff01\uff1f]")
 
 
 def sentences(text: str) -> list[tuple[int, int]]:
-    """Return the spans of the sentences and lines of a text; together they are the text."""
+    """Return the spans of the sentences and lines of a text; joined they are the text."""
     spans: list[tuple[int, int]] = []
     start = 0
     for end in (*(match.end() for match in _END.finditer(text)), len(text)):
@@ -552,9 +552,9 @@ def sentences(text: str) -> list[tuple[int, int]]:
 
 
 class Sentences:
-    """A text cut into sentences, each with the words it holds: what no query changes.
+    """A text cut into sentences, each with its words: the part that no query changes.
 
-    Keep it for the next query; what a sentence costs is counted when somebody asks.
+    Keep it for the next query; the cost of a sentence is counted when first asked for.
     """
 
     __slots__ = ("_costs", "spans", "text", "words")
@@ -566,7 +566,7 @@ class Sentences:
         self._costs: list[int] = [-1] * len(self.spans)
 
     def cost(self, at: int, count: Callable[[str], int]) -> int:
-        """What a sentence costs, without the blanks around it. Always by the same counter."""
+        """Tokens of a sentence without the blanks around it. Always by the same counter."""
         cost = self._costs[at]
         if cost < 0:
             start, end = self.spans[at]

@@ -53,10 +53,10 @@ _MISSES_MAX: Final = 24  # turns in a row that were read and did not fit; then t
 
 
 class EvidenceQuery(NamedTuple):
-    """What evidence is looked for: the query, up to which seq, without the events in `never`.
+    """The query of evidence: the text, the last seq to look at, and seqs to leave out (`never`).
 
     `never` are the seqs of the query itself. `pool` are the candidates of the hotset, in log order.
-    `now` is the time as of which events fade: a prompt's own, else the request's clock.
+    `now` is the time at which events are faded: a prompt's own, else the request's clock.
     """
 
     query: str
@@ -113,10 +113,10 @@ def pool_now(materials: Materials, session: str | None) -> list[Item]:
 
 
 class Marked:
-    """The part of the evidence's room that is kept for marked turns that nothing else retrieves.
+    """The part of the evidence's room that is reserved for marked turns that no query retrieves.
 
-    `turns` are their seqs, tokens and items, None for one that `read` reads: those that matter most
-    first. `held` are the tokens of those that were chosen, which other evidence leaves free.
+    `turns` are their seqs, tokens and items (None: `read` loads it), the most important first.
+    `held` are the tokens of the chosen ones, which other evidence leaves free.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class Marked:
         self._choose((), None)
 
     def give_back(self, shown: Container[int]) -> int:
-        """Choose again, without what is shown by now; return how many tokens less that takes."""
+        """Choose again, without events that are shown by now; return the tokens that this saves."""
         before = self.held
         if self.chosen:
             self._choose(shown, before)
@@ -180,9 +180,9 @@ class Marked:
             misses += 1
 
     def place(self) -> None:
-        """Place what was chosen; of the others say that they had no room.
+        """Place the chosen turns; omit the others for want of room.
 
-        Few of those that nobody has read are named: to list one takes a look at the log.
+        Only a few of those that were not read are listed: each costs a look at the log.
         """
         sheet, part, unread = self._sheet, self._part, 0
         beyond: dict[int, str] = {}
@@ -475,9 +475,9 @@ class _Filling:
         self._narrated: list[int] = []  # places of what only says what comes next
 
     def place(self, above: int, materials: Materials, marked: Marked) -> None:
-        """Of the first `above` show what is worth its tokens, and say why the rest stays out.
+        """Show which of the first `above` are worth their tokens; omit the rest with a reason.
 
-        What marked turns are held back for, and do not need once others are chosen, is spent, too.
+        Tokens reserved for marked turns that are not needed, once others are chosen, are spent too.
         """
         sheet, part, seqs = self._sheet, self._part, self._found.seqs
         placed = sheet.seqs
@@ -882,9 +882,9 @@ def says_a_value(text: str) -> bool:
 
 
 def on_one_matter(asked: Collection[int], told: Sequence[ValueMention]) -> frozenset[int]:
-    """The seqs of the turns that are about the same fact as another one; none, or at least two.
+    """The seqs of turns that state the same fact as another one: none, or at least two.
 
-    `asked` are the term numbers of the query. Only the first `LOOKED_AT_MAX` turns are compared.
+    `asked` are the term numbers of the query. Compares the first `LOOKED_AT_MAX` turns.
     """
     query = frozenset(asked)
     least = min(_ASKED_WORDS, len(query))

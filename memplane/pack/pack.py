@@ -35,9 +35,7 @@ from memplane.pack.layout import (
     ladder,
     rooms,
 )
-from memplane.pack.reminder import (
-    SECTIONS as REMINDER_SECTIONS,
-)
+from memplane.pack.reminder import SECTIONS as REMINDER_SECTIONS
 from memplane.pack.reminder import (
     Reminder,
     leave_told,
@@ -88,13 +86,13 @@ Takes = Literal["own", "rest", "half"]
 
 
 class Row(NamedTuple):
-    """One turn of a section: who places its entries, which tokens they may take, when it comes.
+    """One turn of a section: who places its entries, which tokens they may take, and when.
 
-    `places` run in order, then `search`, which is given the query. `takes`: the section's `own`
-    room; the `rest`, which is all that those before it left over and none behind it will need;
-    `steady`: its own room in a steady block, else the rest; `priority`: see `_by_priority`. Rows of
-    one stage that take by priority run in that order, the policy file's where it is equal. `again`
-    runs with what evidence leaves over, where the section had to keep to its own room before it.
+    `places` run in order, then `search`, which gets the query. `takes`: `own`, the room of the
+    section; `rest`, what is left over and not needed by the sections behind it; `steady`, its own
+    room in a steady block, else the rest; `priority`, see `_by_priority`. Rows of one stage that
+    take by priority run in that order, and in the policy file's where it is equal. `again` runs
+    with what evidence leaves over, for a section that had to keep to its own room before it.
     """
 
     section: str
@@ -243,7 +241,7 @@ _THIN: Final = frozenset(("tool_state", "expansions"))
 
 
 class Laid(NamedTuple):
-    """A block as it was laid out: the request, what there was to choose from, and the text."""
+    """The layout of a block: the request, the candidates, what was left out, and the text."""
 
     request: Request
     facts: LayoutFacts
@@ -472,11 +470,7 @@ def _turns(
 
 
 def _by_priority(
-    rows: list[tuple[Row, SectionBudget]],
-    sections: list[SectionBudget],
-    *,
-    early: bool,
-    lone: bool,
+    rows: list[tuple[Row, SectionBudget]], sections: list[SectionBudget], *, early: bool, lone: bool
 ) -> Iterator[Turn]:
     """The turns of a group by falling priority, in the file's order where it is equal.
 
@@ -511,8 +505,8 @@ class _Layout:
     def walk(self, sections: list[SectionBudget], query: PackQuery, mark: Mark) -> None:
         """Take the turns of the table for these sections, stage by stage.
 
-        Where no evidence is left out for want of room, sections of a lower priority take what it
-        left.
+        If no evidence was left out for want of room, sections of a lower priority get what it left
+        over.
         """
         if self.context.orients:
             asked = self.context.asked is not None
@@ -530,7 +524,7 @@ class _Layout:
             self.run([again for _, again in tail if again is not None], query)
 
     def run(self, steps: Sequence[_Step], query: PackQuery) -> None:
-        """Take the steps in order. What is to come keeps its room; no section passes its cap."""
+        """Take the steps in order. Later steps keep their room; no section passes its cap."""
         sheet, context, room = self.sheet, self.context, self.room
         for at, (section, takes, places, search) in enumerate(steps):
             name = section.name

@@ -67,10 +67,9 @@ def is_own_section(section: SectionBudget) -> bool:
 def place_more_cards(
     sheet: Sheet, context: PackContext, _: SectionBudget, query: PackQuery | None
 ) -> None:
-    """Cards that the head has no place for or does not know yet: those that answer the query.
+    """Cards without a place in the head, or recorded since: those that answer the query.
 
-    Without a query, or one with a text, the most important ones, as far as importance has not
-    faded.
+    With `query` None or an empty text: the most important ones, by importance as it has faded.
     """
     part, materials, scope = _BY_NAME["more"], context.materials, context.scope
     if sheet.room(part) < _LEAST_CARD:
@@ -120,10 +119,9 @@ def _faded_importance(card: Item, materials: Materials, scope: Scope) -> int:
 
 
 def place_sessions(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
-    """What was done last: the digest of each session, the newest session first.
+    """The last sessions: the digest of each, the newest session first.
 
-    Beside it what was recorded of the session as a summary or a plan. Where there is nothing to
-    make a digest of, its last words.
+    With the summary or plan that was recorded in it; without material for a digest, its last words.
     """
     part, hides = _BY_NAME["sessions"], context.scope.hides
     then = context.then if context.asked is not None else None
@@ -347,7 +345,7 @@ def naming_texts(hotset: HotsetState, decisions: Sequence[Item], scope: Scope) -
 def place_files(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
     """The first of the listed files that fit, each once.
 
-    In a parted plane each says of which project it is: paths are named from that one's root.
+    In a parted plane each names its project: paths are relative to that project's root.
     """
     if sheet.room(_FILES) < _LEAST_FILE:
         return

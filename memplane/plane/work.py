@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 from memplane.context.calls import Receipt, Spooled
-from memplane.context.context import PlaneContext
+from memplane.context.context import OfPlane, PlaneContext
 from memplane.context.event_access import Standing
 from memplane.event import Event, EventFields
 from memplane.lazy import late
@@ -38,14 +38,11 @@ _OneOrMore: TypeAlias = str | Iterable[str] | None
 _Time: TypeAlias = str | datetime | None
 
 
-class PlaneWork:
+class PlaneWork(OfPlane):
     """The part of a plane that a program calls now and then; had as `plane.work`."""
 
     def __init__(self, context: PlaneContext, record: Callable[..., Receipt]) -> None:
         self._context, self._record = context, record
-
-    def __repr__(self) -> str:
-        return f"<work of the plane {str(self._context.home.path)!r}>"
 
     def spool(self, text: str = "", **fields: Unpack[EventFields]) -> Spooled:
         """Store one event without waiting for another writer.

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from memplane.lazy import regex
+from memplane.lazy import regex, word_set
 
 SHELLS: Final = frozenset(
     ("bash", "exec", "exec_command", "local_shell", "run_terminal_cmd", "sh", "shell", "terminal")
@@ -25,12 +25,8 @@ _NAMES_CHARS: Final = 240  # of what a call checks; what is longer is covered by
 _OUTPUT_READ: Final = 4_000  # of an output's beginning, and of its end
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 # They look at something, prepare or tidy up.
-_LOOKS: Final = _words(
+_LOOKS: Final = word_set(
     """
     . : [ [[ ack ag alias awk basename bat cat cd chmod chown clear cmp code column command comm cp
     curl cut date declare df diff dig dirname du echo env exit export false fd file find fold fuser
@@ -41,7 +37,9 @@ _LOOKS: Final = _words(
     wait watch wc wget whereis which whoami xargs xxd yes yq
     """
 )
-_GRAMMAR: Final = _words("if then else elif fi for while until do done case esac { } ! function in")
+_GRAMMAR: Final = word_set(
+    "if then else elif fi for while until do done case esac { } ! function in"
+)
 _GIT_WORKS: Final = {
     "am": "integrate",
     "cherry-pick": "integrate",
@@ -52,8 +50,8 @@ _GIT_WORKS: Final = {
     "rebase": "integrate",
     "revert": "integrate",
 }
-_GH_LOOKS: Final = _words("api auth checks diff list search status view watch")
-_VERBS: Final = _words(
+_GH_LOOKS: Final = word_set("api auth checks diff list search status view watch")
+_VERBS: Final = word_set(
     """
     ansible bazel bun bundle cargo cmake composer conda dbt deno docker docker-compose dotnet fly go
     golangci-lint goreleaser gradle gradlew helm hugo just kubectl make mise mix mvn mvnw nox npm nx
@@ -61,32 +59,32 @@ _VERBS: Final = _words(
     terraform tofu tox turbo uv vercel wrangler xcodebuild yarn
     """
 )
-_LOOKING_VERBS: Final = _words(
+_LOOKING_VERBS: Final = word_set(
     """
     config describe doc env explain fmt-check get help images info inspect list log logs ls outdated
     ps run-list search show status tasks top tree version view which why
     """
 )
-_RUN_SCRIPTS: Final = _words("bun mise npm pnpm yarn just task nx deno turbo rake")
-_RUNNERS: Final = _words("bunx command env exec nice nohup npx sudo time timeout xvfb-run")
+_RUN_SCRIPTS: Final = word_set("bun mise npm pnpm yarn just task nx deno turbo rake")
+_RUNNERS: Final = word_set("bunx command env exec nice nohup npx sudo time timeout xvfb-run")
 _RUNNERS_OF_TWO: Final = frozenset(
     [("bundle", "exec"), ("hatch", "run"), ("pdm", "run"), ("pipenv", "run"), ("pnpm", "exec"),
      ("pnpm", "dlx"), ("poetry", "run"), ("python", "-m"), ("python3", "-m"), ("uv", "run"),
      ("yarn", "dlx")]
 )  # fmt: skip
-_INTERPRETERS: Final = _words("python python3 node ruby perl bash sh zsh php deno bun osascript")
-_INLINE: Final = _words("-c -e -p - -i /dev/stdin --eval --print")
-_FILTERS: Final = _words("-run --run -k --filter --grep --testNamePattern -bench")
-_TEST_FILTERS: Final = _FILTERS | _words("-t -g -m")
-_VALUED: Final = _words(
+_INTERPRETERS: Final = word_set("python python3 node ruby perl bash sh zsh php deno bun osascript")
+_INLINE: Final = word_set("-c -e -p - -i /dev/stdin --eval --print")
+_FILTERS: Final = word_set("-run --run -k --filter --grep --testNamePattern -bench")
+_TEST_FILTERS: Final = _FILTERS | word_set("-t -g -m")
+_VALUED: Final = word_set(
     "-C -count -coverprofile -n -o -p -parallel -tags -timeout --jobs -j --timeout --maxfail -f "
     "--file --config -c --profile --target -l -t --tag"
 )
 _SCRATCH: Final = ("/tmp/", "/var/tmp/")  # noqa: S108 - named, not used
 _EVERYTHING: Final = frozenset((".", "./", "...", "./..."))
 # Who runs the tools of a language on behalf of a project.
-_PROJECT_RUNNERS: Final = _words("bazel just make mise nox pre-commit task tox")
-_LANGUAGE_TOOLS: Final = _words(
+_PROJECT_RUNNERS: Final = word_set("bazel just make mise nox pre-commit task tox")
+_LANGUAGE_TOOLS: Final = word_set(
     """
     black cargo clippy eslint flake8 go gofmt goimports golangci-lint gotestsum isort jest mypy
     prettier pyright pytest python python3 ruff rustfmt staticcheck tsc unittest vitest

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from memplane.event import UPKEEP_KINDS, Event
 from memplane.index.function_words import SAID_ANYWHERE
-from memplane.lazy import regex
+from memplane.lazy import regex, word_set
 from memplane.ports import Line
 from memplane.projections.groups import Grouped, Groups, Sees, share_of
 from memplane.projections.in_force import Forget, forget_of
@@ -733,25 +733,10 @@ _ROW_BYTES: Final = 40  # numbers, quotes and commas
 _KINDS: Final = frozenset(("tool_call", "artifact", "message"))
 # Tools that look around: the path is where they searched, not a file that was worked on. Counting
 # them costs 4 of 91 points of what a list of ten covers.
-_SEARCHES: Final = frozenset(
-    (
-        "grep",
-        "glob",
-        "ls",
-        "list",
-        "find",
-        "search",
-        "rg",
-        "tree",
-        "list_dir",
-        "list_directory",
-        "file_search",
-        "grep_search",
-        "search_files",
-        "list_files",
-        "codebase_search",
-    )
-)
+_SEARCHES: Final = word_set("""
+    grep glob ls list find search rg tree list_dir list_directory file_search grep_search
+    search_files list_files codebase_search
+""")
 
 
 def fade(heat: int, age: int, half_life: int = HALF_LIFE) -> int:

@@ -53,6 +53,7 @@ _STATEMENT_CHARACTERS: Final = 240
 _STATEMENT_WORDS: Final = 3  # content words of a statement, at least
 _LETTERS_MIN: Final = 3
 TIED_MAX: Final = 8  # content words of a question that is answered by the parts of an identifier
+_NEAR_MIN: Final = 2  # content words of a prompt in the best passage, where a text is near it
 _COVERED_MIN: Final = 2  # content words of a question that one passage may answer whole
 _FAILED: Final = "error"  # the status of a result
 _HEX: Final = frozenset("0123456789abcdef")
@@ -66,6 +67,7 @@ class GateFigures(NamedTuple):
 
     `content`: content words of the prompt; `named`: identifiers of a short one that are known;
     `tied`: identifiers of a very short one whose parts stand together in one of the best passages.
+    `cosine`: of the nearest remembered text, in per cent; 0 where no vectors are asked for.
     """
 
     content: int = 0
@@ -75,6 +77,7 @@ class GateFigures(NamedTuple):
     named: int = 0
     asks: bool = False
     tied: int = 0
+    cosine: int = 0
 
 
 class Passage(NamedTuple):
@@ -183,17 +186,19 @@ def is_open(figures: GateFigures, rule: AnswerRule) -> bool:
     """Say whether the memory speaks: integer comparisons with the thresholds of the policy."""
     if rule.when != "relevant":
         return rule.when == "always"
-    content, matched, known, new, named, asks, tied = figures
+    content, matched, known, new, named, asks, tied, cosine = figures
     if not known:
         return False
+    asked_new = 100 * new >= rule.asked_new_percent * known
     if matched >= rule.matched and 100 * new >= rule.new_percent * known:
         return True
-    if asks and tied:
+    near = 0 < rule.cosine_percent <= cosine and matched >= _NEAR_MIN and asked_new
+    if near or (asks and tied):
         return True
     covered = matched == content and matched >= _COVERED_MIN
     if not asks or not (covered or matched >= rule.asked_matched):
         return False
-    return bool(named) or 100 * new >= rule.asked_new_percent * known
+    return bool(named) or asked_new
 
 
 def passages_of(item: Item, text: str, most: int) -> Iterator[Passage]:
