@@ -150,7 +150,8 @@ def _place_session(sheet: Sheet, context: PackContext, session: LastSession) -> 
         """Whether the reader sees it, and the block has not shown it as a decision or a plan."""
         if quote.id in session.gone or hides(quote):
             return False
-        shown = quote.kind == "decision" and quote.seq in sheet.seqs
+        plain = quote.kind == "decision" and quote.key is None
+        shown = plain and quote.seq in sheet.seqs
         return not shown and not (quote.kind == "task" and quote.id in tasks)
 
     made = session_digest(
