@@ -49,6 +49,7 @@ from memplane.importers.plans import (
     change_of,
     changed,
     is_done,
+    is_other,
     known_steps,
     plan_row,
     task_name,
@@ -144,7 +145,7 @@ def _planned(
             if begins and (title := title_of(event.text)):
                 asked, of = title, event.id
     plan, call = changed(steps or [], change), _call_of(said.rows)
-    if plan != steps and (plan or steps):
+    if is_other(steps, plan):
         begins = steps is None or is_done(steps)
         row = plan_row(said.session, plan, goal=asked if begins else "", of=of, call=call)
         named = {"id": name(agent, said.session, "plan", call)} if call else {}
