@@ -147,8 +147,8 @@ def large(folder):
             }
             for number in range(EVENTS)
         )  # fmt: skip
-        for at, asked in enumerate(("which cache?", "which queue?")):
-            packed(plane, asked, "work-49", at)
+    for at, asked in enumerate(("which cache?", "which queue?")):
+        packed(folder, asked, "work-49", at)
     return folder
 
 
