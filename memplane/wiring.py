@@ -15,7 +15,7 @@ from memplane import home, tokens, trust
 from memplane.clock import clock, ulid
 from memplane.errors import HomeError, InputError, WriteError
 from memplane.home import HOME_NAME, Assets, Home
-from memplane.intake.redact import quoted_value
+from memplane.intake.redact import quoted_value, unexpected
 from memplane.lazy import late
 from memplane.policy import NAMES, variables
 from memplane.ports import Clock, Detector, Embedder, TokenCounter
@@ -65,14 +65,22 @@ def find_home(path: str | os.PathLike[str] | None = None) -> Path:
     Else the user's own, `~/.memplane`. Raises HomeError where there is none, UntrustedError for one
     upward that is not trusted.
     """
-    given = path if path is not None else os.environ.get("MEMPLANE_HOME") or None
+    given = _named(path)
     return Path(trust.named_plane(given)) if given is not None else _upward().path
 
 
 def find_plane(path: str | os.PathLike[str] | None = None) -> Home:
     """The plane that `find_home` finds, opened. Raises what that and `open_home` do."""
-    given = path if path is not None else os.environ.get("MEMPLANE_HOME") or None
+    given = _named(path)
     return home.open_home(trust.named_plane(given)) if given is not None else _upward()
+
+
+def _named(path: str | os.PathLike[str] | None) -> str | os.PathLike[str] | None:
+    """The folder that is named, by the path given or by MEMPLANE_HOME; InputError for no path."""
+    given = path if path is not None else os.environ.get("MEMPLANE_HOME") or None
+    if given is not None and "\0" in os.fspath(given):
+        raise InputError(f"expected a folder, found {quoted_value(os.fspath(given))}", where="path")
+    return given
 
 
 class Caller(NamedTuple):
@@ -144,6 +152,8 @@ def init(
     where that cannot be kept, a TrustWarning says so. Not for a plane that will always be named:
     `trusted=False`. Raises UntrustedError where `.memplane` is here already, and not trusted.
     """
+    if path is not None and "\0" in os.fspath(path):
+        raise InputError(f"expected a folder, found {quoted_value(os.fspath(path))}", where="path")
     folder = Path(path).expanduser() if path is not None else Path.cwd() / HOME_NAME
     if not folder.name:  # ".": what is below it would not begin with it
         folder = folder.absolute()
@@ -260,6 +270,7 @@ def open_light(found: Home, clock: Clock, environment: Mapping[str, str]) -> pac
         make_counter=make_counter,
         durability="sync",
         overrides=variables(environment),
+        make_embedder=find_embedder,
         keeps=not found.read_only,
     )
     return packer.Packer(context, plain=True)
@@ -417,7 +428,7 @@ def _opened(
     agent: str | None = None,
 ) -> plane_room.Plane:
     if agent is not None and (not isinstance(agent, str) or not agent.strip()):
-        raise InputError(f"expected a name, found {quoted_value(agent)}", where="agent")
+        raise unexpected("a name", agent, "agent")
     if durability not in ("sync", "os"):
         raise InputError(f"expected sync or os, found {durability!r}", where="durability")
 

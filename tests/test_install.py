@@ -33,6 +33,8 @@ def test_a_wheel_holds_everything_and_works_without_the_checkout(tmp_path):
     zipfile.ZipFile(wheel).extractall(site)
     assert (site / "memplane" / "py.typed").exists()
     assert {file.name for file in (site / "memplane" / "assets" / "policies").iterdir()} == {*NAMES}
+    for name in ("page.css", "page.js"):
+        assert (site / "memplane" / "inspect" / name).is_file()
     script = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "import memplane\n"

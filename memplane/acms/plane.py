@@ -20,7 +20,6 @@ from memplane.errors import HomeError, MemplaneError
 from memplane.plane import Plane
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Literal
 
     from memplane.context.calls import Receipt
@@ -47,22 +46,20 @@ class AsyncPlane(AsyncFace[Plane]):
         embedder: Embedder | None = None,
         agent: str | None = None,
     ) -> None:
-        self._storage, self._durability, self._embedder = storage, durability, embedder
-        self._agent = agent
+        self._opening = runners.PlaneOpening(storage, durability, embedder, agent)
         self._runner: runners.PlaneRunner | None = None
         super().__init__(lambda: self.held, lambda runner: runner.plane)
 
     def __repr__(self) -> str:
-        where = self._storage.home if isinstance(self._storage, Plane) else self._storage
+        storage = self._opening.storage
+        where = storage.home if isinstance(storage, Plane) else storage
         state = "" if self._runner is not None else ", not open"
         return f"<AsyncPlane {os.fspath(where or '')!r}{state}>"
 
     async def start(self) -> Self:
         """Open the plane. Raises what `memplane.open` does."""
         if self._runner is None:
-            self._runner = await runners.held(
-                self._storage, self._durability, self._embedder, create=False, agent=self._agent
-            )
+            self._runner = await runners.held(self._opening)
         return self
 
     async def close(self) -> None:
@@ -77,12 +74,7 @@ class AsyncPlane(AsyncFace[Plane]):
     async def __aenter__(self) -> Self:
         return await self.start()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.close()
 
     @property
@@ -176,12 +168,7 @@ class AsyncSession:
         self._opened = await self._plane.held.writing(made.start)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: object, trace: object) -> None:
         end = partial(self.opened.end, failed=error is not None)
         try:
             await self._plane.held.writing(end)

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, ParamSpec, TypeVar
 
 from memplane import wiring
-from memplane.acms.embedding import identity_of
+from memplane.acms.embedding import Bridged, identity_of
 from memplane.context.calls import Receipt
 from memplane.errors import HomeError, MemplaneError
 from memplane.plane import Plane
@@ -208,7 +208,12 @@ class PlaneRunner:
         return HomeError(f"{self.plane.home}: this plane was closed meanwhile")
 
     def shut(self) -> None:
-        """End the threads, and close the plane where it was opened here."""
+        """End the threads, and close the plane where it was opened here.
+
+        An embedder that is asked at that moment is given up: it may never answer.
+        """
+        if self.owned and isinstance(self.plane.context.embedder, Bridged):
+            self.plane.context.embedder.stop()
         self._thread.shutdown()
         self._aside.shutdown()
         if self.owned:
@@ -220,20 +225,30 @@ _OF_PLANES: Final[weakref.WeakKeyDictionary[Plane, PlaneRunner]] = weakref.WeakK
 _OF_PATHS: Final[dict[tuple[object, ...], PlaneRunner]] = {}
 
 
-def hold(
-    storage: Plane | str | os.PathLike[str] | None,
-    durability: Literal["sync", "os"],
-    embedder: Embedder | None,
-    *,
-    create: bool,
-    agent: str | None = None,
-) -> PlaneRunner:
-    """The runner of a plane, or of the plane in a folder; None: the one that `memplane.open` finds.
+class PlaneOpening(NamedTuple):
+    """Which plane, and how it is opened where `storage` is a folder; None: see `memplane.open`.
 
-    `create`: a folder without a plane becomes one; else HomeError. Blocks; call it in a thread. Who
-    holds it gives it back with `release`. One folder is opened once, as long as somebody holds it,
-    for the same durability, embedder and agent.
+    `create`: a folder without a plane becomes one; else HomeError.
     """
+
+    storage: Plane | str | os.PathLike[str] | None
+    durability: Literal["sync", "os"] = "sync"
+    embedder: Embedder | None = None
+    agent: str | None = None
+    create: bool = False
+
+    def open(self, path: Path) -> Plane:
+        make = partial(wiring.init, trusted=False) if self.create else wiring.open_plane
+        return make(path, durability=self.durability, embedder=self.embedder, agent=self.agent)
+
+
+def hold(opening: PlaneOpening) -> PlaneRunner:
+    """The runner of a plane, or of the plane in a folder.
+
+    Blocks; call it in a thread. Who holds it gives it back with `release`. One folder is opened
+    once, as long as somebody holds it, for the same durability, embedder and agent.
+    """
+    storage = opening.storage
     with _LOCK:
         if isinstance(storage, Plane):
             if storage.context.closed:
@@ -243,31 +258,22 @@ def hold(
                 runner = _OF_PLANES[storage] = PlaneRunner(storage, owned=False)
         else:
             path = wiring.find_home() if storage is None else Path(storage).expanduser()
-            key = (os.path.realpath(path), durability, agent, *identity_of(embedder))
+            key = (
+                os.path.realpath(path),
+                opening.durability,
+                opening.agent,
+                *identity_of(opening.embedder),
+            )
             runner = _OF_PATHS.get(key)
             if runner is None:
-                if create:
-                    plane = wiring.init(
-                        path, durability=durability, embedder=embedder, trusted=False, agent=agent
-                    )
-                else:
-                    plane = wiring.open_plane(
-                        path, durability=durability, embedder=embedder, agent=agent
-                    )
-                runner = _OF_PATHS[key] = PlaneRunner(plane, owned=True)
+                runner = _OF_PATHS[key] = PlaneRunner(opening.open(path), owned=True)
         runner.users += 1
         return runner
 
 
-async def held(
-    storage: Plane | str | os.PathLike[str] | None,
-    durability: Literal["sync", "os"],
-    embedder: Embedder | None,
-    *,
-    create: bool,
-    agent: str | None = None,
-) -> PlaneRunner:
+async def held(opening: PlaneOpening) -> PlaneRunner:
     """As `hold`, on a thread; for an open plane that somebody holds already, at once."""
+    storage = opening.storage
     if isinstance(storage, Plane) and _LOCK.acquire(blocking=False):
         try:
             runner = _OF_PLANES.get(storage)
@@ -276,7 +282,7 @@ async def held(
                 return runner
         finally:
             _LOCK.release()
-    return await asyncio.to_thread(hold, storage, durability, embedder, create=create, agent=agent)
+    return await asyncio.to_thread(hold, opening)
 
 
 async def released(runner: PlaneRunner) -> None:

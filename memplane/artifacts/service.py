@@ -26,12 +26,12 @@ from memplane.context.artifact_files import (
     read_added_file,
 )
 from memplane.context.calls import Receipt, check_count, check_named, check_texts, refuse_given
-from memplane.context.context import NO_END
+from memplane.context.context import NO_END, OfPlane
 from memplane.errors import ChangedError, ConflictError, InputError, NotFoundError, WriteError
 from memplane.event import at_least, encode
 from memplane.home import asset
 from memplane.intake import namespace
-from memplane.intake.redact import quoted_value
+from memplane.intake.redact import quoted_value, unexpected
 from memplane.lazy import regex
 from memplane.log.bodies import body_path, store_body
 from memplane.log.disk import Disk
@@ -161,9 +161,7 @@ def _check(
             where="text",
         )
     if type_ is not None and type_ not in TYPES:
-        raise InputError(
-            f"expected one of {', '.join(TYPES)}, found {quoted_value(type_)}", where="type"
-        )
+        raise unexpected(f"one of {', '.join(TYPES)}", type_, "type")
     if sidecar is not None and type_ != _REPORT:
         raise InputError(f"only a {_REPORT} has a sidecar", where="sidecar")
     if reference and (redact or type_ is not None):
@@ -374,7 +372,7 @@ _OWN: Final = ("kind", "refs", "data", "text")
 
 
 class Approval(NamedTuple):
-    """What somebody said of an artifact. `holds`: it covers the content now; `by`: who said it."""
+    """An approval or revocation. `holds`: it covers the content now; `by`: its author."""
 
     seq: int
     id: str
@@ -429,7 +427,7 @@ class Artifact(NamedTuple):
 _Listed = list[Artifact]  # inside the class `list` is a method
 
 
-class PlaneArtifacts:
+class PlaneArtifacts(OfPlane):
     """The artifacts of a plane. Built per use; holds no state of its own."""
 
     def __init__(self, context: PlaneContext) -> None:
@@ -449,12 +447,12 @@ class PlaneArtifacts:
         progress: Progress | None = None,
         **fields: Any,
     ) -> Added:
-        """Add a file: its bytes, or with `reference` its path and hash; `text` says what it is.
+        """Add a file: its bytes, or with `reference` its path and hash; `text` describes it.
 
         `fields` are those of the event: ns, task, session, tags, sensitivity, key and so on. The
         same file added again with the same name, text, key, namespace, task and sensitivity is a
         duplicate; then nothing is written. With `redact` a text is stored with its secrets masked;
-        without it one that holds any is refused. `progress` is told of a long reading. Raises
+        without it one with secrets is refused. `progress` is called during a long read. Raises
         InputError.
         """
         return add_artifact(
@@ -577,7 +575,7 @@ class PlaneArtifacts:
         return self._say(event, facts, reason, {}, {**fields, **more})
 
     def revoke(self, named: str | int, reason: str = "", **fields: Any) -> Receipt:
-        """Take every approval of it back. Raises NotFoundError where there is none."""
+        """Revoke every approval of an artifact. Raises NotFoundError where there is none."""
         event, facts = self._in_force(named)
         with self._context.lock:
             said = self._approvals().said_of(event.id, **self._when())

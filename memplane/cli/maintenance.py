@@ -78,7 +78,7 @@ def verify_plane(
         report = plane.upkeep.verify(bar, processes=os.cpu_count() or 1, deep=deep)
     answer = _report_json(report)
     print_answer(answer, _report_words(report), as_json=as_json)
-    write_figures(html, lambda: figures.faults_page(answer))
+    write_figures(html, lambda: figures.verify_page(answer))
     if report.mistakes:
         say(
             f"{counted(len(report.mistakes), 'mistake')} in the policies, the first: "

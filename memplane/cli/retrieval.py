@@ -39,7 +39,7 @@ from memplane.cli.tables import TableColumn, print_list
 from memplane.errors import InputError, MemplaneError
 from memplane.explain.replay import Difference, first_difference, replay_pack
 from memplane.explain.why import why
-from memplane.intake.redact import masked, quoted_value
+from memplane.intake.redact import masked, quoted_value, unexpected
 from memplane.pack.block import Block
 from memplane.plane import Plane, SearchHit
 from memplane.upkeep import reports
@@ -180,9 +180,7 @@ def _check(messages: str | None, *, as_json: bool, report: bool, diff_prev: bool
     if diff_prev and not report:
         raise InputError("expected the report to be kept, found --no-report", where="--diff-prev")
     if messages not in (None, "openai", "anthropic"):
-        raise InputError(
-            f"expected openai or anthropic, found {quoted_value(messages)}", where="--messages"
-        )
+        raise unexpected("openai or anthropic", messages, "--messages")
     if messages is not None and as_json:
         raise InputError("expected --json or --messages (which is JSON), found both")
 

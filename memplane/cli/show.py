@@ -43,6 +43,7 @@ from memplane.home import HOME_NAME, nearest_home
 from memplane.intake.redact import quoted_value
 from memplane.log import Restart
 from memplane.plane import Plane, Receipt, Standing
+from memplane.recall.reversals import derived, reversed_by
 from memplane.trust import printable
 from memplane.upkeep.doctor import filesystem
 from memplane.wiring import init, open_plane
@@ -216,17 +217,26 @@ def decisions(
 
     In force is what was recorded as a decision, and what a user said with `Decision: ...` at the
     beginning of a line. Without a key nothing replaces it; `decisions name 12 db.engine` gives one.
+    What was made of an answer is turned round by a later answer to the same; such a one is named
+    below the others, with the day and what turned it round.
     """
     with open_plane(home) as plane:
         if words:
             receipt = _name_decision(plane, words)
             print_answer(receipt.as_json(), f"{receipt.seq} {receipt.id}", as_json=as_json)
             return
-        found = plane.work.decisions(channel=channel, ns=ns, agent=agent)
-    print_list(
-        [event_json(event) for event in found], event_rows(found), _EVENTS,
-        [event_cells(event) for event in found], as_json=as_json,
-    )  # fmt: skip
+        found = plane.work.decisions(channel=channel, ns=ns, agent=agent, reversed_too=True)
+    gone = reversed_by(map(derived, found))
+    by = {event.seq: event for event in found}
+    held = [event for event in found if event.seq not in gone]
+    told = {
+        seq: (f"reversed {by[later].ts[:10]} by {later}", clipped_line(by[seq].text, 100))
+        for seq, later in gone.items()
+    }
+    lines = "\n".join(filter(None, (event_rows(held), *map(": ".join, told.values()))))
+    cells = [event_cells(event) for event in held]
+    cells += [(*event_cells(by[seq])[:2], *pair) for seq, pair in told.items()]
+    print_list([event_json(one) for one in held], lines, _EVENTS, cells, as_json=as_json)
 
 
 def _name_decision(plane: Plane, words: list[str]) -> Receipt:

@@ -37,7 +37,7 @@ from memplane.errors import HomeError, InputError, WriteError
 from memplane.event import GLOBAL, PROJECTS, UPKEEP_KINDS, Draft, Event
 from memplane.home import Home, RefoldWarning, replace_file
 from memplane.intake import Intake, Marker, Redactor, namespace, same, timestamp
-from memplane.intake.redact import quoted_value
+from memplane.intake.redact import quoted_value, unexpected
 from memplane.lazy import late
 from memplane.log import FileLog
 from memplane.log.reader import LineCache
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from memplane.log import log as log_log
     from memplane.pack.request import Request
     from memplane.policy import Policies
-    from memplane.ports import Line, Position
+    from memplane.ports import Line
     from memplane.projections.files import FilesState
     from memplane.projections.in_force import KeyValueRow
     from memplane.projections.memories import Memories
@@ -73,10 +73,10 @@ _VALUES_KEPT: Final = 2_048
 
 
 class Recent:
-    """The values and lines asked for last, of one plane. One thread at a time.
+    """Cache of the values and lines read last, of one plane. Not safe between threads.
 
-    Values are those of one prefix of the log, which its head names. Should the log be cut and go
-    on, a row of it has another id or another place.
+    Values are those of one prefix of the log, identified by its head. Should the log be cut and
+    continued, its rows have other ids or places.
     """
 
     def __init__(self, read: Callable[[int], Line | None]) -> None:
@@ -124,21 +124,31 @@ OnePart = TypeVar("OnePart", bound="PlanePart")
 
 
 class PlanePart(Protocol):
-    """What lives as long as an open plane and follows what is recorded there."""
+    """A part that lives as long as an open plane and follows what is recorded."""
 
     def __init__(self, context: PlaneContext) -> None: ...
 
     def follow(self, seq: int, count: int) -> None:
-        """Take note of the last `count` events, up to `seq`. The lock is held."""
+        """Note the last `count` events, up to `seq`. The lock is held."""
         ...
 
     def close(self) -> None:
-        """Save what is worth it, and let go of the files. The lock is held."""
+        """Save if it is worth it, and close the files. The lock is held."""
         ...
 
 
+class OfPlane:
+    """One side of an open plane, as `plane.work` and `plane.work.tasks`; its repr says which."""
+
+    _context: PlaneContext
+
+    def __repr__(self) -> str:
+        kind = type(self).__name__.removeprefix("Plane").lower()
+        return f"<{kind} of the plane {str(self._context.home.path)!r}>"
+
+
 class Drafting(Protocol):
-    """Makes a draft of a row; `recalled` are blocks that were moved out of its text elsewhere."""
+    """Makes a draft of a row; `recalled` are quoted blocks that were moved out of its text."""
 
     def __call__(
         self, row: Mapping[str, Any], where: str, recalled: Sequence[str] = ()
@@ -146,10 +156,11 @@ class Drafting(Protocol):
 
 
 class PlaneContext:
-    """The parts of one open plane. `as_of`: the plane of a prefix of the log, read only.
+    """The parts of one open plane.
 
-    `keeps`: caches may be written though the plane is opened for reading. `agent`: who asks, and
-    answers as the assistant, where a call names nobody.
+    `as_of`: the plane of a prefix of the log, read only. `keeps`: caches may be written though the
+    plane is opened for reading. `agent`: the agent of calls that name none; its events have role
+    assistant.
     """
 
     def __init__(
@@ -241,7 +252,7 @@ class PlaneContext:
         return {**row, "ns": GLOBAL if kind == "preference" or kind in UPKEEP_KINDS else project}
 
     def is_elsewhere(self, ns: str) -> bool:
-        """Whether a namespace is of another project than the one that the plane is opened for."""
+        """Whether a namespace is of another project than that of the open plane."""
         project = self.home.project
         return project is not None and ns.startswith(PROJECTS) and ns != project
 
@@ -277,7 +288,7 @@ class PlaneContext:
             return project if memories.history(project, key, upto=self.as_of) else GLOBAL
 
     def enter(self) -> None:
-        """Record of which project the caller's folder is, where that was not said before."""
+        """Record the project of the caller's folder, unless that was recorded before."""
         entry, self._entry = self._entry, ()
         if entry and self.registry is not None:
             known = self.registry.follow()
@@ -288,7 +299,7 @@ class PlaneContext:
 
     @property
     def read_only(self) -> bool:
-        """Whether nothing can be recorded: by the files, or as it is the plane of a prefix."""
+        """Whether nothing can be recorded: read-only files, or the plane of a prefix."""
         return self.home.read_only or self.as_of is not None
 
     @cached_property
@@ -297,14 +308,14 @@ class PlaneContext:
         return calls.Recorder(self.append, self._id_of)
 
     def check_open(self) -> None:
-        """Raise HomeError where the plane was closed: the log would quietly open itself again."""
+        """Raise HomeError if the plane was closed: the log would silently reopen itself."""
         if self.closed:
             raise HomeError(f"{self.home.path}: this plane was closed; open it again to use it")
 
     # --- writing ---
 
     def append(self, drafts: list[Draft], *, expected_seq: int | None = None) -> list[Appended]:
-        """Append and acknowledge; then fold now and then, where somebody reads."""
+        """Append and return receipts; projections that are in use are folded now and then."""
         self.check_open()
         if self.as_of is not None:
             raise HomeError(f"this is the plane as of seq {self.as_of}; it cannot be written")
@@ -326,7 +337,7 @@ class PlaneContext:
         return done
 
     def take_in_waiting(self) -> None:
-        """Make what waits in the spool part of the log, before something is decided on it.
+        """Append the events in the spool, before a decision that may depend on them.
 
         Raises HomeError where the plane cannot be written, LockError as an append.
         """
@@ -335,7 +346,7 @@ class PlaneContext:
             self.append([])
 
     def drafting(self, *, internal: bool = False) -> Drafting:
-        """What checks rows: under the policies of now, or the last good ones if they are broken."""
+        """The maker of drafts under the policies of now, or the last valid ones."""
         policies = self.watched.policies_or_last()
         count, intake = self.counter(policies).count, self.intake(policies)
 
@@ -349,7 +360,7 @@ class PlaneContext:
         return draft
 
     def agent_of(self, named: str | None) -> str | None:
-        """Who asks: who is named, else the agent that the plane was opened for."""
+        """The agent that is named, else the one that the plane was opened for."""
         return self.agent if named is None else named
 
     def _signed(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -359,7 +370,7 @@ class PlaneContext:
         return row if row.get("actor") is not None else {**row, "actor": self.agent}
 
     def asked(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """Fields of a request, with who asks."""
+        """Fields of a request with the agent of the call."""
         if self.agent is None or fields.get("agent") is not None:
             return {**fields}
         return {**fields, "agent": self.agent}
@@ -383,7 +394,7 @@ class PlaneContext:
     # --- policies to objects ---
 
     def intake(self, policies: Policies) -> Intake:
-        """What checks, redacts and marks under these policies."""
+        """The intake (checks, redaction, markers) of these policies."""
         self.check_open()
         stamp = policies.hashes["privacy.yaml"] + policies.hashes["scoring.yaml"]
         if self._intake is None or self._intake[0] != stamp:
@@ -397,7 +408,7 @@ class PlaneContext:
         return self._intake[1]
 
     def redact(self, policies: Policies) -> Callable[[str], str]:
-        """Text as it may leave the plane."""
+        """A function that masks secrets in text that leaves the plane."""
         redactor = self.intake(policies).redactor
         return lambda text: redactor.redact(text)[0]
 
@@ -431,10 +442,10 @@ class PlaneContext:
         ns: str | None = None,
         policies: Policies | None = None,
     ) -> event_access.EventAccess:
-        """Answers for one channel and agent, at the clock's time or another.
+        """The access of one channel and agent, at the clock's time or another.
 
-        `ns` is the one namespace that is asked for, if any: ScopeError where it may not be.
-        `policies` are those of now unless they are given; then any channel will do.
+        `ns` is the namespace that is asked for, if any; raises ScopeError where it may not be read.
+        `policies` are those of now by default; with others every channel is accepted.
         """
         self.check_open()
         check_texts(agent=agent)
@@ -560,14 +571,14 @@ class PlaneContext:
         return folds.sessions.state
 
     def newest_memories(self, folds: Folds) -> Memories:
-        """The memories of now: they know all that those of a prefix do, and go on where they stand.
+        """The memories of now, which hold all that those of a prefix do, and more.
 
         Those of `folds` where none of now are folded. Hold `lock`.
         """
         return folds.memories if self._folds is None else self._folds.memories
 
     def part(self, kind: type[OnePart]) -> OnePart:
-        """The one object of a kind that lives as long as the open plane, made when asked for.
+        """The one object of a kind that lives as long as the open plane, made at its first use.
 
         It follows what is recorded, and is closed with the plane.
         """
@@ -582,22 +593,20 @@ class PlaneContext:
         return self._prefixes.at(seq, self.counter(policies), self._variant(policies))
 
     def advance(self, seq: int) -> None:
-        """Move the plane of a prefix forward to a seq: its projections go on, nothing starts again.
+        """Move the plane of a prefix forward to a seq by folding on.
 
-        Raises InputError for a plane that is no prefix, or one that stands behind `seq` already.
+        Raises InputError for a plane that is no prefix, or one that is behind `seq` already.
         """
         now, head = self.as_of, self.log.head().seq
         if now is None or not now <= seq <= head:
             found = "the log's head" if now is None else now
-            raise InputError(
-                f"expected a seq from {found} to {head}, found {quoted_value(seq)}", where="advance"
-            )
+            raise unexpected(f"a seq from {found} to {head}", seq, "advance")
         with self.lock:
             self.as_of = seq
             self._prefixes.advance(now, seq)
 
     def head(self) -> Position:
-        """Where the log ends now, or the prefix of it that this plane is."""
+        """The end of the log now, or of the prefix that this plane is of."""
         self.check_open()
         return self.log.head() if self.as_of is None else Prefix(self.log, self.as_of).head()
 
@@ -658,9 +667,9 @@ class PlaneContext:
     def places(
         self, folds: Folds, scope: Scope, policies: Policies
     ) -> tuple[GroupedProjections, bool]:
-        """What is kept by groups of events, with all groups that a reader sees.
+        """The projections kept by groups of events, with all groups that a reader sees.
 
-        And whether some are missing, as the log is too long to fold them.
+        And whether some are missing, because the log is too long to fold them.
         """
         places, counter = folds.places, self.counter(policies)
         missing = places.missing(scope.sees, scope.spaces())
@@ -695,9 +704,10 @@ class PlaneContext:
         return 0 if line is None else line.event.seq
 
     def look_in_vain(self) -> None:
-        """Read a line of the log: to find that an event is hidden takes a look at one.
+        """Read one line of the log, as it takes to find that an event is hidden.
 
-        So that who may not see an event finds no more reads than for one that is not there.
+        So a caller without access sees the same number of reads for a hidden event and a missing
+        one.
         """
         self.log.line(1)
 
@@ -731,7 +741,7 @@ class PlaneContext:
             self._folds.forget()
 
     def forget_folds(self) -> None:
-        """Let go of all that was folded, without saving it."""
+        """Drop all projections without saving them."""
         self._notice_purges()
         self._drop_folds()
 
@@ -757,7 +767,7 @@ def _log_bytes(home: str, head: Position) -> int:
 
 
 class Requester(NamedTuple):
-    """Who opens a handle, and as of when."""
+    """The reader of a handle, and as of when."""
 
     context: PlaneContext
     folds: Folds

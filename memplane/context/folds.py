@@ -40,18 +40,16 @@ if TYPE_CHECKING:
     from memplane.event import Event
     from memplane.log import FileLog
     from memplane.policy.recall import EpisodeRules
-    from memplane.ports import Line, TokenCounter
     from memplane.projections import episodes as projections_episodes
     from memplane.projections.episodes import EpisodesProjector, EpisodesState
     from memplane.projections.groups import Sees, VisibilityGroup
-    from memplane.projections.projector import Replayable
     from memplane.projections.task_table import TaskRecord, TaskTable
 else:
     projections_episodes = late("memplane.projections.episodes")
 
 
 class RememberedLog:
-    """A log as memory reads it: without what is the clients' (see `memplane.harness`)."""
+    """The log without what clients add to texts (see `memplane.harness`)."""
 
     def __init__(self, log: Replayable) -> None:
         self._log = log
@@ -80,12 +78,12 @@ class SnapshotLog:
         self._head: Position | None = None  # before the first move the log is as it is
 
     def move(self) -> None:
-        """Go to where the log ends now."""
+        """Move the snapshot to the end of the log."""
         self._head = self._log.head()
 
     @contextmanager
     def moving(self) -> Iterator[None]:
-        """The log as it is now: for what is saved, which others may have saved further."""
+        """The log without a snapshot: for saving, since others may have saved later states."""
         head, self._head = self._head, None
         try:
             yield
@@ -119,7 +117,7 @@ def _until(lines: Iterator[Line], last: int) -> Iterator[Line]:
 
 # The projections of a plane, caught up together, as of now or as of an earlier seq.
 class Prefix:
-    """A log up to a seq, for folding: nothing behind it exists."""
+    """A log up to a seq, for folding, as if nothing were behind it."""
 
     def __init__(self, log: Replayable, upto: int) -> None:
         self._log, self._upto = log, upto
@@ -178,13 +176,7 @@ class Prefix:
 _RULES_KEPT: Final = 4  # sets of rules of episodes that are followed at once
 
 # Checkpoints that every pack needs, small enough to be read together.
-_BUNDLED: Final = (
-    "decisions.json",
-    "cards.json",
-    "tasks.json",
-    "plane_map.json",
-    "artifacts.json",
-)
+_BUNDLED: Final = ("decisions.json", "cards.json", "tasks.json", "plane_map.json", "artifacts.json")
 
 
 class Folds:
@@ -239,7 +231,7 @@ class Folds:
 
     @property
     def sessions(self) -> Folded[SessionsState]:
-        """The sessions, caught up: opened at the first use, and kept up with from then on."""
+        """The sessions, caught up: opened at the first use, and folded on from then."""
         if self._sessions is None:
             folder, plane, counter = self._place
             self._sessions = Folded(
@@ -254,12 +246,12 @@ class Folds:
 
     @property
     def sessions_opened(self) -> bool:
-        """Whether the sessions are open: asking for them reads nothing but what was appended."""
+        """Whether the sessions are open: then only what was appended is read."""
         return self._sessions is not None
 
     @property
     def files(self) -> AllFilesState:
-        """The files view, caught up: opened at the first use, and kept up with then."""
+        """The files view, caught up: opened at the first use, and folded on from then."""
         self.open_files()
         assert self._files is not None
         self._files.catch_up()
@@ -267,11 +259,11 @@ class Folds:
 
     @property
     def files_opened(self) -> bool:
-        """Whether the files view is open: asking for it reads nothing but what was appended."""
+        """Whether the files view is open: then only what was appended is read."""
         return self._files is not None
 
     def open_files(self) -> Position | None:
-        """Open the files view; return where it stands. Not caught up."""
+        """Open the files view; return its position. Not caught up."""
         if self._files is None:
             folder, plane, _ = self._place
             self._files = Folded(
@@ -313,7 +305,7 @@ class Folds:
 
     @property
     def digests_opened(self) -> bool:
-        """Whether the digests are open: asking for them reads nothing but what was appended."""
+        """Whether the digests are open: then only what was appended is read."""
         return self._digests is not None
 
     def open_digests(self) -> Folded[DigestsState]:
@@ -360,7 +352,7 @@ class Folds:
 
     @property
     def outdated(self) -> list[str]:
-        """Files of these projections that another version of memplane made: folded again."""
+        """The files of these projections that another version of memplane wrote."""
         bounded: list[Folded[Any]] = [
             self.hotset,
             self.decisions,

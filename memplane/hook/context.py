@@ -146,7 +146,8 @@ def _fitting(pack: Callable[[int], Block], most: int, hooks: Hooks) -> Block | N
 
 
 def _says_something(block: Block) -> bool:
-    return any(entry.source.startswith("event") or entry.events for entry in block.entries)
+    told = ("event", "projection:digests")
+    return any(entry.source.startswith(told) or entry.events for entry in block.entries)
 
 
 # What a session of a client was shown, so that nothing is shown twice.

@@ -48,10 +48,10 @@ _LISTED: Final = (
 
 
 class FirstLines(NamedTuple):
-    """What the first lines show. `json_lines`: there is a record, or nothing that is none.
+    """What the first lines of a file show.
 
-    `found` is how the first line begins that is none. `document`: the file is one JSON value that
-    holds records, over many lines.
+    `json_lines`: there is a record, or only records. `found` is the beginning of the first line
+    that is no record. `document`: the file is one JSON value over many lines that holds records.
     """
 
     source: str | None
@@ -244,10 +244,10 @@ _MODULES: Final = ("/usr/local/lib", "/usr/lib", "/opt/homebrew/lib")
 
 
 class Discovered(NamedTuple):
-    """Something to import: of one source, and for one project where the source knows projects.
+    """Something to import: of one source, and of one project where the source has projects.
 
-    `first` and `last`: when its files were written. `here`: it is of the project here. `command`
-    imports it, and is None for files that only `--discover` picks out of a folder of many.
+    `first` and `last`: when its files were written. `here`: it is of the project of this folder.
+    `command` imports it; None for files that only `--discover` picks out of a folder of many.
     """
 
     source: str
@@ -389,7 +389,7 @@ class _Looking:
                 yield root / _SERVER / name, False
 
     def _named_in(self, config: Path, folder: Path) -> list[Path]:
-        """The files that servers of a configuration are told to keep; relative to its folder."""
+        """The files that the servers of a configuration write to; relative to its folder."""
         self.left -= 1
         try:
             if config.stat().st_size > _CONFIG_BYTES_MAX:

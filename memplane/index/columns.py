@@ -327,10 +327,7 @@ class _Chains:
         known = [self._last.get(group, _NONE) for group in groups[begins].tolist()]
         older = np.array(known, np.int64)
         self._last.update(zip(groups[ends].tolist(), docs[ends].tolist(), strict=True))
-        linked = [
-            (docs[:-1][same], docs[1:][same]),
-            (older[older >= 0], docs[begins][older >= 0]),
-        ]
+        linked = [(docs[:-1][same], docs[1:][same]), (older[older >= 0], docs[begins][older >= 0])]
         for left, right in linked:
             self.before[right] = left
             self.after[left] = right

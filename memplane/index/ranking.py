@@ -154,9 +154,8 @@ def rank(
     """Return at most `most` events by relevance; ties go by importance, then to the newer.
 
     `matches` and `frame` are of the same view. The score of an event is that of its best document.
-    Hidden documents match nothing, and neither give nor get a share of their neighbours: they
-    change only the statistics of terms. `similar` adds to what words match, and what stands out in
-    it is a match too.
+    Hidden documents change the statistics of terms alone: they match nothing and share no score.
+    `similar` adds to what words match, and what stands out in it matches too.
     """
     docs, words = matches.docs, lexical.whole_scores(matches, weights.lexical)
     own = partial(_own, matches, words, frame, asked, weights)

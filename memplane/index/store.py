@@ -63,7 +63,7 @@ class IndexView:
 
     @property
     def there(self) -> int:
-        """How many documents count."""
+        """How many documents count in statistics."""
         if self.apart is None:
             return self.count
         return self.count - int(np.count_nonzero(self.apart[: self.count]))
@@ -206,7 +206,7 @@ class IndexView:
         return block.text(doc - block.first)
 
     def kept(self, doc: int) -> bytes:
-        """Return what the caller keeps beside a document."""
+        """Return the bytes that the caller keeps beside a document."""
         block = self._blocks[int(np.searchsorted(self._firsts, doc, "right")) - 1]
         return block.kept.of_document(doc - block.first)
 
@@ -234,7 +234,7 @@ class IndexView:
         return list(dict.fromkeys(found))
 
     def counts(self, words: Sequence[int]) -> list[int]:
-        """Return how many documents hold each of the words, hidden ones too, none that is apart."""
+        """Return how many documents hold each word, hidden ones included; not those taken out."""
         wanted = np.array(words, np.uint64)
         found = np.zeros(len(wanted), np.int64)
         for block in self._blocks:
@@ -281,18 +281,13 @@ def _file_of(part: _Sealed) -> str:
 class SegmentedIndex:
     """Documents of one plane, in the folder or in memory alone (no folder).
 
-    `variant` names all that decides which documents a log gives. One thread adds, saves, erases
-    or takes a view at a time; views taken before stay good. `keeps`: opening it may write down
-    which files were found whole; all else waits for `save`.
+    `variant` names all that decides which documents a log gives. One thread adds, saves, erases or
+    takes a view at a time; older views stay valid. `keeps`: opening it may save which files were
+    verified; all else is written by `save`.
     """
 
     def __init__(
-        self,
-        folder: Path | None = None,
-        *,
-        plane: str = "",
-        variant: str = "",
-        keeps: bool = False,
+        self, folder: Path | None = None, *, plane: str = "", variant: str = "", keeps: bool = False
     ) -> None:
         # The C library of Linux gives memory back to the system beyond twice the largest block
         # that it ever freed. One that is never touched spares every search, which takes and
@@ -305,9 +300,10 @@ class SegmentedIndex:
         self.reload()
 
     def reload(self) -> None:
-        """Forget what is in memory and open the folder again.
+        """Drop what is in memory and open the folder again.
 
-        Where segments are missing or harmed, `seq` says from where the log must be read again.
+        Where segments are missing or harmed, `seq` is the one behind which the log must be read
+        again.
         """
         self._sealed: list[_Sealed] = []
         self._opened: IndexSegment | None = None
@@ -360,7 +356,7 @@ class SegmentedIndex:
         return IndexView(self.blocks(), self.count, upto)
 
     def add(self, document: Document) -> None:
-        """Take one document in; it is found at once. One that is here already is passed over."""
+        """Add one document; it is found at once. One that is indexed already is ignored."""
         place = (document.seq, document.part)
         if place <= self._last:
             return
@@ -436,9 +432,9 @@ class SegmentedIndex:
             self._vocabulary = terms.TermVocabulary()
 
     def clear(self) -> None:
-        """Forget every document, here and with the next `save` in the folder.
+        """Drop every document, here and with the next `save` in the folder.
 
-        For a log that is not the one the index was made from.
+        For another log than the one that the index was made from.
         """
         self._sealed, self._opened, self._live, self._stamps = [], None, Live(0), {}
         self._last = (0, -1)

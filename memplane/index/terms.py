@@ -224,10 +224,10 @@ class Word(NamedTuple):
 
 
 def text_words(text: str, may: Callable[[str], bool] | None = None) -> Iterator[Word]:
-    """Yield the words of a text, in the order of its terms, stop words left out.
+    """Yield the words of a text, in the order of its terms, without stop words.
 
-    The strings behind the terms of `analyse`. `may`: asked of each word in lower case before it is
-    stemmed; one that it refuses is left out.
+    The strings behind the terms of `analyse`. `may` is called with each word in lower case before
+    it is stemmed; False leaves it out.
     """
     for surface in surfaces(normalise_text(text)):
         yield from _surface_words(surface, may)
@@ -308,7 +308,7 @@ class TermVocabulary(dict[str, int]):
         return list(map(self.__getitem__, tokens))
 
     def full(self) -> bool:
-        """Whether it is time to begin a new one."""
+        """Whether it should be replaced by an empty one."""
         return len(self) >= VOCABULARY_MAX
 
 
@@ -523,7 +523,7 @@ class Document(NamedTuple):
 
 
 def blank_document(seq: int, part: int) -> Document:
-    """What stays of a purged document: its slot."""
+    """The document that takes the place of a purged one."""
     return Document(seq, part, importance=0)
 
 
@@ -536,7 +536,7 @@ _END: Final = regex(r"[.!?][ \t]+|\n\s*|[\u3002\uff01\uff1f]")
 
 
 def sentences(text: str) -> list[tuple[int, int]]:
-    """Return the spans of the sentences and lines of a text; together they are the text."""
+    """Return the spans of the sentences and lines of a text; joined they are the text."""
     spans: list[tuple[int, int]] = []
     start = 0
     for end in (*(match.end() for match in _END.finditer(text)), len(text)):
@@ -552,9 +552,9 @@ def sentences(text: str) -> list[tuple[int, int]]:
 
 
 class Sentences:
-    """A text cut into sentences, each with the words it holds: what no query changes.
+    """A text cut into sentences, each with its words: the part that no query changes.
 
-    Keep it for the next query; what a sentence costs is counted when somebody asks.
+    Keep it for the next query; the cost of a sentence is counted when first asked for.
     """
 
     __slots__ = ("_costs", "spans", "text", "words")
@@ -566,7 +566,7 @@ class Sentences:
         self._costs: list[int] = [-1] * len(self.spans)
 
     def cost(self, at: int, count: Callable[[str], int]) -> int:
-        """What a sentence costs, without the blanks around it. Always by the same counter."""
+        """Tokens of a sentence without the blanks around it. Always by the same counter."""
         cost = self._costs[at]
         if cost < 0:
             start, end = self.spans[at]
@@ -586,13 +586,19 @@ def passage(
 
 
 def best_run(
-    said: Sentences, wanted: Mapping[int, int], limit: int, count: Callable[[str], int]
+    said: Sentences,
+    wanted: Mapping[int, int],
+    limit: int,
+    count: Callable[[str], int],
+    *,
+    goes_on: bool = False,
 ) -> tuple[int, int]:
     """Return the span of the run of sentences that holds most of `wanted` in `limit` tokens.
 
     `wanted` weighs words; each counts once. Of runs that hold as much the one of fewest tokens is
-    taken, then the first. A text without any gives its beginning, as much as fits. At least one
-    sentence, even over the limit.
+    taken, then the first; with `goes_on` what follows it belongs to it, as far as the limit goes. A
+    text without any gives its beginning, as much as fits. At least one sentence, even over the
+    limit.
     """
     spans = said.spans
     if not spans:
@@ -614,12 +620,14 @@ def best_run(
                 held |= new
                 worth += sum(map(wanted.__getitem__, new))  # whole numbers: in any order
                 best = max(best, (worth, -cost, -first, -last))
+    first, last, cost = -best[2], -best[3], -best[1]
     if not best[0]:
-        last, cost = 0, said.cost(0, count)
-        while last + 1 < len(spans) and (cost := cost + said.cost(last + 1, count)) <= limit:
-            last += 1
-        return 0, spans[last][1]
-    return spans[-best[2]][0], spans[-best[3]][1]
+        first, last, cost, goes_on = 0, 0, said.cost(0, count), True
+    while (
+        goes_on and last + 1 < len(spans) and (cost := cost + said.cost(last + 1, count)) <= limit
+    ):
+        last += 1
+    return spans[first][0], spans[last][1]
 
 
 def _words(text: str, vocabulary: TermVocabulary) -> frozenset[int]:

@@ -59,7 +59,7 @@ class Encoded(NamedTuple):
 def signed_bytes(components: Sequence[float] | NDArray[np.float64]) -> bytes:
     """Scale the largest component to 127 and round half to even; zeros stay zeros.
 
-    What has been scaled so before comes back unchanged.
+    Scaling twice gives the same.
     """
     values = np.asarray(components, np.float64)
     assert np.isfinite(values).all(), "a vector holds a number that is not finite"
@@ -71,7 +71,7 @@ def signed_bytes(components: Sequence[float] | NDArray[np.float64]) -> bytes:
 
 
 def encoded(vectors: Sequence[bytes], dimension: int) -> Encoded:
-    """Lay vectors out for appending."""
+    """The bytes to append for some vectors, an array each."""
     rows = np.frombuffer(b"".join(vectors), np.int8).reshape(-1, dimension)
     return Encoded(rows.tobytes(), _sign_bits(rows).tobytes())
 
@@ -122,7 +122,7 @@ class Vectors:
         return self._count
 
     def append(self, vectors: Sequence[bytes]) -> None:
-        """Give the next documents their vectors; they can be found at once."""
+        """Append the vectors of the next documents; they can be found at once."""
         rows = np.frombuffer(b"".join(vectors), np.int8).reshape(-1, self.dimension)
         if not len(rows):
             return
@@ -147,7 +147,8 @@ class Vectors:
     ) -> list[tuple[int, int]]:
         """The k most similar documents below `upto`, and how similar; ties go to the newer.
 
-        Only candidates are compared (`near`). A document that is masked or has no vector is none.
+        Only candidates are compared (`near`); masked documents and those without a vector are left
+        out.
         """
         if k <= 0:
             return []
@@ -158,10 +159,10 @@ class Vectors:
     def near(
         self, query: bytes, *, upto: int | None = None, masked: NDArray[np.bool_] | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Those that differ from the query in the fewest signs, rising, and how similar each is.
+        """Documents that differ from the query in the fewest signs, rising, with similarities.
 
-        At least 1,000 and at least a hundredth of all, as far as there are so many; none of them is
-        masked or without a vector. A query without a vector is near nothing.
+        At least 1,000 and at least a hundredth of all, as far as there are so many, without masked
+        ones and those without a vector. Empty for a query without a vector.
         """
         asked = np.frombuffer(query, np.int8).reshape(1, self.dimension)
         if not asked.any():
@@ -237,7 +238,7 @@ _IDEOGRAPHS = (
 
 
 def plain_words(text: str) -> list[str]:
-    """Lower case without accents, split at white space; marks and ideographs stand alone."""
+    """Lower case without accents, split at white space; marks and ideographs are words."""
     if text.isascii():
         return _ASCII_WORD.findall(text.translate(_ASCII_CONTROL).lower())
     spaced = "".join(map(_cleaned, text))
@@ -255,7 +256,7 @@ class WordPiece:
         self._cached: dict[str, tuple[int, ...]] = {}
 
     def pieces(self, word: str) -> tuple[int, ...]:
-        """The numbers of a word's pieces; none when it cannot be put together from them."""
+        """The numbers of a word's pieces; () when it cannot be composed of them."""
         known = self._cached.get(word)
         if known is not None:
             return known
@@ -468,7 +469,7 @@ class Nearest:
         return hashlib.sha256(self._body).hexdigest() == self._sha256
 
     def near(self, word: str) -> tuple[Kin, ...] | None:
-        """The nearest terms of a word but its own, each once; None where they are not kept here.
+        """The nearest terms of a word but its own, each once; None where they are not stored.
 
         Fewer than `most` are all there are.
         """
@@ -574,7 +575,7 @@ class Neighbours:
     def near(self, word: str, upto: int | None = None) -> tuple[NearWord, ...]:
         """At most 32 of the first `upto` words with a cosine of .300 or more; ties: the later.
 
-        Nothing is near to what is shorter than three letters or holds other signs.
+        () for a word shorter than three letters or with other signs.
         """
         end = len(self) if upto is None else upto
         found = self._cached.get((word, end))
@@ -632,12 +633,12 @@ def related(
     least: int = PERMILLE_MIN,
     query: terms.Query | None = None,
 ) -> tuple[tuple[int, float], ...]:
-    """What to look for beside the words of a question: `Query.related`, weighted by cosine.
+    """The terms to look for beside the words of a question: `Query.related`, weighted by cosine.
 
-    `present` says which of some terms the index has, as of what is asked. At most `most` words for
-    each of the question's, none with a cosine below `least` thousandths. `kept` has the beginning
-    of what `near` gives: where that is enough, `near` is not asked. `query` is what
-    `terms.query` makes of the question, for who has it.
+    `present` returns which of some terms the index has, as of what is asked. At most `most` words
+    for each of the question's, none with a cosine below `least` thousandths. `kept` has the
+    beginning of what `near` returns; where that is enough, `near` is not called. `query` is
+    `terms.query` of the question, if the caller has it.
     """
     own = {term for term, _ in (query or terms.query(question)).words}
     asked = dict.fromkeys(_LETTERS.findall(terms.normalise_text(question).lower()))

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # Saved reports that are read for the newest of a channel and for the row of its session.
 REPORTS_READ_MAX: Final = 60
+# Lines of the log that are folded to make a saved pack again, where nobody asked for that one.
+REPLAY_LINES_MAX: Final = 50_000
 _EVENTS_OF_ENTRY_MAX: Final = 12
 _AROUND_MAX: Final = 12  # entries of each block from the first difference on
 _WITHHELD: Final = "not shown: it rests on what this channel may not see now"
@@ -59,11 +61,17 @@ def newest_report(visible: Visible, session: str | None) -> Saved | None:
 def pack_shown(visible: Visible, given: Saved | None, session: str | None) -> PackShown:
     """The pack that the page shows: the given one, the newest saved one, or one made now.
 
-    A report that was not given and cannot be made again is passed over with a note. Nothing is
-    saved. Raises what `Plane.pack` does.
+    A report that was not given is passed over with a note where it cannot be made again, or where
+    that would fold more than `REPLAY_LINES_MAX` lines. Nothing is saved. Raises as `Plane.pack`.
     """
     chosen = given or newest_report(visible, session)
     note = ""
+    if given is None and chosen is not None and chosen.report["log"]["seq"] > REPLAY_LINES_MAX:
+        note = (
+            f"made now; `memplane inspect --report {chosen.id}` makes the last pack again, which "
+            "folds the log up to there"
+        )
+        chosen = None
     if chosen is not None:
         again = replay_pack(visible.plane, chosen)
         if again.block is not None:
@@ -82,7 +90,7 @@ def pack_shown(visible: Visible, given: Saved | None, session: str | None) -> Pa
 def block_view(visible: Visible, shown: PackShown) -> dict[str, Any]:
     """The block: sections with their tokens, and each entry with where it came from."""
     report = shown.block.report
-    unnamed = shown.saved is None or not visible.forgot_since(shown.saved)
+    kept = shown.saved
     rows = zip(shown.block.entries, report["entries"], strict=True)
     asked = report["request"]
     return {
@@ -92,7 +100,7 @@ def block_view(visible: Visible, shown: PackShown) -> dict[str, Any]:
         "unit": "tokens",
         "report": None if shown.saved is None else shown.saved.id,
         "note": visible.text(shown.note),
-        "query": visible.text(asked.get("query") or ""),
+        "query": visible.text(asked.get("query") or "") if visible.stands(kept) else "",
         "session": asked.get("session"),
         "made": asked["now"][:19],
         "intent": report["intent"],
@@ -105,17 +113,17 @@ def block_view(visible: Visible, shown: PackShown) -> dict[str, Any]:
             {"name": name, **{part: facts[part] for part in ("room", "used", "cap")}}
             for name, facts in report["sections"].items()
         ],
-        "entries": [_entry(visible, one, said, unnamed=unnamed) for one, said in rows],
+        "entries": [_entry(visible, one, said, kept) for one, said in rows],
     }
 
 
 def _entry(
-    visible: Visible, entry: Entry, said: dict[str, Any], *, unnamed: bool
+    visible: Visible, entry: Entry, said: dict[str, Any], kept: Saved | None
 ) -> dict[str, Any]:
     ids = [*entry.events, *entry.parts]
     found = [visible.named(id_) for id_ in ids[:_EVENTS_OF_ENTRY_MAX]]
     events = [event_fields(event, 0) | {"text": ""} for event in found if event is not None]
-    told = _told(visible, entry, unnamed=unnamed)
+    told = _told(visible, entry, kept)
     return {
         "section": entry.section,
         "area": entry.part,
@@ -131,14 +139,14 @@ def _entry(
     }
 
 
-def _told(visible: Visible, entry: Entry, *, unnamed: bool) -> bool:
+def _told(visible: Visible, entry: Entry, kept: Saved | None) -> bool:
     """Whether the text of an entry may stand on the page.
 
-    One that names no event rests on the log nevertheless: `unnamed` says whether it still may.
+    One that names no event rests on the log, or on a view, nevertheless.
     """
     if entry.events or entry.parts:
         return visible.shows_all(chain(entry.events, entry.parts))
-    return unnamed or entry.source.startswith("view:")
+    return visible.stands(kept, entry.source)
 
 
 def left_out_view(visible: Visible, shown: PackShown) -> dict[str, Any]:
@@ -246,7 +254,7 @@ def _parting(visible: Visible, shown: PackShown, now: Saved, old: Saved) -> dict
                     "section": entry.section,
                     "tokens": entry.tokens,
                     "text": visible.text(entry.text.strip("\n"), 240)
-                    if _told(visible, entry, unnamed=not visible.forgot_since(kept))
+                    if _told(visible, entry, kept)
                     else _WITHHELD,
                 }
                 for entry in pack.entries[at : at + _AROUND_MAX]
@@ -285,11 +293,10 @@ CAUSE_WORDS: Final = {
 def _line_told(visible: Visible, block: Block, kept: Saved, found: Difference) -> bool:
     """Whether the line of a block at a difference may be shown: its entry says."""
     byte = found.common_bytes
-    unnamed = not visible.forgot_since(kept)
     for entry, row in zip(block.entries, kept.report["prefix"]["chain"], strict=True):
         if row[0] > byte:
-            return _told(visible, entry, unnamed=unnamed)
-    return unnamed
+            return _told(visible, entry, kept)
+    return visible.stands(kept)
 
 
 def _shared_entries(old: Saved, now: Saved) -> int:

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memplane.errors import MemplaneError
+from memplane.errors import MemplaneError, NotFoundError
 from memplane.inspect.blocks import block_view, left_out_view, pack_shown, prefix_view
 from memplane.inspect.records import (
-    EVENTS_MAX,
     files_view,
     read_events,
     sessions_view,
@@ -24,6 +23,7 @@ from memplane.inspect.records import (
 from memplane.inspect.upkeep import health_view, privacy_view
 from memplane.inspect.visible import Visible
 from memplane.intake import timestamp
+from memplane.intake.redact import quoted_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +52,8 @@ class PageRequest(NamedTuple):
 def compose(plane: Plane, asked: PageRequest) -> dict[str, Any]:
     """The data of the page, as JSON values. Reads only.
 
-    Raises InputError for an unknown channel or time, PolicyError, and what `Plane.pack` raises.
+    Raises InputError for an unknown channel or time, NotFoundError for a session without an event
+    that may be shown, and PolicyError.
     """
     given = asked.report
     channel = asked.channel if given is None else given.report["channel"]
@@ -63,6 +64,10 @@ def compose(plane: Plane, asked: PageRequest) -> dict[str, Any]:
         session = given.report["request"].get("session")
     sessions = plane.work.sessions.list(channel=channel)
     found = read_events(visible, asked.session, since)
+    if asked.session is not None and not found.events:
+        raise NotFoundError(
+            f"no event of session {quoted_value(asked.session, 160)} for channel {channel}"
+        )
     titles = {one.id: one.title for one in sessions if one.title}
     views, notices = _pack_views(visible, given, session)
     views += [
@@ -77,9 +82,8 @@ def compose(plane: Plane, asked: PageRequest) -> dict[str, Any]:
     views += [privacy_view(visible, found), health]
     if found.more or found.begin:
         notices.append(
-            f"The timeline has the newest {len(found.events):,} events"
-            + (f" of {EVENTS_MAX:,} at most" if found.more else "")
-            + "; the others are in the log: memplane log, memplane search."
+            f"The timeline has the newest {len(found.events):,} events; older ones are in the log: "
+            "memplane log, memplane search."
         )
     return {
         "title": f"memplane: {channel} view of {plane.id}",

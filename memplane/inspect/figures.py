@@ -1,4 +1,4 @@
-"""Reports as pages: figures of `eval`, `stats --cache`, `policy replay`, `verify` and the bench.
+"""Reports as pages: `eval`, `stats --cache`, `policy replay`, `verify`, fault tests, the bench.
 
 Each function takes the JSON of a command and gives the data of a page (see `page.document`): views
 of parts, each with a title, a note, figures, a table or curves. They hold figures and names, and no
@@ -228,12 +228,13 @@ def trial_page(trial: Mapping[str, Any]) -> Json:
     summary: Json = {
         "figures": [
             [trial["packs"], "packs"], [trial["same"], "the same"], [len(changed), "changed"],
-            [trial["failed"], "not packed"],
+            [trial["failed"], "not packed"], [before["tokens"], "tokens before"],
+            [after["tokens"], "tokens after"],
         ],
         "title": "Tokens by section",
         "columns": [_column("Section", number=False), _column("Before", bar=True),
                     _column("After", bar=True), _column("Enters"), _column("Leaves")],
-        "rows": [*sections, ["all", before["tokens"], after["tokens"], None, None]],
+        "rows": [row for row in sections if row[1] or row[2]],
     }  # fmt: skip
     shared: Json = {
         "title": "Repeated of the pack before",
@@ -278,7 +279,7 @@ def _tried(row: Mapping[str, Any]) -> Json:
 # --- verify ---
 
 
-def faults_page(report: Mapping[str, Any]) -> Json:
+def verify_page(report: Mapping[str, Any]) -> Json:
     """The page of `verify`: each fault with its place and the command that helps."""
     problems = report["problems"]
     fields = [*dict.fromkeys(name for one in problems for name in one)]
@@ -313,7 +314,48 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, int | float | str) or value is None else str(value)
 
 
-# --- the bench ---
+# --- faults, and the bench ---
+
+
+def faults_page(summary: Mapping[str, Any]) -> Json:
+    """The page of `reports/faults.json`: what each layer of faults did, and what it violated."""
+    layers, rows = summary["layers"], summary["rows"]
+    done = sum(one["done"] for one in layers.values())
+    violated = sum(one["violations"] for one in layers.values())
+    by_layer = {
+        "figures": [[done, "faults"], [violated, "violations"], [len(layers), "layers"]],
+        "title": "Layers",
+        "columns": [_column("Layer", number=False), _column("Faults"), _column("Violations"),
+                    _column("Seconds", bar=True)],
+        "rows": [[name, one["done"], one["violations"], one["seconds"]]
+                 for name, one in layers.items()],
+    }  # fmt: skip
+    found = [
+        [row["layer"], row["operation"], str(one)] for row in rows for one in row["violations"]
+    ]
+    views = [
+        _view("layers", "Layers", "Faults that were tried, by where they strike.", [by_layer]),
+        _view("operations", "Operations", "The same by what was going on.", [_operations(rows)]),
+    ]
+    if found:
+        columns = [_column(name, number=False) for name in ("Layer", "Operation", "Violation")]
+        part = {"columns": columns, "rows": found[:_ROWS_MAX]}
+        views.append(_view("violations", "Violations", "Promises that a fault broke.", [part]))
+    return _page("what faults it survives", [("Faults", f"{done:,}")], views)
+
+
+def _operations(rows: Sequence[Mapping[str, Any]]) -> Json:
+    return {
+        "note": "Named a command: how often an error named the command that helped, and it did.",
+        "columns": [_column("Layer", number=False), _column("Operation", number=False),
+                    _column("Faults"), _column("Named a command"), _column("Violations"),
+                    _column("Seconds")],
+        "rows": [
+            [row["layer"], row["operation"], row["done"], row["named_a_command"],
+             len(row["violations"]), row["seconds"]]
+            for row in rows[:_ROWS_MAX]
+        ],
+    }  # fmt: skip
 
 
 def bench_page(facts: Mapping[str, Any], rows: Sequence[Any], layouts: Sequence[Any]) -> Json:

@@ -166,6 +166,18 @@
     return [list, foot, more || null];
   }
 
+  // The first few rows of a list that others stand below; the rest when they are asked for.
+  function some(list, rows, draw) {
+    const few = 6;
+    list.append(...rows.slice(0, few).map(draw));
+    if (rows.length <= few) return list;
+    const rest = h("button", { type: "button", class: "quiet", onclick: () => {
+      list.append(...rows.slice(few).map(draw));
+      rest.remove();
+    } }, `Show all ${number(rows.length)}`);
+    return [list, rest];
+  }
+
   function searchBox(label, placeholder, change, value) {
     let timer;
     const input = h("input", { type: "search", id: "search", placeholder, autocomplete: "off", spellcheck: "false", value: value || null,
@@ -278,7 +290,7 @@
     const parts = pack.entries.map(([section, area, tokens, begin], at) => {
       const size = (tokens * width) / widest;
       const x = (begin * width) / widest;
-      const rect = svg("rect", { x: x.toFixed(2), y, width: Math.max(0.6, size - 1).toFixed(2), height: 30, rx: 1.5, class: `${hue(section)} ${at < shared ? "same" : "other"}` },
+      const rect = svg("rect", { x: x.toFixed(2), y, width: Math.max(0.6, size - Math.min(1, size * 0.12)).toFixed(2), height: 30, rx: 1.5, class: `${hue(section)} ${at < shared ? "same" : "other"}` },
         svg("title", {}, `${sectionName(section)}, area ${area}: ${tokens} tokens, ${at < shared ? "shared" : "not shared"}`));
       return rect;
     });
@@ -438,9 +450,9 @@
     draw();
     return [
       heading("Decisions and values", `${count(view.decisions.length, "decision")} in force, ${count(view.chains.length, "key")}${view.contradictions ? `, ${count(view.contradictions, "contradiction")}` : ""}.`),
-      view.decisions.length ? h("section", { class: "group" }, h("h3", {}, dot("relevant_decisions"), "Decisions in force"),
-        h("ol", { class: "entries" }, view.decisions.slice().reverse().map((event) => h("li", { class: "entry hue-5" }, text(event.text),
-          meta(event.who, when(event.ts), event.key ? h("code", {}, event.key) : null, eventNumber(event)))))) : null,
+      view.decisions.length ? h("section", { class: "group" }, h("h3", {}, dot("relevant_decisions"), "Decisions in force"), some(h("ol", { class: "entries" }),
+        view.decisions.slice().reverse(), (event) => h("li", { class: "entry hue-5" }, text(event.text),
+          meta(event.who, when(event.ts), event.key ? h("code", {}, event.key) : null, eventNumber(event))))) : null,
       h("section", { class: "group" }, h("h3", {}, "Keys and what they held"),
         h("div", { class: "tools" }, searchBox("Search keys and values", "Search keys and values", (value) => { words = value; draw(); }),
           h("label", { class: "check" }, h("input", { type: "checkbox", onchange: (event) => { changed = event.target.checked; draw(); } }), "Only what changed")),
@@ -578,7 +590,7 @@
 
   function actions(event) {
     if (!page.live || !page.live.actions) return null;
-    return h("div", { class: "actions" }, [["forget", "Forget"], ["unforget", "Unforget"], ["pin", "Pin"]].map(([action, words]) =>
+    return h("div", { class: "actions" }, [["forget", "Forget"], ["pin", "Pin"]].map(([action, words]) =>
       h("button", { type: "button", class: "act", onclick: () => ask(action, event) }, words)));
   }
   async function post(body) {
@@ -593,13 +605,23 @@
         h("button", { type: "button", class: "act strong", onclick: async () => {
           dialog.close();
           const done = await post({ action, id: event.id, confirm: first.confirm });
+          if (done.ok) remember(action, event);
           tell(done.ok ? done.done : done.error || "It was refused.");
         } }, action.charAt(0).toUpperCase() + action.slice(1))));
     dialog.showModal();
   }
+  // What was forgotten last is on no page any more, so its number is kept to take it back.
+  function remember(action, event) {
+    if (action === "forget") sessionStorage.setItem("forgotten", JSON.stringify({ id: event.id, seq: event.seq }));
+    else if (action === "unforget") sessionStorage.removeItem("forgotten");
+  }
   function tell(words) {
-    announce(words);
-    document.getElementById("live-state").textContent = words;
+    const last = JSON.parse(sessionStorage.getItem("forgotten") || "null");
+    if (words) announce(words);
+    document.getElementById("live-state").replaceChildren(words || "Live: the page follows the log.");
+    if (last) {
+      document.getElementById("live-state").append(" ", h("button", { type: "button", class: "quiet small", onclick: () => ask("unforget", { ...last, text: "" }) }, `Take back that #${last.seq} was forgotten`));
+    }
   }
   function follow() {
     const state = document.getElementById("live-state");
@@ -685,5 +707,5 @@
     }
   });
   show(false);
-  if (page.live) follow();
+  if (page.live) { tell(""); follow(); }
 })();

@@ -118,7 +118,7 @@ def timeline_view(visible: Visible, found: Found, titles: dict[str, str]) -> dic
         "count": len(rows),
         "columns": ["seq", "ts", "kind", "who", "session", "key", "ns", "tokens", "id", "text"],
         "names": names.all,
-        "titles": {name: visible.text(title, 120) for name, title in titles.items()},
+        "titles": {name: visible.text(titles[name], 120) for name in names.all if name in titles},
         "rows": rows,
         "more": found.more,
         "begin": found.begin,
@@ -202,7 +202,7 @@ def sessions_view(visible: Visible, sessions: list[Session]) -> dict[str, Any]:
 
 def _session(visible: Visible, one: Session) -> dict[str, Any]:
     return {
-        "id": one.id,
+        "id": visible.text(one.id, 200),
         "title": visible.text(one.title, 160),
         "status": one.status,
         "reason": visible.text(one.reason or "", 80),
@@ -237,7 +237,7 @@ def tasks_view(visible: Visible) -> dict[str, Any]:
 
 def _task(visible: Visible, one: TaskView) -> dict[str, Any]:
     return {
-        "id": one.id,
+        "id": visible.text(one.id, 200),
         "title": visible.text(one.title, 160),
         "status": one.status,
         "active": one.active,

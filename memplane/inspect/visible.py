@@ -7,8 +7,10 @@ what is of sensitivity high or secret, whatever a policy says of the channel.
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Any, Final
 
+from memplane import nofollow
 from memplane.event import Event
 from memplane.recall.suppress import OWNER
 from memplane.upkeep.export import EventSelector, ExportFilter
@@ -24,6 +26,8 @@ LINE_CHARS_MAX: Final = 600
 # Characters of one entry of a block, which a budget limits already.
 ENTRY_CHARS_MAX: Final = 8_000
 _NAME_CHARS_MAX: Final = 200
+_READ_AHEAD: Final = 4
+_RULES: Final = ("privacy.yaml", "channels.yaml")
 _NOT_PRIVATE: Final = ("high", "secret")
 
 
@@ -40,6 +44,7 @@ class Visible:
         self._selector = EventSelector(plane.context, ExportFilter(), channel=channel)
         self._redact = plane.context.redact(plane.upkeep.policies)
         self._known: dict[str, Event | None] = {}
+        self._standing: dict[str, bool] = {}
         self._high = 0
 
     @property
@@ -71,17 +76,47 @@ class Visible:
 
     def text(self, text: str, most: int = LINE_CHARS_MAX) -> str:
         """A text that names no event, redacted, and cut to `most` characters."""
-        return cut_to(self._redact(text[: most * 2]), most)
+        begin = text[: most * _READ_AHEAD]
+        told = self._redact(begin)
+        if len(begin) < len(text):
+            told = told[:-most]  # its end may be half of a secret, which no rule finds
+        return cut_to(told, most)
 
     def shows_all(self, ids: Iterator[str]) -> bool:
         """Whether every one of the events may stand on the page."""
         return all(self.named(id_) is not None for id_ in ids)
 
-    def forgot_since(self, saved: Saved) -> bool:
-        """Whether something was forgotten or purged after a pack: its lines may rest on that."""
+    def stands(self, kept: Saved | None, source: str = "") -> bool:
+        """Whether a line of a pack that names no event may be shown now; None is a pack of now.
+
+        It may where nothing was forgotten or purged since, the rules of who may see what are those
+        of then, and, of a view, where the view is still the same.
+        """
+        if kept is None:
+            return True
+        if kept.id not in self._standing:
+            self._standing[kept.id] = self._same_rules(kept) and not self._forgot_since(kept)
+        path, _, sha256 = source.removeprefix("view:").partition("@")
+        if source.startswith("view:") and not self._same_view(path, sha256):
+            return False
+        return self._standing[kept.id]
+
+    def _same_rules(self, kept: Saved) -> bool:
+        now, then = self.plane.upkeep.policies.hashes, kept.report["policies"]
+        return all(then.get(name) == now.get(name) for name in _RULES)
+
+    def _forgot_since(self, kept: Saved) -> bool:
         context = self.plane.context
-        lines = context.log.read(saved.report["log"]["seq"], context.as_of)
+        lines = context.log.read(kept.report["log"]["seq"], context.as_of)
         return any(line.event.kind in ("forget", "purge") for line in lines)
+
+    def _same_view(self, path: str, sha256: str) -> bool:
+        home = self.plane.home
+        try:
+            data = nofollow.read_bytes(home / path, home=home)
+        except (OSError, ValueError):
+            return False
+        return hashlib.sha256(data).hexdigest() == sha256
 
 
 def cut_to(text: str, most: int) -> str:

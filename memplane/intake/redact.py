@@ -21,6 +21,7 @@ from memplane.intake.secret_syntax import (
     FINDERS,
     PRIVATE_KEYS,
     SECRET_VALUE,
+    STEMS,
     URLS,
     chosen,
     key_values,
@@ -28,10 +29,9 @@ from memplane.intake.secret_syntax import (
     passphrase,
     password_key,
     secret_key,
-    stems,
 )
 from memplane.intake.token_patterns import RUN_MIN, looked_at, torn
-from memplane.lazy import regex
+from memplane.lazy import regex, word_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -164,7 +164,7 @@ class Redactor:
             for shape in shapes:
                 _spliced(name, shape.spans(name), shape.name, counts)
         for rule, _, find, _ in _IN_NAMES:
-            _spliced(name, find(name, lowered, ()), rule, counts)
+            _spliced(name, find(name, lowered), rule, counts)
         if "=" in name:
             _spliced(name, _passwords(name, lowered), SECRET_VALUE, counts)
         if self._detector is not None:
@@ -180,23 +180,23 @@ class Redactor:
             if word in lowered:
                 text = _spliced(text, _matches(text, pattern), rule, counts)
         if "private" in lowered:  # before the shapes of what stands in a block
-            text = _spliced(text, PRIVATE_KEYS.find(text, lowered, ()), PRIVATE_KEYS.rule, counts)
+            text = _spliced(text, PRIVATE_KEYS.find(text, lowered), PRIVATE_KEYS.rule, counts)
         text = _tokens(text, counts)
         if counts:
             lowered = _lowered(text)
-        named = stems(lowered)
+        named = any(map(lowered.__contains__, STEMS))
         for finder in FINDERS:
             # Finders look up places of `lowered` in the text: the two are of one length.
             spans: Iterable[Span] = ()
             if (named or not finder.keyed) and any(map(lowered.__contains__, finder.words)):
-                spans = finder.find(text, lowered, named)
+                spans = finder.find(text, lowered)
             if spans and (pieces := _pieces(text, spans, finder.rule, counts)):
-                spans = named = ()
+                spans = ()
                 lowered = ""  # before the new text is made: of a long one there are few copies
                 text = "".join(pieces)
                 pieces.clear()
                 lowered = _lowered(text)
-                named = stems(lowered)
+                named = any(map(lowered.__contains__, STEMS))
         return text
 
     def _detected(self, detector: Second, text: str, counts: Counts) -> str:
@@ -251,7 +251,7 @@ class Redactor:
         joined = " ".join(item for _, item in texts)
         lowered = _lowered(joined)
         for finder in _IN_LISTS:
-            spans = list(finder.find(joined, lowered, ()))
+            spans = list(finder.find(joined, lowered))
             if not spans:
                 continue
             for (number, item), inside in zip(texts, _shares(texts, spans), strict=True):
@@ -281,18 +281,9 @@ class Redactor:
 
 
 # In objects with the name of something beside its value.
-_LABELS: Final = (
-    "name",
-    "key",
-    "Name",
-    "Key",
-    "variable",
-    "env",
-    "header",
-    "field",
-    "option",
-    "label",
-)
+_LABELS: Final = word_table("""
+    name key Name Key variable env header field option label
+""")
 _VALUES: Final = ("value", "val", "Value", "content", "default", "secret", "data", "text")
 _OPTION: Final = regex(r"-{0,2}[A-Za-z][A-Za-z0-9_.-]{2,60}:?")
 
@@ -413,9 +404,14 @@ def quoted_value(value: object, most: int = 60) -> str:
     return text if len(text) <= most else text[: most - 3] + "..."
 
 
+def unexpected(wanted: str, value: object, where: str) -> InputError:
+    """The error for an argument of another type or value than the one wanted."""
+    return InputError(f"expected {wanted}, found {quoted_value(value)}", where=where)
+
+
 def _passwords(name: str, lowered: str) -> Iterator[Span]:
     """Passwords behind their names: of other pairs identifiers are full."""
-    for start, end in key_values(name, lowered, stems(lowered)):
+    for start, end in key_values(name, lowered):
         key = name[:start].rstrip("=\"'")
         if len(key) < start and password_key(key):
             yield start, end

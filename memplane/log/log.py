@@ -29,13 +29,7 @@ from memplane.errors import (
 )
 from memplane.event import decode, same_place
 from memplane.lazy import late
-from memplane.log.bodies import (
-    body_hash,
-    body_text,
-    keep_bodies,
-    recalled_hashes,
-    store_bodies,
-)
+from memplane.log.bodies import body_hash, body_text, keep_bodies, recalled_hashes, store_bodies
 from memplane.log.disk import Disk, LogLock
 from memplane.log.format import own_draft, prepared, stamp_line
 from memplane.log.reader import Gap, LogReader

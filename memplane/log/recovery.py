@@ -221,9 +221,7 @@ def repeats(data: bytes, later: tuple[Run, ...]) -> list[Draft]:
             rest = raw[said.rest : -SUFFIX_BYTES]
             if rest.startswith(b'"kind":"segment"'):
                 continue
-            drafts.append(
-                Draft(said.id, False, said.ts, "", "", None, None, None, "", rest),
-            )
+            drafts.append(Draft(said.id, False, said.ts, "", "", None, None, None, "", rest))
     return drafts
 
 

@@ -21,6 +21,7 @@ from memplane.policy import Budgets, SectionBudget
 from memplane.projections.item import Item
 from memplane.projections.system_map import Cell, MapState, Name, NameSource
 from memplane.projections.window import entry_lines, one_line, shown_view
+from memplane.recall.reversals import derived, reversed_by
 from memplane.recall.suppress import Scope
 from memplane.tokens import clip
 
@@ -101,7 +102,7 @@ def _to_line(text: str) -> str:
 def place_cards(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
     """The most important cards as of the epoch, pinned ones first; at most `cards_max`.
 
-    Importance as it was recorded: one that fades with the clock would move the head.
+    By importance as recorded: importance that fades with the clock would change the head.
     """
     materials, epoch, hides = context.materials, context.epoch, context.scope.hides
     cards = (c for c in materials.cards if is_card(c) or _pinned(c, materials, epoch))
@@ -129,11 +130,16 @@ def place_more_decisions(sheet: Sheet, context: PackContext, _: SectionBudget) -
 
 
 def _decisions(context: PackContext) -> Iterable[tuple[Item, tuple[Item, ...]]]:
-    """The visible decisions as of the epoch, pinned ones and constraints first, newest first."""
+    """The visible decisions as of the epoch, pinned ones and constraints first, newest first.
+
+    Without those that a later one of them turned round.
+    """
     materials, epoch, hides = context.materials, context.epoch, context.scope.hides
     visible = [
         d for d in materials.decisions if d.seq <= epoch and d.role != "tool" and not hides(d)
     ]
+    gone = reversed_by(map(derived, visible))
+    visible = [d for d in visible if d.seq not in gone]
     visible.sort(
         key=lambda d: (not (_pinned(d, materials, epoch) or "constraint" in d.markers), -d.seq)
     )
@@ -218,10 +224,10 @@ class _Told(NamedTuple):
 
 
 def place_map(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
-    """The lines that fit, each with the events that stand for its names.
+    """The lines that fit, each with the events that support its names.
 
-    Where the block is for who has just come and there is room for none, the omission says how many
-    tokens were missing. No map where tags or importance are asked for.
+    For a reader that has just come (orient) a map without room is omitted with the missing tokens.
+    No map where tags or importance are asked for.
     """
     materials, scope, upto = context.materials, context.scope, context.epoch
     # A name keeps few of its events, and the tags and importance of the others are not known.
@@ -321,8 +327,7 @@ def _put(sheet: Sheet, materials: Materials, line: str, ids: tuple[str, ...]) ->
     if tokens > sheet.room(_PART):
         return tokens
     sheet.put(
-        _PART,
-        Entry(_PART.section, _PART.place, text, tokens, 0, (), ids, _SOURCE, _PART.area),
+        _PART, Entry(_PART.section, _PART.place, text, tokens, 0, (), ids, _SOURCE, _PART.area)
     )
     return 0
 
@@ -352,8 +357,8 @@ class Card(NamedTuple):
 def merge_cards(items: Sequence[Item]) -> list[Card]:
     """Merge statements with the same words, kind, namespace and key into one card.
 
-    In the order of the first of each. An observation is a card only where it recurs. An item that
-    holds a part of its text is the same as no other.
+    In the order of the first of each. An observation is a card only if it recurs. An item with only
+    a part of its text is never merged.
     """
     said: dict[tuple[str, ...], list[Item]] = {}
     for item in items:

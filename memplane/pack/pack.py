@@ -35,9 +35,7 @@ from memplane.pack.layout import (
     ladder,
     rooms,
 )
-from memplane.pack.reminder import (
-    SECTIONS as REMINDER_SECTIONS,
-)
+from memplane.pack.reminder import SECTIONS as REMINDER_SECTIONS
 from memplane.pack.reminder import (
     Reminder,
     leave_told,
@@ -69,6 +67,8 @@ from memplane.pack.tail import (
     place_sessions,
     place_tasks,
     place_tools,
+    place_traps,
+    place_wishes,
 )
 from memplane.pack.window import place_stated, place_window, stated_since
 from memplane.policy import Budgets, SectionBudget
@@ -86,13 +86,13 @@ Takes = Literal["own", "rest", "half"]
 
 
 class Row(NamedTuple):
-    """One turn of a section: who places its entries, which tokens they may take, when it comes.
+    """One turn of a section: who places its entries, which tokens they may take, and when.
 
-    `places` run in order, then `search`, which is given the query. `takes`: the section's `own`
-    room; the `rest`, which is all that those before it left over and none behind it will need;
-    `steady`: its own room in a steady block, else the rest; `priority`: see `_by_priority`. Rows of
-    one stage that take by priority run in that order, the policy file's where it is equal. `again`
-    runs with what evidence leaves over, where the section had to keep to its own room before it.
+    `places` run in order, then `search`, which gets the query. `takes`: `own`, the room of the
+    section; `rest`, what is left over and not needed by the sections behind it; `steady`, its own
+    room in a steady block, else the rest; `priority`, see `_by_priority`. Rows of one stage that
+    take by priority run in that order, and in the policy file's where it is equal. `again` runs
+    with what evidence leaves over, for a section that had to keep to its own room before it.
     """
 
     section: str
@@ -130,9 +130,23 @@ def _place_decisions_now(sheet: Sheet, context: PackContext, section: SectionBud
     place_decisions(sheet, context._replace(epoch=context.as_of), section)
 
 
+def _place_found(
+    sheet: Sheet, context: PackContext, section: SectionBudget, query: PackQuery
+) -> None:
+    place_traps(sheet, context, section, query)
+    place_evidence(sheet, context, section, query)
+
+
 def _place_cards_now(sheet: Sheet, context: PackContext, section: SectionBudget) -> None:
     place_cards(sheet, context._replace(epoch=context.as_of), section)
     place_more_cards(sheet, context, section, None)
+
+
+def _place_at_tool(sheet: Sheet, context: PackContext, section: SectionBudget) -> None:
+    """One line at a call of a tool: the trap that it names, else a passage."""
+    place_traps(sheet, context, section, None)
+    if not sheet.spent:
+        place_one(sheet, context, section)
 
 
 def _place_decisions_at_start(sheet: Sheet, context: PackContext, section: SectionBudget) -> None:
@@ -172,7 +186,9 @@ TABLE: Final = (
         again=(place_more_decisions,),
         when=_divides_by_priority,
     ),
-    Row(_EVIDENCE, "tail", "rest", search=place_evidence, when=_is_late),
+    # What a prompt names; behind its own evidence, which stays until the next prompt.
+    Row(_EVIDENCE, "tail", "rest", search=place_traps, when=_is_early),
+    Row(_EVIDENCE, "tail", "rest", search=_place_found, when=_is_late),
 )
 
 # For a reader that has just come: what comes first in the block also takes first what is left over.
@@ -182,7 +198,7 @@ ORIENT_TABLE: Final = (
     Row("rules", "tail", "steady", (place_views,)),
     Row("system_map", "tail", "steady", (place_map,)),
     Row("task_state", "tail", "rest", (place_views, place_tasks, place_stated)),
-    Row(DECISIONS, "tail", "rest", (_place_decisions_now,)),
+    Row(DECISIONS, "tail", "rest", (_place_decisions_now, place_wishes)),
     Row("knowledge_cards", "tail", "rest", (_place_cards_now,)),
     Row("recent_window", "tail", "rest", (place_sessions,)),
     # What the sessions came to is worth what others leave over; single turns are not.
@@ -195,10 +211,10 @@ ORIENT_TABLE: Final = (
 # Reminders: an answer to a prompt holds passages alone, one at a tool a single one.
 REMINDER_TABLES: Final = {
     "prompt": (Row(_EVIDENCE, "tail", "rest", (place_passages,)),),
-    "tool": (Row(_EVIDENCE, "tail", "rest", (place_one,)),),
+    "tool": (Row(_EVIDENCE, "tail", "rest", (_place_at_tool,)),),
     "start": (
         Row("task_state", "tail", "own", (place_tasks,)),
-        Row(DECISIONS, "tail", "own", (_place_decisions_at_start,)),
+        Row(DECISIONS, "tail", "own", (place_wishes, _place_decisions_at_start)),
         Row(_EVIDENCE, "tail", "rest", (place_statements,)),
     ),
 }
@@ -224,7 +240,7 @@ _THIN: Final = frozenset(("tool_state", "expansions"))
 
 
 class Laid(NamedTuple):
-    """A block as it was laid out: the request, what there was to choose from, and the text."""
+    """The layout of a block: the request, the candidates, what was left out, and the text."""
 
     request: Request
     facts: LayoutFacts
@@ -313,6 +329,7 @@ def lay(
         files=listed_files(context, query.text) if "tool_state" in names else (),
         remind=request.remind,
         passages=reminder.passages,
+        traps=reminder.traps[:1],
         held_marks=frozenset(request.held_marks),
     )
     lone = bool(request.query) and request.session is None
@@ -452,11 +469,7 @@ def _turns(
 
 
 def _by_priority(
-    rows: list[tuple[Row, SectionBudget]],
-    sections: list[SectionBudget],
-    *,
-    early: bool,
-    lone: bool,
+    rows: list[tuple[Row, SectionBudget]], sections: list[SectionBudget], *, early: bool, lone: bool
 ) -> Iterator[Turn]:
     """The turns of a group by falling priority, in the file's order where it is equal.
 
@@ -491,8 +504,8 @@ class _Layout:
     def walk(self, sections: list[SectionBudget], query: PackQuery, mark: Mark) -> None:
         """Take the turns of the table for these sections, stage by stage.
 
-        Where no evidence is left out for want of room, sections of a lower priority take what it
-        left.
+        If no evidence was left out for want of room, sections of a lower priority get what it left
+        over.
         """
         if self.context.orients:
             asked = self.context.asked is not None
@@ -510,7 +523,7 @@ class _Layout:
             self.run([again for _, again in tail if again is not None], query)
 
     def run(self, steps: Sequence[_Step], query: PackQuery) -> None:
-        """Take the steps in order. What is to come keeps its room; no section passes its cap."""
+        """Take the steps in order. Later steps keep their room; no section passes its cap."""
         sheet, context, room = self.sheet, self.context, self.room
         for at, (section, takes, places, search) in enumerate(steps):
             name = section.name

@@ -26,6 +26,7 @@ from memplane.projections.item import Item, saying
 from memplane.projections.system_map import MapState
 from memplane.projections.task_table import TaskTable
 from memplane.recall.gate import Passage, PromptAnswer
+from memplane.recall.standing import StandingNote
 from memplane.recall.suppress import Filter, Labels, Scope
 from memplane.recall.time_words import AskedTime, read_time
 
@@ -61,19 +62,14 @@ class Request(NamedTuple):
     now: str = ""
 
     def scope(self, policies: Policies) -> Scope:
-        """What decides which groups of events the reader sees, whatever else is asked for."""
+        """The filter of the groups of events that the reader may see."""
         return Scope.of(
-            policies,
-            self.channel,
-            now=self.now,
-            as_of=self.as_of,
-            ns=self.ns,
-            agent=self.agent,
+            policies, self.channel, now=self.now, as_of=self.as_of, ns=self.ns, agent=self.agent
         )
 
     @property
     def is_open(self) -> bool:
-        """Whether it names no intent, time, section or handle, by which it were laid out."""
+        """Whether it names no intent, time, section or handle that decides the layout."""
         named = self.remind or self.sections or self.expand
         return self.intent == "auto" and not named and self.since is None and self.until is None
 
@@ -88,9 +84,9 @@ class Request(NamedTuple):
 
 
 class PackFields(TypedDict, total=False):
-    """What may be asked of a pack beside its query; see `Plane.pack`. None: not asked for.
+    """The arguments of a pack beside its query; see `Plane.pack`. None: not given.
 
-    Times are RFC 3339 or aware datetimes; lists may be one text.
+    Times are RFC 3339 or aware datetimes; a list may be one text.
     """
 
     budget: int | None
@@ -116,7 +112,6 @@ class PackFields(TypedDict, total=False):
     index_seq: int | None
     cited: bool
     remind: str | None
-    in_files: Iterable[str] | None
     now: str | datetime | None
 
 
@@ -138,8 +133,8 @@ class Needs:
     """What a request needs to read, counted from the log and the policy alone, within limits.
 
     Files are views, artifacts and bodies of long texts; bytes are those of views, of the texts of
-    entries, and of what a search goes through. What this process really reads, of caches and to
-    make them, is another matter: so a block is the same from a warm plane and a cold one.
+    entries, and of what a search reads. Reads of caches are not counted, so a block is the same
+    from a warm plane and a cold one.
     """
 
     __slots__ = ("bytes", "bytes_max", "files", "files_max")
@@ -207,24 +202,26 @@ class LastSession(NamedTuple):
 
 # What packs read of a plane while they are laid out: the port with the types of this layer.
 Source = PackSource[
-    Retriever[Scope, Item], LastSession, Item, Scope, PromptAnswer, Passage, AskedTime
+    Retriever[Scope, Item], LastSession, Item, Scope, PromptAnswer, Passage, AskedTime, StandingNote
 ]
 
 Form = tuple[str, int, bool]  # lines, their tokens, whether all of the text stands there
 
 
+_FORMS_MAX: Final = 1_000
+
+
 class FormCache:
     """Redacted and counted lines, kept between packs; a block never depends on what it holds.
 
-    Holds at most `most` forms and is emptied when it is full. One process's packs share it under
+    Holds at most 1,000 forms and is emptied when it is full. One process's packs share it under
     the plane's lock.
     """
 
-    __slots__ = ("_forms", "_most")
+    __slots__ = ("_forms",)
 
-    def __init__(self, most: int = 1000) -> None:
+    def __init__(self) -> None:
         self._forms: dict[tuple[str, int, str], Form] = {}
-        self._most = most
 
     def form(self, name: str, room: int, stamp: str, make: Callable[[], Form]) -> Form:
         """The form of what `name` names, in `room` tokens (-1: in any), made where it is not kept.
@@ -235,7 +232,7 @@ class FormCache:
         known = self._forms.get(key)
         if known is None:
             known = make()
-            if len(self._forms) >= self._most:
+            if len(self._forms) >= _FORMS_MAX:
                 self._forms.clear()
             self._forms[key] = known
         return known
@@ -297,7 +294,7 @@ class ListedFile(NamedTuple):
 
 
 class PackContext(NamedTuple):
-    """What every section reads and none changes: the materials, who may see what, which session.
+    """The materials, the reader and the session: read by every section, changed by none.
 
     It does not hold the query: what reads it alone cannot depend on what was asked (R2). `intent`
     is fast, deep or orient.
@@ -321,6 +318,7 @@ class PackContext(NamedTuple):
     files: tuple[ListedFile, ...] = ()  # to list: the session's own, or those that it may need
     remind: str = ""  # as requested
     passages: tuple[Passage, ...] = ()  # of a reminder, in the order in which they take its room
+    traps: tuple[StandingNote, ...] = ()  # at a tool, those that its call names
     held_marks: frozenset[str] = frozenset()  # see `Request`
     asked: AskedTime | None = None  # the query asks for a time and nothing else
     then: tuple[LastSession, ...] = ()  # the sessions of that time, newest first
@@ -332,11 +330,11 @@ class PackContext(NamedTuple):
 
 
 class PackQuery(NamedTuple):
-    """What evidence and cards are searched with.
+    """The query of evidence and cards.
 
-    `own`: the text is the session's prompt, so evidence stands before what followed it. `event`:
-    seq of the event that is the query itself, which would only find itself; 0 if none. `rule` says
-    what chose the intent. `retriever` searches the whole log, where the intent is `deep`.
+    `own`: the text is the session's prompt, so evidence is placed before what followed it. `event`:
+    seq of the event that is the query itself and must not find itself; 0 if none. `rule` names what
+    chose the intent. `retriever` searches the whole log, for the intent `deep`.
     """
 
     text: str
@@ -349,9 +347,9 @@ class PackQuery(NamedTuple):
 def prepare_pack(
     request: Request, materials: Materials, pool: list[Item], counter: TokenCounter
 ) -> tuple[PackContext, PackQuery]:
-    """What the request asks of these materials; `counter` counts the prompt.
+    """The context and the query of a request over its materials; `counter` counts the prompt.
 
-    Raises InputError for an intent that does not exist.
+    Raises InputError for an unknown intent.
     """
     source, hotset, session = materials.source, materials.hotset, request.session
     held = None if session is None or request.held_seq is None else (session, request.held_seq)

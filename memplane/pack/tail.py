@@ -16,7 +16,7 @@ from memplane.pack.block import Entry, Omission
 from memplane.pack.expansion_depths import NO_END, OpenedHandle, Shard, shard
 from memplane.pack.handles import Handle, parse_handle
 from memplane.pack.head import is_card, merge_cards
-from memplane.pack.layout import PARTS, Sheet, own_part
+from memplane.pack.layout import PARTS, BlockPart, Sheet, own_part
 from memplane.pack.request import (
     Expansion,
     LastSession,
@@ -43,6 +43,7 @@ from memplane.projections.window import entry_lines, one_line, plain_text, safe_
 from memplane.recall.file_guess import guess_files
 from memplane.recall.score import importance_now, score
 from memplane.recall.session_digest import session_digest, session_label
+from memplane.recall.standing import StandingNote, named_in
 from memplane.recall.suppress import Scope
 from memplane.tokens import clip
 
@@ -53,6 +54,8 @@ _LEAST_CARD: Final = 6  # tokens
 # Thousandths of the best score: a card that merely shares a word with the query is no answer.
 _FLOOR: Final = 500
 _LEAST_SESSION: Final = 40  # tokens of a digest: a shorter one says nothing
+_NOTES_MAX: Final = 3  # traps that a query names
+_WISHES_MAX: Final = 8
 _LABEL_TOKENS: Final = 12  # of a session's label and what stands around its lines
 
 
@@ -64,10 +67,9 @@ def is_own_section(section: SectionBudget) -> bool:
 def place_more_cards(
     sheet: Sheet, context: PackContext, _: SectionBudget, query: PackQuery | None
 ) -> None:
-    """Cards that the head has no place for or does not know yet: those that answer the query.
+    """Cards without a place in the head, or recorded since: those that answer the query.
 
-    Without a query, or one with a text, the most important ones, as far as importance has not
-    faded.
+    With `query` None or an empty text: the most important ones, by importance as it has faded.
     """
     part, materials, scope = _BY_NAME["more"], context.materials, context.scope
     if sheet.room(part) < _LEAST_CARD:
@@ -117,10 +119,9 @@ def _faded_importance(card: Item, materials: Materials, scope: Scope) -> int:
 
 
 def place_sessions(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
-    """What was done last: the digest of each session, the newest session first.
+    """The last sessions: the digest of each, the newest session first.
 
-    Beside it what was recorded of the session as a summary or a plan. Where there is nothing to
-    make a digest of, its last words.
+    With the summary or plan that was recorded in it; without material for a digest, its last words.
     """
     part, hides = _BY_NAME["sessions"], context.scope.hides
     then = context.then if context.asked is not None else None
@@ -162,6 +163,39 @@ def _place_session(sheet: Sheet, context: PackContext, session: LastSession) -> 
     )
     sheet.put(part, entry)
     return True
+
+
+def place_wishes(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
+    """What users want from now on, the newest first."""
+    part = _BY_NAME["wishes"]
+    if sheet.room(part) >= _LEAST_CARD:
+        wishes = context.materials.source.wishes(context.scope)[:_WISHES_MAX]
+        _place_notes(sheet, part, wishes, "preference")
+
+
+def place_traps(
+    sheet: Sheet, context: PackContext, _: SectionBudget, query: PackQuery | None
+) -> None:
+    """The traps whose file, command or rule the query names; at a tool's call what that names."""
+    part = _BY_NAME["traps"]
+    if sheet.room(part) < _LEAST_CARD:
+        return
+    traps = list(context.traps)
+    if query is not None and query.text:
+        traps = named_in(context.materials.source.traps(context.scope), query.text)
+    _place_notes(sheet, part, traps[:_NOTES_MAX], "note")
+
+
+def _place_notes(sheet: Sheet, part: BlockPart, notes: Sequence[StandingNote], label: str) -> None:
+    printer = sheet.printer
+    for note in notes:
+        text = entry_lines(f"{label} {note.label}", printer.redact(note.text))
+        tokens = printer.counter.count(text)
+        if tokens > sheet.room(part) or not sheet.needs.take_text(text):
+            continue
+        source = "projection:digests"
+        entry = Entry(part.section, part.place, text, tokens, 0, (), note.refs, source, part.area)
+        sheet.put(part, entry)
 
 
 def place_own(sheet: Sheet, context: PackContext, section: SectionBudget) -> None:
@@ -302,7 +336,7 @@ def naming_texts(hotset: HotsetState, decisions: Sequence[Item], scope: Scope) -
 def place_files(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
     """The first of the listed files that fit, each once.
 
-    In a parted plane each says of which project it is: paths are named from that one's root.
+    In a parted plane each names its project: paths are relative to that project's root.
     """
     if sheet.room(_FILES) < _LEAST_FILE:
         return

@@ -238,9 +238,9 @@ def _place_before_anchor(sheet: Sheet, context: PackContext, room: int) -> None:
 
 
 def place_stated(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
-    """In the tail: what C has no room for, and what others stated behind the anchor.
+    """In the tail: statements without room in C, and those of others behind the anchor.
 
-    What the session itself states behind the anchor is a turn of its window.
+    Statements of the session itself behind the anchor are turns of its window.
     """
     part, anchor = _BY_NAME["elsewhere"], sheet.window.anchor
     for one in sorted(context.stated, key=_order):

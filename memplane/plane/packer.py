@@ -10,8 +10,8 @@ from memplane.context.calls import checked_request
 from memplane.context.context import PlaneContext
 from memplane.context.folds import seq_by
 from memplane.context.materials import (
+    PlaneSource,
     Stopwatch,
-    gather,
     load_views,
     run_pack,
 )
@@ -23,7 +23,7 @@ from memplane.pack.request import FormCache
 from memplane.policy import Policies
 from memplane.ports import Position
 from memplane.projections.hotset import HotsetState
-from memplane.search.service import IndexReach, degraded_parts, index_service
+from memplane.search.service import IndexReach, degraded_parts, index_service, nearest_percent
 
 if TYPE_CHECKING:
     from memplane.context.folds import Folds
@@ -96,15 +96,15 @@ class Packer:
 
             def made(request: Request) -> Block:
                 reach = IndexReach(request.dense_seq, request.index_seq, wait, progress)
-                materials = gather(
-                    context, folds, request, policies, scope, seen,
+                source = PlaneSource(
+                    context, folds, policies, scope, request.session, seen,
                     self._search(policies, folds, reach),
-                    partial(self._passages, policies, folds, request),
-                    views=views, expansions=expansions, lines=self._lines,
+                    partial(self._passages, policies, folds, request), request.held_seq,
                 )  # fmt: skip
-                printer = context.printer(policies, cites=request.cited)
-                clock.mark("read")
-                return run_pack(request, materials, printer, clock, folds.log, laid=watch)
+                return run_pack(
+                    context, folds, request, policies, seen, source, views=views,
+                    expansions=expansions, lines=self._lines, clock=clock, watch=watch,
+                )  # fmt: skip
 
             block = _made_anyhow(made, request)
             if not self._plain:  # a hook only reads
@@ -128,7 +128,12 @@ class Packer:
         if not self._plain and self.context.keeps:
             index_service(self.context).index(policies).save()
         retriever = hook_retriever.HookRetriever(self.context, policies, folds)
-        return search_passages.SavedPassages(retriever, policies.plane.hooks.answer, request)
+        return search_passages.SavedPassages(
+            retriever,
+            policies.plane.hooks.answer,
+            request,
+            partial(nearest_percent, self.context, policies, folds),
+        )
 
     def save_report(self, block: Block) -> Block:
         """Keep the report of a block in reports/, held against that of the pack before it.

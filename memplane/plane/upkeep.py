@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import IO, TYPE_CHECKING
 
-from memplane.context.context import PlaneContext
+from memplane.context.context import OfPlane, PlaneContext
 from memplane.event import GLOBAL
 from memplane.intake import timestamp
 from memplane.lazy import late
@@ -38,14 +38,11 @@ else:
     work_forget = late("memplane.work.forget")
 
 
-class PlaneUpkeep:
+class PlaneUpkeep(OfPlane):
     """What keeps a plane in order; had as `plane.upkeep`."""
 
     def __init__(self, context: PlaneContext) -> None:
         self._context = context
-
-    def __repr__(self) -> str:
-        return f"<upkeep of the plane {str(self._context.home.path)!r}>"
 
     @property
     def waiting(self) -> int:
@@ -89,7 +86,8 @@ class PlaneUpkeep:
 
         Only here, never while something is recorded or packed. What is done is kept, however it
         ends; searches and packs use what there is. Raises InputError where no embedder is named,
-        MissingExtraError where it is not installed, LockError while another process embeds.
+        MissingExtraError where it is not installed, ProviderError where it fails, LockError while
+        another process embeds.
         """
         return search_service.embed(self._context, limit, progress)
 

@@ -10,10 +10,11 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 from memplane.context.calls import Receipt, Spooled
-from memplane.context.context import PlaneContext
+from memplane.context.context import OfPlane, PlaneContext
 from memplane.context.event_access import Standing
 from memplane.event import Event, EventFields
 from memplane.lazy import late
+from memplane.recall.reversals import derived, reversed_by
 from memplane.recall.suppress import within
 
 if TYPE_CHECKING:
@@ -37,14 +38,11 @@ _OneOrMore: TypeAlias = str | Iterable[str] | None
 _Time: TypeAlias = str | datetime | None
 
 
-class PlaneWork:
+class PlaneWork(OfPlane):
     """The part of a plane that a program calls now and then; had as `plane.work`."""
 
     def __init__(self, context: PlaneContext, record: Callable[..., Receipt]) -> None:
         self._context, self._record = context, record
-
-    def __repr__(self) -> str:
-        return f"<work of the plane {str(self._context.home.path)!r}>"
 
     def spool(self, text: str = "", **fields: Unpack[EventFields]) -> Spooled:
         """Store one event without waiting for another writer.
@@ -110,22 +108,32 @@ class PlaneWork:
             return reader.standing(event, memories, as_of)
 
     def decisions(
-        self, *, channel: str = "private", ns: str | None = None, agent: str | None = None
+        self,
+        *,
+        channel: str = "private",
+        ns: str | None = None,
+        agent: str | None = None,
+        reversed_too: bool = False,
     ) -> list[Event]:
-        """The decisions in force that the ledger knows of, in log order: some 400 at most."""
+        """The decisions in force that the ledger knows of, in log order: some 400 at most.
+
+        `reversed_too`: also those that a later answer reversed (`memplane.recall.reversals`).
+        """
         reader = self._context.reader(channel, agent=self._context.agent_of(agent), ns=ns)
         with self._context.lock:
             ledger = self._context.caught_up(reader.policies).decisions.state
             found = sorted(one.seq for one in (*ledger.active(), *ledger.left()))
             lines = [self._context.log.line(seq) for seq in found]
-        events = [line.event for line in lines if line is not None]
-        return [
-            reader.emit(event)
-            for event in events
-            if reader.shows(event)
-            and reader.in_time(event)
-            and (ns is None or within(event.ns, (ns,)))
+        events = [
+            line.event
+            for line in lines
+            if line is not None
+            and reader.shows(line.event)
+            and reader.in_time(line.event)
+            and (ns is None or within(line.event.ns, (ns,)))
         ]
+        gone = {} if reversed_too else reversed_by(map(derived, events))
+        return [reader.emit(event) for event in events if event.seq not in gone]
 
     def files(
         self,

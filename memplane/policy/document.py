@@ -325,7 +325,7 @@ def _text(value: object) -> str:
 
 
 def whole_number(value: object) -> int:
-    """Return a whole number; `4000.0` is one, as JSON Schema has it, and `true` is none."""
+    """Return a whole number; accepts `4000.0`, as JSON Schema does, but not `true`."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
         raise TypeError(f"expected a whole number, found {value!r}")
     return int(value)
@@ -338,7 +338,7 @@ def parts_per(value: object, unit: int) -> int:
     return round(value * unit)
 
 
-def filled(usual: Record, given: Json) -> Record:
+def filled_record(usual: Record, given: Json) -> Record:
     """Return a record with the values that a mapping without mistakes names in place of its own.
 
     A NamedTuple of numbers, texts, lists of texts and other such records, by the names of the
@@ -351,7 +351,8 @@ def filled(usual: Record, given: Json) -> Record:
 
 def _value(usual: object, value: object) -> object:
     if isinstance(usual, tuple):
-        return filled(usual, mapping(value)) if hasattr(usual, "_fields") else texts_of_list(value)
+        is_record = hasattr(usual, "_fields")
+        return filled_record(usual, mapping(value)) if is_record else texts_of_list(value)
     if isinstance(usual, bool):
         return bool(value)
     return whole_number(value) if isinstance(usual, int) else _text(value)

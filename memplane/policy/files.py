@@ -142,11 +142,10 @@ def _built(form: ParsedPolicies, data: dict[str, bytes]) -> Policies:
 
 
 class Documents(NamedTuple):
-    """The files as they were read: `documents` as they stand, `effective` with the overrides.
+    """The files as read: `documents` without and `effective` with the overrides.
 
-    Where nothing is wrong, scoring.yaml says all there is to say in `effective`.
-    A root is None where a file is empty or cannot be read. `problems` are those that stop a pack,
-    file by file, the environment's last.
+    Without mistakes, scoring.yaml is complete in `effective`. A root is None where a file is empty
+    or cannot be read. `problems` are those that stop a pack, file by file, the environment's last.
     """
 
     roots: dict[str, Node | None]
@@ -359,9 +358,9 @@ class Override(NamedTuple):
 
 
 def variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of an environment that are meant to override, in order of their names.
+    """Return the variables of an environment that override policies, sorted by name.
 
-    `MEMPLANE_HOME`, and any other name without two underscores behind the prefix, is none.
+    `MEMPLANE_HOME` is not one, nor is a name without two underscores behind the prefix.
     """
     return {
         name: environment[name]
@@ -713,7 +712,7 @@ def _without_rule(found: Documents) -> Iterator[Fault]:
 
 
 def _of_hooks(found: Documents) -> Iterator[Fault]:
-    """Name a channel of the hooks that is none, and a wait for the log that outlasts a hook."""
+    """Name an unknown channel of the hooks, and a wait for the log longer than a hook may run."""
     hooks = found.effective["plane.yaml"].get("hooks", {})
     known = channel_names(found.effective["channels.yaml"]) or ()
     channel = hooks.get("channel", _HOOKS.channel)

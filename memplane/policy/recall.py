@@ -11,7 +11,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from memplane.policy.document import PERMILLE, PPM, Fault, Json, filled, mapping, parts_per
+from memplane.policy.document import PERMILLE, PPM, Fault, Json, filled_record, mapping, parts_per
 from memplane.policy.document import whole_number as whole
 from memplane.policy.regex_safety import pattern_faults
 
@@ -48,7 +48,7 @@ EPISODE_PROFILES: Final = {"chat": CHAT, "agent": AGENT, "none": EpisodeRules(0,
 def build_episode_rules(document: Json) -> EpisodeRules:
     """Build the rules of `episodes` in plane.yaml, a document without mistakes."""
     rules = {name: value for name, value in document.items() if name != "profile"}
-    return filled(EPISODE_PROFILES[str(document.get("profile", "agent"))], rules)
+    return filled_record(EPISODE_PROFILES[str(document.get("profile", "agent"))], rules)
 
 
 def episode_faults(document: Json) -> Iterator[Fault]:

@@ -19,6 +19,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.event import SENSITIVITIES
+from memplane.lazy import word_set, word_table
 from memplane.policy import markers
 from memplane.policy.document import (
     PERMILLE,
@@ -26,7 +27,7 @@ from memplane.policy.document import (
     Fault,
     Json,
     Path,
-    filled,
+    filled_record,
     found_value,
     mapping,
     meant,
@@ -50,17 +51,9 @@ if TYPE_CHECKING:
 
 
 # What a phrase may mean, and the units that are counted.
-RELATIVE: Final = (
-    "today",
-    "yesterday",
-    "before_yesterday",
-    "this_week",
-    "last_week",
-    "this_month",
-    "last_month",
-    "this_year",
-    "last_year",
-)
+RELATIVE: Final = word_table("""
+    today yesterday before_yesterday this_week last_week this_month last_month this_year last_year
+""")
 UNITS: Final = ("day", "week", "month")
 _ROW: Final = "|"  # between names of one month or weekday
 _PART: Final = re.compile(r"\{(n|unit)\}")
@@ -169,8 +162,9 @@ class AnswerRule(NamedTuple):
     `when`: relevant, always or never. Relevant: the prompt shares at least `matched` content words
     with the best passage, and `new_percent` of its rare words that the memory holds are new to the
     session; or it holds a question word and both figures reach `asked_matched` and
-    `asked_new_percent`, or it names an identifier that the memory holds. `passages`: the most that
-    are said.
+    `asked_new_percent`, or it names an identifier that the memory holds. `cosine_percent`: or, with
+    vectors of the plane's embedder, two content words match, `asked_new_percent` is reached, and a
+    remembered text is as near; 0: words alone. `passages`: the most that are said.
     """
 
     when: str = "relevant"
@@ -178,6 +172,7 @@ class AnswerRule(NamedTuple):
     new_percent: int = 40
     asked_matched: int = 3
     asked_new_percent: int = 75
+    cosine_percent: int = 0
     passages: int = 3
 
 
@@ -245,7 +240,7 @@ def build_plane_policy(document: Json) -> PlanePolicy:
     }
     if "hooks" in document:
         given["hooks"] = document["hooks"]
-    return filled(PlanePolicy(), given)._replace(
+    return filled_record(PlanePolicy(), given)._replace(
         cache=_cache(mapping(document.get("prompt_cache", {}))),
         episodes=build_episode_rules(mapping(document.get("episodes", {}))),
     )
@@ -267,12 +262,22 @@ _PLANE_KEYS: Final = {
 
 def _cache(given: Json) -> CachePrices:
     prices = {name: parts_per(given[name], PERMILLE) for name in ("write", "read") if name in given}
-    return filled(CachePrices(), given | prices)
+    return filled_record(CachePrices(), given | prices)
 
 
 def plane_faults(document: Json) -> Iterator[Fault]:
-    """Name what the schema cannot see: patterns that do not compile, or that can blow up."""
+    """Name what the schema cannot see: patterns, and vectors that are asked for without any."""
     yield from episode_faults(document)
+    hooks, index = document.get("hooks"), document.get("index")
+    answer = hooks.get("answer") if isinstance(hooks, dict) else None
+    wanted = answer.get("cosine_percent") if isinstance(answer, dict) else 0
+    named = index.get("embedder", NO_EMBEDDER) if isinstance(index, dict) else NO_EMBEDDER
+    if type(wanted) is int and 0 < wanted <= 100 and named == NO_EMBEDDER:
+        yield Fault(
+            ("hooks", "answer", "cosine_percent"),
+            "needs vectors: expected 0, or an embedder in index.embedder (all-MiniLM-L6-v2 is in "
+            "the extra [dense])",
+        )
 
 
 _SHARED: Final = ("views/identity.md", "views/rules.project.md")
@@ -542,7 +547,7 @@ def build_budgets(document: Json) -> Budgets:
         counter,
         parts_per(document.get("scale", 1), PPM),
         _sections(sections),
-        filled(Limits(), limits),
+        filled_record(Limits(), limits),
         () if any(_SHARES & mapping(row).keys() for row in sections.values()) else tuple(sections),
     )
 
@@ -618,31 +623,16 @@ def _is_whole(value: object) -> bool:
 
 
 # Numbers that count something; all others are weights and parts, in thousandths.
-_COUNTS: Final = frozenset(
-    {
-        "fade",
-        "reach",
-        "related_most",
-        "sources_max",
-        "wide_sources_max",
-        "passage_tokens",
-        "whole_tokens",
-        "passage_mean",
-        "base_tokens",
-        "recency_half_life_hours",
-    }
-)
+_COUNTS: Final = word_set("""
+    fade reach related_most sources_max wide_sources_max passage_tokens whole_tokens passage_mean
+    base_tokens recency_half_life_hours
+""")
 
 
-_OWN_NUMBERS: Final = (
-    "evidence_floor",
-    "tag_weight",
-    "key_weight",
-    "neighbour",
-    "recency_weight",
-    "recency_half_life_hours",
-    "coherence_weight",
-)
+_OWN_NUMBERS: Final = word_table("""
+    evidence_floor tag_weight key_weight neighbour recency_weight recency_half_life_hours
+    coherence_weight
+""")
 
 
 class Around(NamedTuple):

@@ -34,6 +34,7 @@ from typing import IO, Any, Final, NamedTuple, Protocol, TypeVar
 
 from memplane.errors import MemplaneError
 from memplane.intake import timestamp
+from memplane.lazy import word_table
 from memplane.pack.block import Block, Entry, Omission
 from memplane.plane import Plane, SearchHit
 from memplane.ports import TokenCounter
@@ -279,82 +280,20 @@ SESSION_EVENTS: Final = 160  # the median of real sessions
 
 _TURN: Final = 12  # events from a prompt to the next one
 
-_AREAS: Final = (
-    "billing",
-    "catalog",
-    "checkout",
-    "export",
-    "gateway",
-    "identity",
-    "inbox",
-    "ledger",
-    "metrics",
-    "notify",
-    "payout",
-    "pricing",
-    "quota",
-    "replica",
-    "search",
-    "shipping",
-    "storage",
-    "tenant",
-    "upload",
-    "webhook",
-    "worker",
-)
+_AREAS: Final = word_table("""
+    billing catalog checkout export gateway identity inbox ledger metrics notify payout pricing
+    quota replica search shipping storage tenant upload webhook worker
+""")
 
-_THINGS: Final = (
-    "adapter",
-    "batch",
-    "cache",
-    "client",
-    "config",
-    "cursor",
-    "digest",
-    "envelope",
-    "fixture",
-    "header",
-    "invoice",
-    "job",
-    "limiter",
-    "migration",
-    "parser",
-    "queue",
-    "record",
-    "retry",
-    "router",
-    "schema",
-    "snapshot",
-    "transaction",
-    "validator",
-    "view",
-)
+_THINGS: Final = word_table("""
+    adapter batch cache client config cursor digest envelope fixture header invoice job limiter
+    migration parser queue record retry router schema snapshot transaction validator view
+""")
 
-_DOES: Final = (
-    "accepts",
-    "closes",
-    "copies",
-    "drops",
-    "expires",
-    "flushes",
-    "ignores",
-    "keeps",
-    "loads",
-    "locks",
-    "merges",
-    "opens",
-    "parses",
-    "rejects",
-    "renames",
-    "retries",
-    "returns",
-    "rounds",
-    "skips",
-    "sorts",
-    "splits",
-    "validates",
-    "writes",
-)
+_DOES: Final = word_table("""
+    accepts closes copies drops expires flushes ignores keeps loads locks merges opens parses
+    rejects renames retries returns rounds skips sorts splits validates writes
+""")
 
 _WHEN: Final = (
     "after a restart",
@@ -457,12 +396,7 @@ def _session(words: _Words, size: int) -> Iterator[Row]:
         else:
             status = "error" if words.chance(0.06) else "ok"
             data = {"tool": "Bash", "call": f"call_{calls}", "status": status}
-            yield {
-                "kind": "tool_result",
-                "role": "tool",
-                "text": words.output(area),
-                "data": data,
-            }
+            yield {"kind": "tool_result", "role": "tool", "text": words.output(area), "data": data}
 
 
 class _Words:

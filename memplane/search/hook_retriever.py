@@ -127,10 +127,12 @@ class HookRetriever:
         """See `Retriever.words`."""
         return frozenset().union(*self._said(doc).words)
 
-    def passage(self, doc: int, wanted: Mapping[int, int], limit: int) -> str:
+    def passage(
+        self, doc: int, wanted: Mapping[int, int], limit: int, *, goes_on: bool = False
+    ) -> str:
         """See `Retriever.passage`."""
-        text = self.text(doc)
-        start, end = best_run(self._said(doc), wanted, limit, self._counter.count)
+        text, count = self.text(doc), self._counter.count
+        start, end = best_run(self._said(doc), wanted, limit, count, goes_on=goes_on)
         return text[start:end].strip()
 
     def _said(self, seq: int) -> Sentences:

@@ -502,8 +502,7 @@ _GLOBAL, _TASK, _SPEC, _AGENT = range(len(SPACES))
 _KINDS: Final = 1 << KIND_BITS[1]
 _CARD: Final = CARD >> KIND_BITS[0]
 _UNAPPROVED: Final = Bits(
-    KIND_BITS[0],
-    tuple(bits % _KINDS == ARTIFACT and not bits & _CARD for bits in range(2 * _CARD)),
+    KIND_BITS[0], tuple(bits % _KINDS == ARTIFACT and not bits & _CARD for bits in range(2 * _CARD))
 )
 _ALWAYS: Final = -(1 << 62)
 _LATER: Final = 1 << 62
@@ -519,7 +518,7 @@ class MaskLog(Protocol):
 class Masks:
     """Masks over one index; make a new one when its documents were renumbered or erased.
 
-    What became of events is followed through `Memories`, and told once. One thread at a time.
+    Follows `Memories` for replaced and forgotten events, each once. Not safe between threads.
     """
 
     def __init__(self, lines: MaskLog) -> None:
@@ -541,8 +540,8 @@ class Masks:
     ) -> Mask:
         """Return which documents of the view the scope hides.
 
-        `every` and `frame` have all documents that are there, later ones too: of the events up to
-        `reach`. What became of them is told of all, and judged as of the scope's seq.
+        `every` and `frame` have all documents, later ones too: of the events up to `reach`. Whether
+        an event is in force is judged as of the scope's seq.
         """
         upto = min(scope.as_of, _LATER)
         self._tell(every, frame, memories, reach)
@@ -577,7 +576,7 @@ class Masks:
         return mask
 
     def apart(self, scope: Scope, every: IndexView, frame: Frame) -> Array | None:
-        """Which documents are of other projects: they count in no statistics either.
+        """Which documents are of other projects, and are left out of the statistics too.
 
         None where there are none, or the scope sees all projects.
         """
@@ -630,9 +629,9 @@ class Masks:
         )
 
     def _tell(self, view: IndexView, frame: Frame, memories: Memories, reach: int) -> None:
-        """Take in what was replaced and forgotten since, by events whose documents are there.
+        """Note which events with documents were replaced or forgotten since the last call.
 
-        The memories may have come further: what is told is told once, and would miss documents.
+        Not further than the documents go: what is noted once would miss later ones.
         """
         if self._followed is None or self._followed != (memories, memories.resets):
             self._followed = memories, memories.resets

@@ -21,7 +21,7 @@ from memplane.recall.documents import KIND_BITS
 from memplane.recall.gate import Passage, PromptAnswer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from memplane.event import Event
     from memplane.index.reader import DocumentMarks, SavedIndexReader
@@ -92,10 +92,20 @@ def is_conversation(marks: DocumentMarks) -> bool:
 
 
 class SavedPassages:
-    """The passages of one request, over the saved index."""
+    """The passages of one request, over the saved index.
 
-    def __init__(self, retriever: HookRetriever, rule: AnswerRule, request: Request) -> None:
+    `cosine`: gives the per cent of the text that is nearest to a prompt, where the rule asks.
+    """
+
+    def __init__(
+        self,
+        retriever: HookRetriever,
+        rule: AnswerRule,
+        request: Request,
+        cosine: Callable[[Request, str, Scope], int],
+    ) -> None:
         self._retriever, self._rule, self._request = retriever, rule, request
+        self._cosine = cosine
 
     def answer(self, prompt: str, scope: Scope, said: Sequence[Item]) -> PromptAnswer:
         """Return the gate's figures and the best passages for a prompt.
@@ -121,6 +131,8 @@ class SavedPassages:
         size = len(words.content)
         composed = len(words.composed)
         most = gate.GateFigures(size, size, len(known), len(new), named, words.asks, composed)
+        if self._rule.cosine_percent and known:
+            most = most._replace(cosine=self._cosine(request, prompt, scope))
         passages: list[Passage] = []
         if gate.is_open(most, self._rule):  # if the best passage held every word
             more = min(len(request.exclude), _EXCLUDED)

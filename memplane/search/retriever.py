@@ -58,7 +58,6 @@ if TYPE_CHECKING:
 
     from memplane.context.folds import Folds
     from memplane.event import Event
-    from memplane.index.columns import Frame
     from memplane.index.ranking import Speakers
     from memplane.index.segment import Array
     from memplane.index.store import IndexView
@@ -69,7 +68,6 @@ if TYPE_CHECKING:
     from memplane.projections.memories import Memories
     from memplane.recall.suppress import Scope
     from memplane.search.dense import QueryVectors
-    from memplane.search.indexing import Indexed
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -172,13 +170,16 @@ class ItemCache:
         item.settle(None)
         return item
 
-    def passage(self, text: str, wanted: Mapping[int, int], limit: int) -> str:
+    def passage(
+        self, text: str, wanted: Mapping[int, int], limit: int, *, goes_on: bool = False
+    ) -> str:
         """Return the passage of a text that says most of `wanted`; see `Retriever.passage`."""
-        key = (text, limit, *sorted(wanted.items()))
+        key = (text, limit, goes_on, *sorted(wanted.items()))
         found = self._passages.get(key)
         if found is None:
             said = self._said(text)
-            start, end = best_run(said, wanted, limit, self.counter.count)
+            count = self.counter.count
+            start, end = best_run(said, wanted, limit, count, goes_on=goes_on)
             found = self._passages.keep(key, text[start:end].strip())
         return found
 
@@ -195,9 +196,9 @@ class ItemCache:
         return said
 
     def names(self, speakers: Speakers, hidden: Array, frame: Frame) -> dict[str, int]:
-        """Return who speaks in visible documents, by name in small letters: at most 64, the usual.
+        """Return the speakers of visible documents, by lower-case name: at most 64.
 
-        `frame` has all documents there are. Words for roles are no names.
+        `frame` has all documents. Words for roles are no names.
         """
         found: dict[str, int] = {}
         for number in speakers.visible(hidden):
@@ -226,10 +227,10 @@ _RESULT: Final = kind_number("tool_result")
 
 
 class LogRetriever:
-    """The `Retriever` over a plane's index and log; events are as the folds have them.
+    """The `Retriever` over a plane's index and log.
 
-    For one request, under the plane's lock. `memories` may know of later events than the folds.
-    `index_seq` is None where all of what the request may see is indexed.
+    For one request, under the plane's lock. `memories` may go further than the folds. `index_seq`
+    is None where all that the request may see is indexed.
     """
 
     index_seq: int | None = None
@@ -390,8 +391,10 @@ class LogRetriever:
     def words(self, doc: int) -> frozenset[int]:
         return self._seen.words(self._every.text(doc))
 
-    def passage(self, doc: int, wanted: Mapping[int, int], limit: int) -> str:
-        return self._seen.passage(self._every.text(doc), wanted, limit)
+    def passage(
+        self, doc: int, wanted: Mapping[int, int], limit: int, *, goes_on: bool = False
+    ) -> str:
+        return self._seen.passage(self._every.text(doc), wanted, limit, goes_on=goes_on)
 
     def _card(self, event: Event) -> str | None:
         """What stands for an artifact that is not approved; None for any other event."""
@@ -529,11 +532,11 @@ class LogRetriever:
 def _affordable(
     wanted: terms.Query, view: IndexView, most: int | None
 ) -> tuple[terms.Query, dict[int, int], int, int]:
-    """The query without the terms whose postings come to more than so many bytes together.
+    """The query without terms, as needed to read at most so many bytes of postings.
 
-    With how many documents hold each of its terms, the bytes of what stays, and how many terms do
-    not; without a bound nothing is counted. The rarest stay, words before pairs and beginnings of
-    words: what half the log holds tells least.
+    With how many documents hold each term, the bytes of those kept, and how many were dropped;
+    without a bound nothing is counted. The rarest are kept, and words before pairs and prefixes: a
+    term of half the log says least.
     """
     if most is None:
         return wanted, {}, 0, 0
@@ -693,11 +696,13 @@ class BehindRetriever(LogRetriever):
         """See `Retriever.words`."""
         return super().words(doc) if doc >= 0 else self._seen.words(self.text(-doc))
 
-    def passage(self, doc: int, wanted: Mapping[int, int], limit: int) -> str:
+    def passage(
+        self, doc: int, wanted: Mapping[int, int], limit: int, *, goes_on: bool = False
+    ) -> str:
         """See `Retriever.passage`."""
         if doc >= 0:
-            return super().passage(doc, wanted, limit)
-        return self._seen.passage(self.text(-doc), wanted, limit)
+            return super().passage(doc, wanted, limit, goes_on=goes_on)
+        return self._seen.passage(self.text(-doc), wanted, limit, goes_on=goes_on)
 
     def _worth_with(
         self, wanted: Sequence[tuple[int, float]], view: IndexView, hot: Sequence[_Hot]

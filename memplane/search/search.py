@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.context.calls import check_kind, checked_request, texts_of_argument
 from memplane.context.folds import seq_by
-from memplane.errors import ChangedError, DegradedError, InputError
+from memplane.errors import ChangedError, DegradedError
 from memplane.event import Event
 from memplane.harness import remembered, remembered_lines, typed_once
-from memplane.intake.redact import quoted_value
+from memplane.intake.redact import unexpected
 from memplane.lazy import late
 from memplane.ports import ONE, FoundEvent, Retriever
 from memplane.projections.sessions import is_extract
@@ -115,7 +115,7 @@ def search_plane(
     `wait` for the whole index, as that one does.
     """
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= HITS_MAX:
-        raise InputError(f"expected 1 to {HITS_MAX}, found {quoted_value(k)}", where="k")
+        raise unexpected(f"1 to {HITS_MAX}", k, "k")
     named = {name: asked.pop(name, None) for name in _LABELLED}
     texts = {name: texts_of_argument(name, value) for name, value in named.items()}
     texts["file"] = tuple(name for path in texts["file"] for name in _recorded_as(context, path))
@@ -170,7 +170,7 @@ def _hits(
     *,
     similar: bool,
 ) -> Iterator[SearchHit]:
-    """What of the events found may be told, best first. Hold the lock."""
+    """The hits among the events found that may be shown, best first. Hold the lock."""
     every, terms = finding.found, dict[int, Circumstances]()
     best = every[0].score if every else 0
     floor = max(1, best * policies.scoring.evidence_floor // _PERMILLE)

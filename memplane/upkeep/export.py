@@ -239,10 +239,10 @@ Progress = Callable[[int, int], None]
 class ExportReport(NamedTuple):
     """What was exported, as of which head. `path` is None for a stream.
 
-    `events` are the lines of the log in a whole export. `withheld` counts what a partial one left
-    out of what was asked for: hidden from the owner's channel, forgotten, or with an identifier
-    in which today's rules find a secret. `lost` bodies were missing already, `damaged` regions of
-    the log did not verify; both are in the export as such.
+    `events` are the lines of the log in a whole export. `withheld` counts events that a partial one
+    left out: hidden from the owner's channel, forgotten, or with an identifier in which today's
+    rules find a secret. `lost` bodies were missing already, `damaged` regions of the log did not
+    verify; both are in the export as such.
     """
 
     path: str | None

@@ -24,7 +24,7 @@ from memplane.errors import HomeError, InputError, LockError, NotFoundError, Wri
 from memplane.event import SENSITIVITIES, Event, encode
 from memplane.index.storage import alone, holder
 from memplane.intake import namespace, timestamp
-from memplane.intake.redact import quoted_value
+from memplane.intake.redact import quoted_value, unexpected
 from memplane.lazy import regex
 from memplane.log.bodies import body_path, recalled_hashes
 from memplane.log.writer import KEPT, clear_cache
@@ -278,7 +278,7 @@ def _named(
 
 def _by_id(context: PlaneContext, one: int | str) -> Event | LostBytes | Already:
     if isinstance(one, bool) or not isinstance(one, int | str):
-        raise InputError(f"expected an id or a seq, found {quoted_value(one)}", where="id")
+        raise unexpected("an id or a seq", one, "id")
     line = context.log.line(one) if isinstance(one, int) else context.log.find(one)
     if line is None:
         before = already_of(context, one)
@@ -710,12 +710,7 @@ def _rows(context: PlaneContext, plan: PurgePlan, reason: str) -> list[dict[str,
 
 
 def _row(reason: str, sensitivity: str, said: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "kind": "purge",
-        "text": reason,
-        "sensitivity": sensitivity,
-        "data": {"purge": said},
-    }
+    return {"kind": "purge", "text": reason, "sensitivity": sensitivity, "data": {"purge": said}}
 
 
 def _some(lost: list[LostBytes]) -> Iterator[list[LostBytes]]:

@@ -10,7 +10,8 @@ from memplane.context.calls import Receipt
 from memplane.errors import ConflictError, InputError, LockError, NotFoundError
 from memplane.event import GLOBAL, IMPORTANCE_DEFAULT, REFS_MAX, TYPED_KINDS, Event, at_least
 from memplane.intake import normalise
-from memplane.intake.redact import quoted_value
+from memplane.intake.redact import quoted_value, unexpected
+from memplane.lazy import word_set
 from memplane.projections.in_force import EVICTED, forget_of
 from memplane.projections.ledger import states_decision
 from memplane.projections.sessions import is_extract
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from memplane.context.context import PlaneContext
     from memplane.context.event_access import EventAccess
     from memplane.context.folds import Folds
-    from memplane.event import Event
     from memplane.ports import Appended
 
 
@@ -215,19 +215,9 @@ class UpdateFields(TypedDict, total=False):
 CHANGING: Final = tuple(UpdateFields.__annotations__)
 _KEPT: Final = ("kind", "ns", "task", "actor", "role", "key", *CHANGING)
 # What memplane writes into data of an event about that event itself.
-_ITS_OWN: Final = frozenset(
-    (
-        "redactions",
-        "replaced",
-        "marked",
-        "body",
-        "recalled",
-        "origin",
-        "updates",
-        "undoes",
-        "restores",
-    )
-)
+_ITS_OWN: Final = word_set("""
+    redactions replaced marked body recalled origin updates undoes restores
+""")
 _CHANGE_TRIES: Final = 5  # while others write to the plane
 _LOOKED_AT: Final = 10_000  # lines, for what is to be taken back
 _UNDONE: Final = "undo"
@@ -302,7 +292,7 @@ def _statement(
 ) -> Event:
     """The statement that is to change: one that is in force."""
     if isinstance(named, bool) or not isinstance(named, int | str):
-        raise InputError(f"expected an id or a seq, found {quoted_value(named)}", where="id")
+        raise unexpected("an id or a seq", named, "id")
     line = context.log.line(named) if isinstance(named, int) else context.log.find(named)
     if line is None:
         raise NotFoundError(f"no event {quoted_value(named)}")

@@ -11,9 +11,10 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from memplane.context.calls import check_count, check_text
+from memplane.context.context import OfPlane
 from memplane.errors import EpisodeNotFoundError, InputError, SessionNotFoundError
 from memplane.event import TYPED_KINDS
-from memplane.intake.redact import quoted_value
+from memplane.intake.redact import quoted_value, unexpected
 from memplane.projections.episodes import (
     TURNS,
     EpisodesProjector,
@@ -40,7 +41,7 @@ _Episodes: TypeAlias = list[Episode]  # `list` is a method of the class below
 _Spans: TypeAlias = list["EpisodeSpan"]
 
 
-class PlaneEpisodes:
+class PlaneEpisodes(OfPlane):
     """The episodes of an open plane. `rules` None: those of plane.yaml."""
 
     def __init__(self, context: PlaneContext, rules: EpisodeRules | None = None) -> None:
@@ -234,9 +235,7 @@ def _status(given: str) -> EpisodeStatus:
     try:
         return EpisodeStatus(given)
     except ValueError:
-        raise InputError(
-            f"expected open or closed, found {quoted_value(given)}", where="status"
-        ) from None
+        raise unexpected("open or closed", given, "status") from None
 
 
 def _number(text: str) -> int:

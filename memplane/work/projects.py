@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from memplane.context.context import OfPlane
 from memplane.errors import HomeError, InputError, NotFoundError
 from memplane.intake.redact import quoted_value
 from memplane.projects.entering import enter_folder, joined, project_named
@@ -68,7 +69,7 @@ class Reassigned(NamedTuple):
         return {**self._asdict(), "what": list(self.what)}
 
 
-class PlaneProjects:
+class PlaneProjects(OfPlane):
     """The projects of a plane. Built per use; HomeError for a plane that is not parted."""
 
     def __init__(self, context: PlaneContext) -> None:

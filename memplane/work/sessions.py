@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.clock import ulid
 from memplane.context.calls import Receipt
-from memplane.context.context import NO_END
+from memplane.context.context import NO_END, OfPlane
 from memplane.context.folds import items_of_event
 from memplane.errors import ConflictError, InputError, NotFoundError
 from memplane.event import GLOBAL, PROJECTS, SENSITIVITIES, Event, at_least
 from memplane.harness import remembered_lines, typed_once
 from memplane.intake.check import with_permitted_actor
-from memplane.intake.redact import quoted_value
+from memplane.intake.redact import quoted_value, unexpected
 from memplane.projections.digests import parts_of
 from memplane.projections.sessions import SessionFacts, session_facts
 from memplane.recall.session_digest import SessionDigest, session_digest
@@ -210,7 +210,7 @@ _DIGEST_TOKENS: Final = 400  # of one session that is shown alone
 _Done = list[Ended]
 
 
-class PlaneSessions:
+class PlaneSessions(OfPlane):
     """The sessions of an open plane."""
 
     def __init__(self, context: PlaneContext) -> None:
@@ -468,7 +468,7 @@ def _texts(*, none: bool = True, **given: object) -> None:
     """Raise InputError for a value that is no text; None is accepted unless `none` is False."""
     for name, value in given.items():
         if not (isinstance(value, str) or (none and value is None)):
-            raise InputError(f"expected a text, found {quoted_value(value)}", where=name)
+            raise unexpected("a text", value, name)
 
 
 def _latest(facts: SessionFacts) -> int:

@@ -7,11 +7,11 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.context.calls import check_channel, refuse_given
-from memplane.context.context import NO_END, PlaneContext
+from memplane.context.context import NO_END, OfPlane, PlaneContext
 from memplane.context.folds import Folds, task_fold
 from memplane.errors import InputError, NotFoundError, ScopeError
 from memplane.event import GLOBAL, SENSITIVITIES
-from memplane.intake.redact import quoted_value
+from memplane.intake.redact import quoted_value, unexpected
 from memplane.lazy import regex
 from memplane.pack.task_digest import (
     PARAGRAPH_TOKENS_MAX,
@@ -187,7 +187,7 @@ class TaskReader(NamedTuple):
         return NotFoundError(f"no task {quoted_value(id_, 160)}{hint}")
 
 
-class PlaneTasks:
+class PlaneTasks(OfPlane):
     """The tasks of a plane. Built per use; holds no state of its own."""
 
     def __init__(self, record: Callable[..., Receipt], context: PlaneContext) -> None:
@@ -354,7 +354,7 @@ class PlaneTasks:
     ) -> Receipt:
         given = fields.pop("data", {})
         if not isinstance(given, Mapping):
-            raise InputError(f"expected an object, found {quoted_value(given)}", where="data")
+            raise unexpected("an object", given, "data")
         refuse_given(fields, ("kind", "task", "text"))
         data = {**given, **data}
         return self._record(text, kind="task", task=id_, session=session, data=data, **fields)
@@ -516,13 +516,13 @@ def _artifact(quote: EventQuote, sight: Sight) -> str:
 
 def _check_text(value: str, where: str) -> str:
     if not isinstance(value, str):
-        raise InputError(f"expected a text, found {quoted_value(value)}", where=where)
+        raise unexpected("a text", value, where)
     return value
 
 
 def _listed(values: object, where: str) -> list[Any]:
     if isinstance(values, str) or not isinstance(values, Iterable):
-        raise InputError(f"expected a list, found {quoted_value(values)}", where=where)
+        raise unexpected("a list", values, where)
     return list(values)
 
 
@@ -534,9 +534,7 @@ def _planned(plan: Sequence[str]) -> list[dict[str, str]]:
         )
     for step in steps:
         if not isinstance(step, str) or not step.strip():
-            raise InputError(
-                f"expected the words of a step, found {quoted_value(step)}", where="plan"
-            )
+            raise unexpected("the words of a step", step, "plan")
     return [{"step": step, "state": "todo"} for step in steps]
 
 

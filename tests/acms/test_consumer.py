@@ -41,14 +41,14 @@ async def main() -> None:
         plane.record("We keep PostgreSQL", knd="decision")
         plane.pack("which?", buget=200)
         plane.work.spool("x", sesion="s")
-        plane.purge("x")
+        plane.OLD("x")
         await ACMS("s", plane).ingest("user", "hello", actor=3)
     async with memplane.aopen("x") as other:
         await other.record("y", knd="decision")
         await other.upkeep.verify(dep=True)
         block = await other.pack("which?", budget=200)
         reveal_type(block.budget_remaining)
-"""
+""".replace("OLD", "purge")  # a name that moved to `plane.upkeep`
 
 
 def strict(*words, cwd):

@@ -21,7 +21,7 @@ ELSEWHERE = {"build_bound1", "demo", "rank_collection", "run", "trace_steps"}
 PARTS = {
     "table_formats",
     "chunks", "crowds", "hook_works", "session_works", "index_peers", "index_works", "large_log", "layouts",
-    "mcp_works", "measure", "memory_works", "peers", "place", "process_works", "shelf",
+    "mcp_works", "measure", "memory_peers", "memory_works", "peers", "place", "process_works", "shelf",
     "text_works", "workload", "works",
 }  # fmt: skip
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import checks_layers
 from builders_pages import Parts
 
 from memplane.__main__ import main
@@ -23,7 +24,7 @@ def data_of(path):
 def tables(data):
     """Title and rows of every table."""
     return {
-        one["title"]: one["rows"]
+        one.get("title"): one["rows"]
         for view in data["views"]
         for one in view["parts"]
         if "rows" in one
@@ -62,8 +63,9 @@ def test_two_policies_on_the_same_packs_as_a_page(sample, tmp_path):
     other = tmp_path / "other"
     (other / "policies").mkdir(parents=True)
     text = (sample / "policies" / "budgets.yaml").read_text()
+    assert "counter: bound/1" in text
     (other / "policies" / "budgets.yaml").write_text(
-        text.replace("recent_window: {share: 0.28", "recent_window: {share: 0.14")
+        text.replace("counter: bound/1", "counter: len4")
     )
     page = tmp_path / "trial.html"
     argv = [
@@ -81,7 +83,9 @@ def test_two_policies_on_the_same_packs_as_a_page(sample, tmp_path):
     assert main(argv) == 0
     data = data_of(page)
     assert [view["id"] for view in data["views"]][:2] == ["sections", "packs"]
-    assert tables(data)["Tokens by section"][-1][0] == "all"
+    rows = tables(data)["Tokens by section"]
+    assert rows
+    assert all(row[1] or row[2] for row in rows)
 
 
 def test_an_evaluation_as_a_page(tmp_path, monkeypatch):
@@ -158,6 +162,18 @@ def test_the_bench_as_a_page(tmp_path):
     shown = data_of(page)["views"][0]["parts"][0]["rows"]
     assert shown[0][0] == rows[0]["work"]
     assert len(shown) == len(rows) + sum(len(row["peers"]) for row in rows)
+
+
+def test_the_summary_of_faults_is_a_page_beside_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(checks_layers, "SUMMARY", tmp_path / "faults.json")
+    count = checks_layers.Count("cuts", "append")
+    count.add(["a </script> was lost"], done=7)
+    checks_layers.keep_summary([count])
+    data = data_of(tmp_path / "faults.html")
+    assert tables(data)["Layers"][0][:3] == ["cuts", 7, 1]
+    assert [view["id"] for view in data["views"]] == ["layers", "operations", "violations"]
+    checks_layers.keep_summary([checks_layers.Count("cuts", "append")])
+    assert tables(data_of(tmp_path / "faults.html"))["Layers"][0][:3] == ["cuts", 0, 0]
 
 
 def test_a_file_of_somebody_is_not_written_over_by_a_report(sample, tmp_path, capsys):

@@ -5,9 +5,10 @@ from builders_pages import made, opened, page_of, strings, view
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memplane.errors import InputError
-from memplane.inspect import PageRequest, compose
+from memplane.errors import InputError, NotFoundError
+from memplane.inspect import PageRequest, blocks, compose
 from memplane.inspect.records import EVENTS_MAX, KEYS_MAX
+from memplane.inspect.visible import Visible
 from memplane.upkeep.reports import find_report
 from tests.examples import examples
 
@@ -121,6 +122,40 @@ def test_what_is_forgotten_or_purged_is_gone_from_the_next_page_and_from_saved_p
         assert view(data, "privacy")["purged"] == 1
 
 
+def test_lines_that_name_no_event_go_when_the_rules_or_a_view_change(sample):
+    (sample / "views" / "identity.md").write_text("You help Ann, who keeps bandicoots.\n")
+    with opened(sample) as plane:
+        plane.pack("who is Ann?", session="s9", channel="agent", save_report=True)
+        told = [
+            entry for entry in view(page_of(plane)[1], "block")["entries"] if not entry["events"]
+        ]
+        assert any("bandicoots" in entry["text"] for entry in told)
+        assert not any(entry["withheld"] for entry in told)
+        (sample / "views" / "identity.md").write_text("You help Ann.\n")
+        assert "bandicoots" not in page_of(plane)[0].decode()
+        (sample / "views" / "identity.md").write_text("You help Ann, who keeps bandicoots.\n")
+        assert "bandicoots" in page_of(plane)[0].decode()
+        rules = sample / "policies" / "privacy.yaml"
+        text = rules.read_text()
+        rule = "agent:   {suppress_sensitivity: [high, secret]"
+        assert rule in text
+        rules.write_text(text.replace(rule, f"{rule}, suppress_views: [views/identity.md]"))
+        page, data = page_of(plane)
+        assert "bandicoots" not in page.decode()
+        assert view(data, "block")["query"] == ""
+
+
+def test_half_a_secret_at_the_end_of_what_is_read_is_not_shown(sample):
+    with opened(sample) as plane:
+        visible = Visible(plane, "agent")
+        for before in range(380, 420):
+            told = visible.text(
+                "x" * before + " password=hunter2hunter2hunter2 " + "y" * 9_000, 100
+            )
+            assert "hunter" not in told
+            assert len(told) <= 100
+
+
 def test_a_value_that_was_forgotten_is_no_link_of_its_chain(sample):
     with opened(sample) as plane:
         first = plane.record("port 8001", kind="fact", key="port", session="s9")
@@ -179,6 +214,16 @@ def test_a_report_whose_pack_cannot_be_made_again_leaves_a_note(sample):
         assert "cannot be made again" in block["note"]
 
 
+def test_a_long_log_is_folded_for_a_saved_pack_only_when_that_is_asked_for(sample, monkeypatch):
+    monkeypatch.setattr(blocks, "REPLAY_LINES_MAX", 10)
+    with opened(sample) as plane:
+        saved = find_report(plane.home, "last")
+        block = view(page_of(plane)[1], "block")
+        assert block["report"] is None
+        assert f"--report {saved.id}" in block["note"]
+        assert view(page_of(plane, report=saved)[1], "block")["report"] == saved.id
+
+
 def test_a_session_and_a_time_narrow_the_timeline(sample):
     with opened(sample) as plane:
         session = plane.work.sessions.list(channel="agent")[0].id
@@ -191,6 +236,8 @@ def test_a_session_and_a_time_narrow_the_timeline(sample):
             compose(plane, PageRequest(since="yesterday-ish"))
         with pytest.raises(InputError):
             compose(plane, PageRequest("nobody"))
+        with pytest.raises(NotFoundError, match="no event of session 'nobody'"):
+            compose(plane, PageRequest(session="nobody"))
 
 
 @pytest.mark.long  # makes and reads 12,000 events

@@ -77,6 +77,12 @@ def test_the_new_names_warn_of_nothing_and_what_never_was_is_an_error(plane):
 def test_faces_say_of_which_plane_they_are(plane):
     assert repr(plane.upkeep) == f"<upkeep of the plane {str(plane.home)!r}>"
     assert repr(plane.work) == f"<work of the plane {str(plane.home)!r}>"
+    work = plane.work
+    for one, name in (
+        (work.tasks, "tasks"), (work.sessions, "sessions"), (work.artifacts, "artifacts"),
+        (plane.episodes, "episodes"),
+    ):  # fmt: skip
+        assert repr(one) == f"<{name} of the plane {str(plane.home)!r}>"
 
 
 def test_an_update_takes_what_it_names_alone(plane):

@@ -19,7 +19,7 @@ from fakes_embedder import Anagrams
 import memplane
 from memplane import wiring
 from memplane.adapters import minilm
-from memplane.errors import HomeError, InputError, MissingExtraError, WriteError
+from memplane.errors import HomeError, InputError, MissingExtraError, ProviderError, WriteError
 from memplane.index import dense
 from memplane.index.reader import SavedIndexReader
 from memplane.index.terms import query as analysed
@@ -117,9 +117,12 @@ class Unplugged(Anagrams):
         raise ConnectionError("nobody answers")
 
 
-def test_what_an_embedder_raises_reaches_the_caller_as_it_is(plane):
-    with again(plane, embedder=Unplugged()) as other, pytest.raises(ConnectionError):
+def test_what_an_embedder_raises_reaches_the_caller_as_a_provider_error(plane):
+    """G10: one tree; what was raised is its cause."""
+    with again(plane, embedder=Unplugged()) as other, pytest.raises(ProviderError) as caught:
         other.upkeep.embed()
+    assert isinstance(caught.value.cause, ConnectionError)
+    assert (caught.value.provider, caught.value.retryable) == ("anagrams/1", True)
 
 
 def test_a_disk_that_refuses_is_an_error_that_names_the_folder(plane, monkeypatch):

@@ -300,13 +300,13 @@ def test_tasks_that_only_the_log_has_cost_no_look_at_it_until_they_are_named(pla
     for number in range(130):
         plane.work.tasks.open(f"t{number}", "goal")
         plane.work.tasks.done(f"t{number}")
-    table = plane.context.caught_up().tasks.state
+    table = plane.context.caught_up().tasks.state.tables[""]
     assert "t0" in table.gone
     assert not table.only_in_log("another")
     assert plane.work.tasks.get("t0").status == "done"
     plane.work.tasks.open("t0")
     assert [view.id for view in plane.work.tasks.list()] == ["t0"]
-    assert "t0" not in plane.context.caught_up().tasks.state.gone
+    assert "t0" not in plane.context.caught_up().tasks.state.tables[""].gone
 
 
 def test_a_task_has_a_title_times_and_the_tags_that_were_given_last(plane, clock):
