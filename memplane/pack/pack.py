@@ -196,7 +196,8 @@ ORIENT_TABLE: Final = (
     Row("recent_window", "tail", "rest", (place_sessions,)),
     # What the sessions came to is worth what others leave over; single turns are not.
     Row("recent_window", "tail", "own", (place_window,)),
-    Row("tool_state", "tail", "rest", (place_views, place_files, place_tools)),
+    # What a tool said last is of the work of others there.
+    Row("tool_state", "tail", "rest", (place_views, place_files)),
     Row(_OWN, "tail", "rest", (place_views, place_own)),
     Row("expansions", "tail", "rest", (place_views, place_expansions)),
     Row(_EVIDENCE, "tail", "rest", search=place_evidence),
