@@ -1,4 +1,4 @@
-"""Patterns for the tokens of known providers, and the gate that decides which of them to try.
+"""Patterns for the tokens of known providers, and the prefilter that decides which to try.
 
 Each shape has literals, one of which occurs in every token of that shape. A text is searched for
 shapes only where a long unbroken run contains one of them, so prose costs a table look-up per byte
