@@ -102,6 +102,38 @@ class GroupCommit:
                 one.receipt.set_exception(answer)
 
 
+def _looked_at(task: asyncio.Task[int]) -> None:
+    """Who waited may have given up: an error is then nobody's, and no warning."""
+    if not task.cancelled():
+        task.exception()
+
+
+class GroupEmbed:
+    """Embeds what was recorded, for all who wait at once on one loop."""
+
+    def __init__(self, runner: PlaneRunner) -> None:
+        self._runner = runner
+        self._running: asyncio.Task[int] | None = None
+        self._next: asyncio.Task[int] | None = None
+
+    async def caught_up(self) -> None:
+        """Return when all that was recorded before this call has its vectors.
+
+        A run that is under way may have begun before it: the next one is waited for, together.
+        Raises what `plane.upkeep.embed` does.
+        """
+        if self._next is None:
+            self._next = asyncio.create_task(self._after(self._running))
+            self._next.add_done_callback(_looked_at)
+        await asyncio.shield(self._next)
+
+    async def _after(self, before: asyncio.Task[int] | None) -> int:
+        if before is not None and not before.done():
+            await asyncio.wait([before])
+        self._running, self._next = self._next, None  # who comes now waits for another one
+        return await self._runner.aside(self._runner.plane.upkeep.embed)
+
+
 def write_each(plane: Plane, rows: list[Mapping[str, Any]]) -> list[Receipt | Exception]:
     """Record rows in one write, each with its own receipt or error."""
     context = plane.context
@@ -162,17 +194,25 @@ class PlaneRunner:
         self._writes: deque[_Call] = deque()
         self._reads: deque[_Call] = deque()
         self._wrote = False
-        self._commits: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, GroupCommit] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._groups: weakref.WeakKeyDictionary[
+            asyncio.AbstractEventLoop, tuple[GroupCommit, GroupEmbed]
+        ] = weakref.WeakKeyDictionary()
 
     @property
     def commit(self) -> GroupCommit:
         """The group commit of the running loop."""
+        return self._group()[0]
+
+    @property
+    def embedding(self) -> GroupEmbed:
+        """What embeds for the running loop."""
+        return self._group()[1]
+
+    def _group(self) -> tuple[GroupCommit, GroupEmbed]:
         loop = asyncio.get_running_loop()
-        found = self._commits.get(loop)
+        found = self._groups.get(loop)
         if found is None:
-            found = self._commits[loop] = GroupCommit(self)
+            found = self._groups[loop] = GroupCommit(self), GroupEmbed(self)
         return found
 
     async def writing(self, call: Callable[[], Made]) -> Made:

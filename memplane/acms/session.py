@@ -334,7 +334,7 @@ class ACMS:
     async def _embed(self, runner: runners.PlaneRunner) -> None:
         """Give new texts their vectors; where that fails the turn is stored all the same."""
         try:
-            await runner.aside(runner.plane.upkeep.embed)
+            await runner.embedding.caught_up()
         except LockError:
             pass  # somebody else embeds, and goes on to the end
         except MemplaneError as error:

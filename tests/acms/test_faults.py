@@ -16,6 +16,7 @@ from memplane.acms import ACMS, ACMSConfig, ConfigurationError, EpisodeBoundaryC
 from memplane.adapters.memory_tool import MemoryFiles
 from memplane.errors import HomeError, InputError, MemplaneError
 from memplane.log import disk as log_disk
+from memplane.search.service import vectors_upto
 
 OS = ACMSConfig(durability="os")
 
@@ -462,3 +463,45 @@ def test_a_disk_that_fails_at_any_point_is_an_acms_error_and_costs_no_acknowledg
         assert set(kept) <= {event.id for event in plane.events()}
         assert plane.upkeep.verify().ok
     assert len(kept) >= 3
+
+
+class Slow:
+    """An embedder that takes its time, and counts how often it is asked."""
+
+    dimension = 3
+
+    def __init__(self):
+        self.texts = []
+
+    async def embed(self, texts):
+        await asyncio.sleep(0.02)
+        self.texts.append(len(texts))
+        return [[1.0, 2.0, 3.0]] * len(texts)
+
+
+def test_turns_that_are_ingested_at_once_are_all_embedded_when_they_return(tmp_path):
+    """A2-09: embedding is awaited, also where others embed meanwhile; they share few requests."""
+
+    async def main():
+        embedder = Slow()
+        sessions = [ACMS(f"s{n}", tmp_path / "notes", embedder, config=OS) for n in range(40)]
+        await sessions[0].recall("herons")
+
+        async def ingest(n):
+            await asyncio.sleep(n % 7 * 0.003)
+            await sessions[n].ingest("user", f"herons {n}")
+            plane = sessions[n].plane
+            with plane.context.lock:
+                upto = vectors_upto(plane.context, plane.upkeep.policies)
+            return [event.seq <= upto for event in plane.events(session=f"s{n}")]
+
+        found = await asyncio.gather(*(ingest(n) for n in range(40)))
+        failures = sum(one.embed_failures for one in sessions)
+        for one in sessions:
+            await one.close()
+        return embedder.texts, found, failures
+
+    texts, found, failures = run(main())
+    assert (found, failures) == ([[True]] * 40, 0)
+    assert sum(texts) == 40
+    assert len(texts) < 25
