@@ -53,8 +53,8 @@ def answering(place: Place, runs: int) -> Work:
     home, runs = place.hooked, max(2, runs // 40)
     with memplane.open(home, durability="os") as plane:
         plane.record(_ANSWER, role="user", session="earlier")
-        plane.index()
-        plane.rebuild()
+        plane.upkeep.index()
+        plane.upkeep.rebuild()
 
     def asked() -> float:
         number = next(_numbers)

@@ -121,7 +121,7 @@ def _naive(plane: Plane, session: str, block: Block) -> tuple[list[str], int]:
 
     Other entries are those of this block, the most important section first.
     """
-    policies = plane.policies
+    policies = plane.upkeep.policies
     printer = plane.context.printer(policies)
     section = {one.name: one for one in policies.budgets.sections}
     others = [one for one in block.entries if one.section != "recent_window"]
@@ -129,7 +129,7 @@ def _naive(plane: Plane, session: str, block: Block) -> tuple[list[str], int]:
     room = block.report["sections"]["recent_window"]["room"]
     shown = {one.seq for one in others if one.seq}
     lines, spent = [], 0
-    hotset = plane.hotset()
+    hotset = plane.upkeep.hotset()
     ring = hotset.sessions.get(session)
     for turn in reversed(ring.ring if ring is not None else []):
         item = hotset.items[turn.seq]

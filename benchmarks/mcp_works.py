@@ -84,7 +84,7 @@ class Shelf:
         self.home, self.size = place.new("chunks"), place.chunks
         with memplane.init(self.home, durability="os", trusted=False) as plane:
             plane.record_many(_rows(place.chunks))
-            plane.index()
+            plane.upkeep.index()
         self.plane = place.closing(memplane.open(self.home, durability="os"))
         self.server = place.closing(Client(_serving(self.home)))
         self.hello = place.closing(Client(["-c", _HELLO]))

@@ -23,10 +23,13 @@ _WIDTH: Final = 41
 
 @dataclass
 class Peer:
-    """Something else that does a comparable job, or the floor below which the job cannot go."""
+    """Something else that does a comparable job, or the floor below which the job cannot go.
+
+    One without a `sample` is not installed, and says so in its row.
+    """
 
     name: str
-    sample: Sample
+    sample: Sample | None
     figures: list[float] = field(default_factory=list)
 
     @property
@@ -105,7 +108,9 @@ class Work:
                     "runs": len(p.figures),
                 }
                 for p in self.peers
+                if p.sample is not None
             ],
+            "not_installed": [p.name for p in self.peers if p.sample is None],
         }
 
 
@@ -138,7 +143,8 @@ def measure(works: list[Work], rounds: int, tell: Callable[[str], None]) -> floa
         for work in works:
             tell(f"round {number + 1} of {rounds}: {work.name}")
             work.loops.append(calibrate())
-            turns: list[Work | Peer] = [work, *work.peers]
+            there = [peer for peer in work.peers if peer.sample is not None]
+            turns: list[Work | Peer] = [work, *there]
             # Who comes first finds other caches than who comes second: they take turns.
             for one in turns if number % 2 == 0 else reversed(turns):
                 one.figures += one.sample()
@@ -163,6 +169,9 @@ def table(works: list[Work], quiet: float) -> str:
             f"{len(work.figures):>5}"
         )
         for peer in work.peers:
+            if peer.sample is None:
+                lines.append(f"    {peer.name}: not installed")
+                continue
             p95 = _p95(peer.figures, more_is_better=work.more_is_better)
             lines.append(
                 f"{'    ' + peer.name:<{_WIDTH}} {_short(peer.p50):>8} {_short(p95):>8} "

@@ -144,7 +144,7 @@ def pack(place: Place, runs: int) -> Work:
 def evict(place: Place, _runs: int) -> Work:
     """What `evict --dry-run` takes to look through all memories."""
     plane = _shelf(place).plane
-    act = partial(plane.evict, 400, dry_run=True, now=_LATER)
+    act = partial(plane.work.evict, 400, dry_run=True, now=_LATER)
     return Work(f"evict, dry run, {place.memories:,} memories", "ms",
                 lambda: [seconds(act) * _MILLI])  # fmt: skip
 

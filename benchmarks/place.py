@@ -81,7 +81,7 @@ class Place:
         start = time.perf_counter()
         with memplane.init(path, durability="os", trusted=False) as plane:
             plane.record_many(rows)
-            plane.index()
+            plane.upkeep.index()
             plane.pack("warm up")
         self.built_per_second = self.events / (time.perf_counter() - start)
         return path
@@ -128,8 +128,8 @@ class Place:
         """A copy of the big plane as a catch-up leaves it: indexed, folded to its end."""
         path = self.copy()
         with memplane.open(path, durability="os") as plane:
-            plane.index()
-            plane.rebuild()
+            plane.upkeep.index()
+            plane.upkeep.rebuild()
         return path
 
     @cached_property

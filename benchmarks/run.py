@@ -32,6 +32,9 @@ from place import Place
 from session_works import SESSION_WORKS
 from works import WORKS
 
+from memplane.inspect.figures import bench_page
+from memplane.inspect.page import document, write_page
+
 ROOT = Path(__file__).resolve().parent.parent
 _EVENTS, _EVENTS_QUICK = 65_000, 600
 _CHUNKS, _CHUNKS_QUICK = 100_000, 2_000
@@ -82,6 +85,8 @@ def main() -> int:
     stem.with_suffix(".json").write_text(
         json.dumps({**facts, "rows": rows, "layouts": told}, indent=1) + "\n"
     )
+    if asked.html is not None:
+        write_page(asked.html, document(bench_page(facts, rows, told)), where="--html")
     print(f"\n{stem.with_suffix('.txt').name} and .json are in {asked.reports.name}/")
     return 0
 
@@ -112,6 +117,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--transcripts", type=Path, metavar="FOLDER",
                         help="Claude Code transcripts for the table of prefix layouts")  # fmt: skip
     parser.add_argument("--reports", type=Path, default=ROOT / "reports", help="where they go")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="and the tables as a page")
     return parser.parse_args()
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import workload
-from measure import Peer, Work
+from measure import Peer, Work, seconds
+from memory_peers import MEMORIES, opened
 from peers import Sqlite
 from place import Place
 
@@ -22,6 +24,9 @@ _TURNS: Final = 10_000
 _QUICK_BELOW: Final = 1_000  # events of a quick run: the log of a session is as short
 _QUERY: Final = "what did we decide about the parser and its tests?"
 _TICK: Final = 0.005
+_FILL: Final = 100
+_FILL_SECONDS: Final = 40
+_ITEMS: Final = 186  # as many as memplane recalls there
 
 Make = Callable[[Place, int], Work]
 
@@ -32,16 +37,18 @@ def _session(name: str, plane: memplane.Plane) -> ACMS:
 
 def _filled(place: Place, turns: int) -> memplane.Plane:
     plane = memplane.init(place.new("session"), durability="os", trusted=False)
-    rows = (
-        {
-            "text": f"Goal: {workload.text(n, 60)}" if n % 50 == 0 else workload.text(n, 120),
-            "role": "user" if n % 2 else "assistant",
-            "session": "s",
-        }
-        for n in range(turns)
+    plane.record_many(
+        {"text": text, "role": "user" if n % 2 else "assistant", "session": "s"}
+        for n, text in enumerate(_texts(turns))
     )
-    plane.record_many(rows)
     return place.closing(plane)
+
+
+def _texts(turns: int) -> list[str]:
+    return [
+        f"Goal: {workload.text(n, 60)}" if n % 50 == 0 else workload.text(n, 120)
+        for n in range(turns)
+    ]
 
 
 def _turns(place: Place) -> int:
@@ -75,8 +82,43 @@ def ingest(place: Place, runs: int) -> Work:
         return taken
 
     work = Work("session: ingest a turn", "ms", own, aim=1.0)
-    work.peers = [Peer("SQLite, one insert", peer), Peer("the plan's limit", lambda: [5.0])]
+    work.peers = [
+        Peer("SQLite, one insert", peer),
+        Peer("the plan's limit", lambda: [5.0]),
+        *(_adding(name, place, runs) for name in MEMORIES),
+    ]
     return work
+
+
+def _adding(name: str, place: Place, runs: int) -> Peer:
+    """The same turns into another memory, one after another."""
+    memory = opened(name, place.new(name))
+    if memory is None:
+        return Peer(name, None)
+    place.closing(memory)
+    memory.add("warm")
+
+    def sample() -> list[float]:
+        texts = [workload.text(n, 120) for n in range(runs)]
+        return [seconds(partial(memory.add, text)) * _MILLI for text in texts]
+
+    return Peer(memory.name, sample)
+
+
+def _finding(name: str, place: Place, turns: list[str], runs: int) -> Peer:
+    """The same question to another memory of as many turns; of fewer where filling takes long."""
+    memory = opened(name, place.new(name))
+    if memory is None:
+        return Peer(name, None)
+    place.closing(memory)
+    filled, begun = 0, time.perf_counter()
+    while filled < len(turns) and time.perf_counter() - begun < _FILL_SECONDS:
+        memory.fill(turns[filled : filled + _FILL])
+        filled = min(filled + _FILL, len(turns))
+    ask = partial(memory.recall, _QUERY, _ITEMS)
+    ask()
+    told = "" if filled == len(turns) else f" ({filled:,} turns)"
+    return Peer(memory.name + told, lambda: [seconds(ask) * _MILLI for _ in range(runs)])
 
 
 def recall(place: Place, runs: int) -> Work:
@@ -105,7 +147,14 @@ def recall(place: Place, runs: int) -> Work:
         return taken
 
     work = Work("session: recall at 10,000 turns", "ms", own, aim=15.0)
-    work.peers = [Peer("its search, 200 hits", floor), Peer("the plan's limit", lambda: [50.0])]
+    texts = _texts(_turns(place))
+    # A memory that takes a second for an answer is asked less often.
+    seldom = max(1, runs // 20)
+    work.peers = [
+        Peer("its search, 200 hits", floor),
+        Peer("the plan's limit", lambda: [50.0]),
+        *(_finding(name, place, texts, seldom) for name in MEMORIES),
+    ]
     return work
 
 

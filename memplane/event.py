@@ -18,20 +18,15 @@ from enum import StrEnum
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypedDict
 
+from memplane.lazy import word_table
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
-TYPED_KINDS: Final = (
-    "fact",
-    "decision",
-    "observation",
-    "plan",
-    "summary",
-    "preference",
-    "rule",
-    "insight",
-)
+TYPED_KINDS: Final = word_table("""
+    fact decision observation plan summary preference rule insight
+""")
 # Written by memplane about its own log: never shown in a block, never superseding anything.
 UPKEEP_KINDS: Final = ("forget", "pin", "touch", "purge", "repair", "segment", "project")
 KINDS: Final = (
@@ -74,31 +69,10 @@ REFS_MAX: Final = 256
 _PROJECT_DIGITS: Final = 8
 DATA_BYTES_MAX: Final = 64 * 1024
 
-FIELDS: Final = (
-    "seq",
-    "dur",
-    "id",
-    "ts",
-    "rec",
-    "kind",
-    "ns",
-    "session",
-    "task",
-    "actor",
-    "role",
-    "text",
-    "key",
-    "tags",
-    "markers",
-    "refs",
-    "sensitivity",
-    "importance",
-    "tokens",
-    "valid_from",
-    "valid_until",
-    "data",
-    "h",
-)
+FIELDS: Final = word_table("""
+    seq dur id ts rec kind ns session task actor role text key tags markers refs sensitivity
+    importance tokens valid_from valid_until data h
+""")
 
 
 class Event(NamedTuple):

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane import nofollow
 from memplane.errors import FormatError, HomeError, InputError, StrangeFileError, WriteError
+from memplane.lazy import word_table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,21 +33,10 @@ VERSION: Final = "0.1.0"  # of memplane; the build reads it here
 FORMAT: Final = 1  # of a plane on disk
 HOME_NAME: Final = ".memplane"
 # Of every format: what people write, what memplane writes, what a command answers.
-SCHEMAS: Final = (
-    "acb",
-    "budgets",
-    "channels",
-    "event",
-    "hotset",
-    "plane",
-    "privacy",
-    "report",
-    "research_bundle",
-    "research_report",
-    "scenario",
-    "scoring",
-    "why",
-)
+SCHEMAS: Final = word_table("""
+    acb budgets channels event hotset plane privacy report research_bundle research_report
+    scenario scoring why
+""")
 _PLANE: Final = "plane.json"
 _FOLDERS: Final = ("policies", "views", "scenarios", "log", "bodies", "projections", "reports")
 # What a plane has at its top, and the folders that are made in those.

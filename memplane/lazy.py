@@ -1,4 +1,4 @@
-"""Import names and compile patterns at their first use.
+"""Import names and compile patterns at their first use; tables of words.
 
 A process that lives for a tenth of a second then pays only for what it uses.
 """
@@ -78,6 +78,16 @@ def module_alone(package: str, name: str) -> ModuleType:
             # A copy at once: other threads import meanwhile.
             for each in [one for one in list(sys.modules) if one.partition(".")[0] == package]:
                 del sys.modules[each]
+
+
+def word_table(text: str) -> tuple[str, ...]:
+    """The words of a table that is written as one text, in order."""
+    return tuple(text.split())
+
+
+def word_set(text: str) -> frozenset[str]:
+    """The same words as a set."""
+    return frozenset(text.split())
 
 
 def regex(source: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:

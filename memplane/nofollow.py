@@ -423,15 +423,6 @@ def is_file(path: Path) -> bool:
         return False
 
 
-def same_file(path: Path, found: os.stat_result) -> bool:
-    """Whether the path still names that file."""
-    try:
-        now = os.lstat(path)
-    except OSError:
-        return False
-    return (now.st_ino, now.st_dev) == (found.st_ino, found.st_dev)
-
-
 def separate(path: Path, *, home: Path | None = None) -> None:
     """Give a file that has several names (hard links, as of a backup) bytes of its own.
 

@@ -306,11 +306,13 @@ class Retriever(Protocol[ScopeT_contra, ItemT_co]):
         """Return the words of a document as the terms of queries are numbered: see `wanted`."""
         ...
 
-    def passage(self, doc: int, wanted: Mapping[int, int], limit: int) -> str:
+    def passage(
+        self, doc: int, wanted: Mapping[int, int], limit: int, *, goes_on: bool = False
+    ) -> str:
         """Return the run of sentences of a document that says most of `wanted` in `limit` tokens.
 
-        At least one sentence; the beginning where none says any of it. Tokens of the plane's
-        counter.
+        `goes_on`: with what follows it there, as far as the limit goes. At least one sentence; the
+        beginning where none says any of it. Tokens of the plane's counter.
         """
         ...
 
@@ -339,19 +341,27 @@ CandidateT = TypeVar("CandidateT")
 AnswerT_co = TypeVar("AnswerT_co", covariant=True)
 PassageT_co = TypeVar("PassageT_co", covariant=True)
 TimeT_contra = TypeVar("TimeT_contra", contravariant=True)
+NoteT_co = TypeVar("NoteT_co", covariant=True)
 
 
 class PackSource(
     Protocol[
-        SearchT_co, SessionT_co, CandidateT, ScopeT_contra, AnswerT_co, PassageT_co, TimeT_contra
+        SearchT_co,
+        SessionT_co,
+        CandidateT,
+        ScopeT_contra,
+        AnswerT_co,
+        PassageT_co,
+        TimeT_contra,
+        NoteT_co,
     ]
 ):
     """What a pack reads of a plane while it is laid out, for one request and one prefix of the log.
 
     All else that a pack depends on is given to it as values. The types are those of the layers
     above: `Retriever`, `memplane.pack.request.LastSession`,
-    `memplane.projections.item.Item`, `memplane.recall.gate.PromptAnswer` and `Passage`. The same
-    request and prefix give the same answers.
+    `memplane.projections.item.Item`, `memplane.recall.gate.PromptAnswer` and `Passage`,
+    `memplane.recall.standing.StandingNote`. The same request and prefix give the same answers.
     """
 
     def search(self) -> SearchT_co:
@@ -376,6 +386,14 @@ class PackSource(
 
     def statements(self, scope: ScopeT_contra) -> Sequence[PassageT_co]:
         """What users said that the session does not hold, what decides something first."""
+        ...
+
+    def wishes(self, scope: ScopeT_contra) -> Sequence[NoteT_co]:
+        """What users want from now on, newest first, as far as the reader may see it."""
+        ...
+
+    def traps(self, scope: ScopeT_contra) -> Sequence[NoteT_co]:
+        """What went wrong and how it went right, newest first, as far as the reader may see it."""
         ...
 
     def unseen(self) -> Iterable[CandidateT]:

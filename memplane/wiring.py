@@ -15,7 +15,7 @@ from memplane import home, tokens, trust
 from memplane.clock import clock, ulid
 from memplane.errors import HomeError, InputError, WriteError
 from memplane.home import HOME_NAME, Assets, Home
-from memplane.intake.redact import quoted_value
+from memplane.intake.redact import quoted_value, unexpected
 from memplane.lazy import late
 from memplane.policy import NAMES, variables
 from memplane.ports import Clock, Detector, Embedder, TokenCounter
@@ -65,14 +65,22 @@ def find_home(path: str | os.PathLike[str] | None = None) -> Path:
     Else the user's own, `~/.memplane`. Raises HomeError where there is none, UntrustedError for one
     upward that is not trusted.
     """
-    given = path if path is not None else os.environ.get("MEMPLANE_HOME") or None
+    given = _named(path)
     return Path(trust.named_plane(given)) if given is not None else _upward().path
 
 
 def find_plane(path: str | os.PathLike[str] | None = None) -> Home:
     """The plane that `find_home` finds, opened. Raises what that and `open_home` do."""
-    given = path if path is not None else os.environ.get("MEMPLANE_HOME") or None
+    given = _named(path)
     return home.open_home(trust.named_plane(given)) if given is not None else _upward()
+
+
+def _named(path: str | os.PathLike[str] | None) -> str | os.PathLike[str] | None:
+    """The folder that is named, by the path given or by MEMPLANE_HOME; InputError for no path."""
+    given = path if path is not None else os.environ.get("MEMPLANE_HOME") or None
+    if given is not None and "\0" in os.fspath(given):
+        raise InputError(f"expected a folder, found {quoted_value(os.fspath(given))}", where="path")
+    return given
 
 
 class Caller(NamedTuple):
@@ -136,6 +144,7 @@ def init(
     embedder: Embedder | None = None,
     counter: CountsTokens | str | None = None,
     trusted: bool = True,
+    agent: str | None = None,
 ) -> Plane:
     """Make a plane in a folder (default: `.memplane` here) and open it, or open the one there.
 
@@ -143,19 +152,24 @@ def init(
     where that cannot be kept, a TrustWarning says so. Not for a plane that will always be named:
     `trusted=False`. Raises UntrustedError where `.memplane` is here already, and not trusted.
     """
+    if path is not None and "\0" in os.fspath(path):
+        raise InputError(f"expected a folder, found {quoted_value(os.fspath(path))}", where="path")
     folder = Path(path).expanduser() if path is not None else Path.cwd() / HOME_NAME
     if not folder.name:  # ".": what is below it would not begin with it
         folder = folder.absolute()
     if path is None and (folder / "plane.json").exists():
         found = in_project(_upward())
-        return _warned(_opened(found, durability, clock, detector, environment, embedder, counter))
+        return _warned(
+            _opened(found, durability, clock, detector, environment, embedder, counter, agent)
+        )
 
     now, empty = clock(), _is_empty(folder)
     made = home.create_home(folder, ulid(now), now, Assets("policies", NAMES))
     watched_files.put_schemas(made.path)
     if trusted and empty:
         _trust(made, folder, now)
-    return _opened(in_project(made), durability, clock, detector, environment, embedder, counter)
+    place = in_project(made)
+    return _opened(place, durability, clock, detector, environment, embedder, counter, agent)
 
 
 def _is_empty(folder: Path) -> bool:
@@ -197,11 +211,14 @@ def open_plane(
     embedder: Embedder | None = None,
     counter: CountsTokens | str | None = None,
     project: str | None = None,
+    agent: str | None = None,
 ) -> Plane:
     """Open the plane in a folder; without one, find it as `find_home` does.
 
     `project`: of the user's own plane this project and `/global` are seen, and it is recorded into;
     without one all of them, and where a pack names a session, the session's.
+    `agent`: who asks where a call names nobody (its own namespace is seen, no other agent's), who
+    starts sessions, and the actor of what the role assistant says; upkeep stays the owner's.
     `detector` is a second engine for secrets, asked after memplane's own rules. `embedder` makes
     the vectors in place of the one that plane.yaml names, and `counter` counts tokens in place of
     the one that budgets.yaml names: any object with `count(text)`, or the name under which an
@@ -213,12 +230,14 @@ def open_plane(
     found = in_project(found) if project is None else entering.for_name(found, project)
     if read_only:
         found = found._replace(read_only=True)
-    return _warned(_opened(found, durability, clock, detector, environment, embedder, counter))
+    return _warned(
+        _opened(found, durability, clock, detector, environment, embedder, counter, agent)
+    )
 
 
 def _warned(plane: Plane) -> Plane:
     """The plane, after a TrustWarning that names the files that do not count as they are."""
-    if held := plane.held_files():
+    if held := plane.upkeep.held_files():
         warnings.warn(held_words(plane, held), trust.TrustWarning, stacklevel=3)
     return plane
 
@@ -251,6 +270,7 @@ def open_light(found: Home, clock: Clock, environment: Mapping[str, str]) -> pac
         make_counter=make_counter,
         durability="sync",
         overrides=variables(environment),
+        make_embedder=find_embedder,
         keeps=not found.read_only,
     )
     return packer.Packer(context, plain=True)
@@ -309,7 +329,7 @@ def restore(
             if plane.read_only:
                 raise HomeError(f"{folder}: is read-only; nothing was restored")
             upkeep_restore.clear_left(folder)
-            merged = plane.merge(file, name, progress)
+            merged = plane.upkeep.merge(file, name, progress)
         return upkeep_restore.RestoreReport(os.fspath(folder), checked, merged)
 
 
@@ -405,7 +425,10 @@ def _opened(
     environment: Mapping[str, str] | None,
     embedder: Embedder | None,
     counter: CountsTokens | str | None = None,
+    agent: str | None = None,
 ) -> plane_room.Plane:
+    if agent is not None and (not isinstance(agent, str) or not agent.strip()):
+        raise unexpected("a name", agent, "agent")
     if durability not in ("sync", "os"):
         raise InputError(f"expected sync or os, found {durability!r}", where="durability")
 
@@ -420,6 +443,7 @@ def _opened(
             overrides=variables(os.environ if environment is None else environment),
             make_embedder=find_embedder,
             embedder=embedder,
+            agent=agent,
         )
     )
 

@@ -317,7 +317,7 @@ def test_a_better_table_improves_what_was_folded_and_indexed_before(tmp_path, mo
             recorded(plane, message(f"{REMINDER}\nthe mast"), message("the keel"))
             assert plane.search("malware")
             assert "malware" in plane.pack("", session="s1").text
-            plane.index()
+            plane.upkeep.index()
             plane.flush()
     with memplane.open(home) as plane:
         with pytest.warns(RefoldWarning, match="index/; made again"):
@@ -335,10 +335,10 @@ def test_what_is_nothing_else_is_no_prompt_and_in_no_digest(plane):
         message("<task-notification>\ndone\n</task-notification>"),
         message("/exit", tags=["command"]),
     )
-    ring = plane.hotset().sessions["s1"]
+    ring = plane.upkeep.hotset().sessions["s1"]
     assert [plane.event(seq).text for seq in ring.prompts] == ["rig the sails"]
-    assert plane.sessions.get("s1").prompts == 1
-    plane.sessions.end("s1")
+    assert plane.work.sessions.get("s1").prompts == 1
+    plane.work.sessions.end("s1")
     digest = plane.get("session/s1/summary").text
     assert "rig the sails" in digest
     assert not any(mark in digest for mark in ("interrupted", "notification", "/exit"))
@@ -347,17 +347,17 @@ def test_what_is_nothing_else_is_no_prompt_and_in_no_digest(plane):
 def test_a_prompt_typed_again_behind_an_interruption_counts_once(plane):
     stopped = message("[Request interrupted by user]", "system", tags=["interrupted"])
     recorded(plane, message("rig the sails"), stopped, message("rig the sails"))
-    assert plane.sessions.get("s1").prompts == 1
+    assert plane.work.sessions.get("s1").prompts == 1
     block = plane.pack("", session="s1")
     assert block.text.count("rig the sails") == 1
     assert plane.expand("session/s1?depth=1", 500).text.count("rig the sails") == 1
     recorded_again = [message("rig the sails", id="d:1"), message("Aye.", "assistant", id="d:2")]
     plane.record_many([{"session": "s1", **row} for row in recorded_again])
-    assert plane.sessions.get("s1").prompts == 2
+    assert plane.work.sessions.get("s1").prompts == 2
 
 
 def test_a_rejected_call_is_no_failure_of_a_task(plane):
-    task = plane.tasks.open("Rig the sails").event.task
+    task = plane.work.tasks.open("Rig the sails").event.task
     row = tool_result(REFUSED.format("use hemp"), status="error")
     plane.record_many([{**row, "task": task, "session": "s1"}])
-    assert "failing" not in plane.tasks.get(task).paragraph
+    assert "failing" not in plane.work.tasks.get(task).paragraph

@@ -105,7 +105,7 @@ def labelled(folder: Path, budgets: Sequence[int]) -> Figures:
             outcomes += more
             searched += ranked
         own = [one for one in searched if one.system == PRODUCT]
-        policies = plane.policies
+        policies = plane.upkeep.policies
         measured = Measured(
             outcomes, own, len(shelf.events), [], dict(policies.hashes), policies.budgets.counter
         )

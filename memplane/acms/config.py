@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from memplane.errors import ConfigurationError
-from memplane.event import CUSTOM_MARKER, MARKERS
+from memplane.event import MARKERS
+from memplane.intake.check import is_marker
 from memplane.intake.redact import quoted_value
 from memplane.policy.recall import (
     CHAT,
@@ -207,8 +208,7 @@ def _marker_patterns(given: object) -> Iterator[str]:
         yield f"marker_patterns: expected a mapping, found {quoted_value(given)}"
         return
     for name, patterns in given.items():
-        own = isinstance(name, str) and name.startswith(CUSTOM_MARKER) and name != CUSTOM_MARKER
-        if name not in MARKERS and not own:
+        if not is_marker(name):
             known = ", ".join((*MARKERS, "custom:<name>"))
             yield f"marker_patterns: expected one of {known}, found {quoted_value(name)}"
         else:

@@ -17,6 +17,7 @@ from memplane.intake.redact import masked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from concurrent.futures import Future
 
     from memplane.ports import Embedder
 
@@ -43,15 +44,24 @@ class Bridged:
         said = getattr(inner, "name", None)
         self.name: str = said if isinstance(said, str) else type(inner).__name__
         self.dimension = inner.dimension
+        self._asked: set[Future[Any]] = set()
+        self._stopped = False
+
+    def stop(self) -> None:
+        """Give up what is being asked, and ask nothing more: whoever waits gets a ProviderError."""
+        self._stopped = True
+        for asked in list(self._asked):
+            asked.cancel()
 
     def embed(self, texts: Sequence[str]) -> list[bytes]:
         """One vector for each text; raises ProviderError where the answer is not one."""
-        if self.loop.is_closed():
+        if self._stopped or self.loop.is_closed():
             raise ProviderError(
-                f"the embedder {self.name}: the loop that it was given on has ended",
+                f"the embedder {self.name}: the session or the loop that it was given on has ended",
                 provider=self.name,
             )
         asked = asyncio.run_coroutine_threadsafe(self.inner.embed(list(texts)), self.loop)
+        self._asked.add(asked)
         try:
             vectors = asked.result(_SECONDS_MAX)
         except MemplaneError:
@@ -65,17 +75,29 @@ class Bridged:
                 retryable=isinstance(error, ConnectionError | TimeoutError),
                 cause=error,
             ) from error
+        finally:
+            self._asked.discard(asked)
         return [self._bytes(vector) for vector in self._whole(vectors, len(texts))]
 
-    def _whole(self, vectors: Any, count: int) -> list[list[float]]:
-        if not isinstance(vectors, list) or len(vectors) != count:
+    def _whole(self, vectors: Any, count: int) -> Sequence[Any]:
+        """The rows of a list, a tuple or an array."""
+        try:
+            rows = list(vectors)
+        except TypeError:
+            rows = []
+        if isinstance(vectors, str | bytes | dict) or len(rows) != count:
             raise self._odd(f"a list of {count} vectors")
-        return vectors
+        return rows
 
-    def _bytes(self, vector: list[float]) -> bytes:
-        if len(vector) != self.dimension or not all(map(math.isfinite, vector)):
+    def _bytes(self, vector: Any) -> bytes:
+        try:
+            numbers = [float(one) for one in vector]
+        except (TypeError, ValueError):
+            numbers = []
+        whole = not isinstance(vector, str | bytes) and len(numbers) == self.dimension
+        if not whole or not all(map(math.isfinite, numbers)):
             raise self._odd(f"{self.dimension} finite numbers")
-        return signed_bytes(vector)
+        return signed_bytes(numbers)
 
     def _odd(self, expected: str) -> ProviderError:
         return ProviderError(

@@ -15,36 +15,27 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 from memplane.acms import runner as runners
+from memplane.acms.faces import AsyncFace, AsyncUpkeep, AsyncWork, lists, reads, writes
 from memplane.errors import HomeError, MemplaneError
-from memplane.event import GLOBAL
 from memplane.plane import Plane
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from datetime import datetime
-    from types import TracebackType
-    from typing import Literal, TypeAlias
+    from typing import Literal
 
-    from memplane.context.calls import BulkReceipt, Receipt
-    from memplane.event import Event, EventFields
-    from memplane.pack.block import Block
-    from memplane.pack.request import PackFields
+    from memplane.context.calls import Receipt
+    from memplane.event import EventFields
     from memplane.plane.opened_session import OpenedSession
     from memplane.ports import Embedder
-    from memplane.search.search import SearchHits
     from memplane.work.turns import ContextAssembly
-
-    _OneOrMore: TypeAlias = str | Iterable[str] | None
-    _Time: TypeAlias = str | datetime | None
 
 _SECONDS: Final = 5.0
 
 
-class AsyncPlane:
+class AsyncPlane(AsyncFace[Plane]):
     """A plane, asynchronous. Use it with `async with`, or `await` its `start` and `close`.
 
-    Tasks may share it. `plane` is the plane itself, for what has no asynchronous form: call it in
-    `asyncio.to_thread`.
+    Tasks may share it. Its methods are those of `Plane`, with the same parameters; `events` gives a
+    list. `run` is for what has no asynchronous form: `await plane.run(lambda plane: plane.head())`.
     """
 
     def __init__(
@@ -53,21 +44,22 @@ class AsyncPlane:
         *,
         durability: Literal["sync", "os"] = "sync",
         embedder: Embedder | None = None,
+        agent: str | None = None,
     ) -> None:
-        self._storage, self._durability, self._embedder = storage, durability, embedder
+        self._opening = runners.PlaneOpening(storage, durability, embedder, agent)
         self._runner: runners.PlaneRunner | None = None
+        super().__init__(lambda: self.held, lambda runner: runner.plane)
 
     def __repr__(self) -> str:
-        where = self._storage.home if isinstance(self._storage, Plane) else self._storage
+        storage = self._opening.storage
+        where = storage.home if isinstance(storage, Plane) else storage
         state = "" if self._runner is not None else ", not open"
         return f"<AsyncPlane {os.fspath(where or '')!r}{state}>"
 
     async def start(self) -> Self:
         """Open the plane. Raises what `memplane.open` does."""
         if self._runner is None:
-            self._runner = await asyncio.to_thread(
-                runners.hold, self._storage, self._durability, self._embedder, create=False
-            )
+            self._runner = await runners.held(self._opening)
         return self
 
     async def close(self) -> None:
@@ -77,17 +69,12 @@ class AsyncPlane:
             try:
                 await asyncio.wait_for(runner.commit.settled(), _SECONDS)
             finally:
-                await asyncio.to_thread(runners.release, runner)
+                await runners.released(runner)
 
     async def __aenter__(self) -> Self:
         return await self.start()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.close()
 
     @property
@@ -111,100 +98,32 @@ class AsyncPlane:
         row: dict[str, Any] = {"text": text, **fields}
         return await self.held.commit.write(row)
 
-    async def record_many(
-        self, rows: Iterable[Mapping[str, Any]], batch: int = 256, *, strict: bool = True
-    ) -> BulkReceipt:
-        """Store many events, as `Plane.record_many` does."""
-        return await self.held.writing(partial(self.plane.record_many, rows, batch, strict=strict))
+    record_many = writes(Plane.record_many)
+    pack = reads(Plane.pack)
+    search = reads(Plane.search)
+    recall = reads(Plane.recall)
+    event = reads(Plane.event)
+    events = lists(Plane.events)
+    text = reads(Plane.text)
+    get = reads(Plane.get)
+    keys = reads(Plane.keys)
+    history = reads(Plane.history)
+    expand = reads(Plane.expand)
+    forget = writes(Plane.forget)
+    unforget = writes(Plane.unforget)
+    pin = writes(Plane.pin)
+    unpin = writes(Plane.unpin)
+    touch = writes(Plane.touch)
 
-    async def pack(
-        self, query: str = "", *, save_report: bool = False, **asked: Unpack[PackFields]
-    ) -> Block:
-        """Pack a block, as `Plane.pack` does."""
-        call: Callable[[], Block] = partial(
-            self.plane.pack, query, save_report=save_report, **asked
-        )
-        return await self.held.reading(call)
+    @property
+    def upkeep(self) -> AsyncUpkeep:
+        """`Plane.upkeep`, asynchronous."""
+        return AsyncUpkeep(lambda: self.held, lambda runner: runner.plane.upkeep)
 
-    async def search(
-        self,
-        query: str,
-        k: int = 10,
-        *,
-        channel: str = "private",
-        ns: _OneOrMore = None,
-        kind: _OneOrMore = None,
-        session: _OneOrMore = None,
-        tag: _OneOrMore = None,
-        since: _Time = None,
-        until: _Time = None,
-        agent: str | None = None,
-        now: _Time = None,
-        similar: bool = False,
-    ) -> SearchHits:
-        """The events that answer a query, as `Plane.search` finds them."""
-        return await self.held.reading(
-            partial(
-                self.plane.search,
-                query,
-                k,
-                channel=channel,
-                ns=ns,
-                kind=kind,
-                session=session,
-                tag=tag,
-                since=since,
-                until=until,
-                agent=agent,
-                now=now,
-                similar=similar,
-            )
-        )
-
-    async def get(
-        self,
-        key: str,
-        ns: str = GLOBAL,
-        *,
-        channel: str = "private",
-        now: _Time = None,
-        agent: str | None = None,
-    ) -> Event | None:
-        """The value that a key has, as `Plane.get` gives it."""
-        return await self.held.reading(
-            partial(self.plane.get, key, ns, channel=channel, now=now, agent=agent)
-        )
-
-    async def recall(
-        self,
-        query: str,
-        *,
-        session: str,
-        budget: int = 4000,
-        profile: str = "acms-v2",
-        min_relevance: float = 0.0,
-        include_current_episode: bool = True,
-        scope: str = "plane",
-        channel: str = "private",
-        agent: str | None = None,
-        now: _Time = None,
-    ) -> ContextAssembly:
-        """What a session is given for a query, as `Plane.recall` chooses it."""
-        return await self.held.reading(
-            partial(
-                self.plane.recall,
-                query,
-                session=session,
-                budget=budget,
-                profile=profile,
-                min_relevance=min_relevance,
-                include_current_episode=include_current_episode,
-                scope=scope,
-                channel=channel,
-                agent=agent,
-                now=now,
-            )
-        )
+    @property
+    def work(self) -> AsyncWork:
+        """`Plane.work`, asynchronous."""
+        return AsyncWork(lambda: self.held, lambda runner: runner.plane.work)
 
     def session(
         self,
@@ -249,12 +168,7 @@ class AsyncSession:
         self._opened = await self._plane.held.writing(made.start)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: object, trace: object) -> None:
         end = partial(self.opened.end, failed=error is not None)
         try:
             await self._plane.held.writing(end)
@@ -280,10 +194,11 @@ def aopen(
     *,
     durability: Literal["sync", "os"] = "sync",
     embedder: Embedder | None = None,
+    agent: str | None = None,
 ) -> AsyncPlane:
     """A plane for `async with`: in a folder, as `memplane.open` finds it, or one that is open.
 
     A plane that is given stays its owner's; one that is opened here is closed with the last who
-    uses it here. `durability` and `embedder` as of `memplane.open`, for a folder alone.
+    uses it here. The others as of `memplane.open`, for a folder alone.
     """
-    return AsyncPlane(path, durability=durability, embedder=embedder)
+    return AsyncPlane(path, durability=durability, embedder=embedder, agent=agent)

@@ -1,8 +1,13 @@
 """The threads of a plane's async face, and group commit: one write and one sync for all who wait.
 
-No call of a plane runs on the event loop. A plane has one thread for writes and three for reads in
-a process, whoever uses it: sessions and `AsyncPlane` share a `PlaneRunner`, which lives as long as
-one of them does. Rows that come while a write runs go into the next one together.
+No call of a plane runs on the event loop. A plane has one thread for records and recalls in a
+process, whoever uses it, and two that are started for what takes long (embedding, upkeep): sessions
+and `AsyncPlane` share a `PlaneRunner`, which lives as long as one of them does. Rows that come
+while a write runs go into the next one together.
+
+One thread, because each one that computes is one more that the loop waits for: CPython hands its
+lock on every 5 ms to any of the threads that want it. Reads would not be faster on more of them,
+as a plane answers one at a time.
 """
 
 from __future__ import annotations
@@ -11,13 +16,15 @@ import asyncio
 import os
 import threading
 import weakref
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, ParamSpec, TypeVar
 
 from memplane import wiring
-from memplane.acms.embedding import identity_of
+from memplane.acms.embedding import Bridged, identity_of
 from memplane.context.calls import Receipt
 from memplane.errors import HomeError, MemplaneError
 from memplane.plane import Plane
@@ -31,7 +38,7 @@ Given = ParamSpec("Given")
 Made = TypeVar("Made")
 Row = dict[str, Any]
 
-_READERS: Final = 3
+_ASIDE: Final = 2
 _ROWS_MAX: Final = 256  # of one write
 
 
@@ -108,14 +115,45 @@ def _receipt(plane: Plane, answer: Appended | MemplaneError) -> Receipt | Except
     return Receipt(answer, plane.durability, plane.context.log.line)
 
 
+class _Call(NamedTuple):
+    """What is to be run, and who waits for it on which loop."""
+
+    run: Callable[[], Any]
+    answer: asyncio.Future[Any]
+    loop: asyncio.AbstractEventLoop
+
+    def done(self) -> None:
+        """Run it here, and hand over what it gave; who gave up before is passed over."""
+        if self.answer.done():
+            return
+        try:
+            given, failed = self.run(), None
+        except BaseException as error:  # noqa: BLE001 - who waits is to get it, whatever it is
+            given, failed = None, error
+        with suppress(RuntimeError):  # the loop has ended: nobody waits any more
+            self.loop.call_soon_threadsafe(self._settle, given, failed)
+
+    def _settle(self, given: Any, failed: BaseException | None) -> None:
+        if self.answer.done():
+            return
+        if failed is None:
+            self.answer.set_result(given)
+        else:
+            self.answer.set_exception(failed)
+
+
 class PlaneRunner:
     """The threads of one plane. Made by `hold`, given back by `release`."""
 
     def __init__(self, plane: Plane, *, owned: bool) -> None:
         self.plane, self.owned = plane, owned
         self.users = 0
-        self._writer = ThreadPoolExecutor(1, "memplane-write")
-        self._readers = ThreadPoolExecutor(_READERS, "memplane-read")
+        self._thread = ThreadPoolExecutor(1, "memplane")
+        self._thread.submit(bool).result()  # started here, not on the loop, which would wait for it
+        self._aside = ThreadPoolExecutor(_ASIDE, "memplane-aside")
+        self._writes: deque[_Call] = deque()
+        self._reads: deque[_Call] = deque()
+        self._wrote = False
         self._commits: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, GroupCommit] = (
             weakref.WeakKeyDictionary()
         )
@@ -130,21 +168,54 @@ class PlaneRunner:
         return found
 
     async def writing(self, call: Callable[[], Made]) -> Made:
-        """Run a call that writes, after those before it."""
-        return await asyncio.get_running_loop().run_in_executor(self._writer, call)
+        """Run a call that writes, after those before it, and before reads that wait."""
+        return await self._queued(self._writes, call)
 
     async def reading(
         self, call: Callable[Given, Made], *args: Given.args, **named: Given.kwargs
     ) -> Made:
         """Run a call that reads."""
-        return await asyncio.get_running_loop().run_in_executor(
-            self._readers, partial(call, *args, **named)
-        )
+        return await self._queued(self._reads, partial(call, *args, **named))
+
+    async def aside(
+        self, call: Callable[Given, Made], *args: Given.args, **named: Given.kwargs
+    ) -> Made:
+        """Run a call that may take seconds, beside the others."""
+        loop = asyncio.get_running_loop()
+        try:
+            made = loop.run_in_executor(self._aside, partial(call, *args, **named))
+        except RuntimeError:
+            raise self._shut_error() from None
+        return await made
+
+    def _queued(self, line: deque[_Call], call: Callable[[], Made]) -> asyncio.Future[Made]:
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Made] = loop.create_future()
+        line.append(_Call(call, answer, loop))
+        try:
+            self._thread.submit(self._next)
+        except RuntimeError:
+            raise self._shut_error() from None
+        return answer
+
+    def _next(self) -> None:
+        """Run one call of those that wait: a write, but after each write a read if there is one."""
+        self._wrote = bool(self._writes) and not (self._wrote and self._reads)
+        line = self._writes if self._wrote else self._reads
+        line.popleft().done()
+
+    def _shut_error(self) -> HomeError:
+        return HomeError(f"{self.plane.home}: this plane was closed meanwhile")
 
     def shut(self) -> None:
-        """End the threads, and close the plane where it was opened here."""
-        self._writer.shutdown()
-        self._readers.shutdown()
+        """End the threads, and close the plane where it was opened here.
+
+        An embedder that is asked at that moment is given up: it may never answer.
+        """
+        if self.owned and isinstance(self.plane.context.embedder, Bridged):
+            self.plane.context.embedder.stop()
+        self._thread.shutdown()
+        self._aside.shutdown()
         if self.owned:
             self.plane.close()
 
@@ -154,19 +225,30 @@ _OF_PLANES: Final[weakref.WeakKeyDictionary[Plane, PlaneRunner]] = weakref.WeakK
 _OF_PATHS: Final[dict[tuple[object, ...], PlaneRunner]] = {}
 
 
-def hold(
-    storage: Plane | str | os.PathLike[str] | None,
-    durability: Literal["sync", "os"],
-    embedder: Embedder | None,
-    *,
-    create: bool,
-) -> PlaneRunner:
-    """The runner of a plane, or of the plane in a folder; None: the one that `memplane.open` finds.
+class PlaneOpening(NamedTuple):
+    """Which plane, and how it is opened where `storage` is a folder; None: see `memplane.open`.
 
-    `create`: a folder without a plane becomes one; else HomeError. Blocks; call it in a thread. Who
-    holds it gives it back with `release`. One folder is opened once, as long as somebody holds it,
-    for the same durability and embedder.
+    `create`: a folder without a plane becomes one; else HomeError.
     """
+
+    storage: Plane | str | os.PathLike[str] | None
+    durability: Literal["sync", "os"] = "sync"
+    embedder: Embedder | None = None
+    agent: str | None = None
+    create: bool = False
+
+    def open(self, path: Path) -> Plane:
+        make = partial(wiring.init, trusted=False) if self.create else wiring.open_plane
+        return make(path, durability=self.durability, embedder=self.embedder, agent=self.agent)
+
+
+def hold(opening: PlaneOpening) -> PlaneRunner:
+    """The runner of a plane, or of the plane in a folder.
+
+    Blocks; call it in a thread. Who holds it gives it back with `release`. One folder is opened
+    once, as long as somebody holds it, for the same durability, embedder and agent.
+    """
+    storage = opening.storage
     with _LOCK:
         if isinstance(storage, Plane):
             if storage.context.closed:
@@ -176,18 +258,43 @@ def hold(
                 runner = _OF_PLANES[storage] = PlaneRunner(storage, owned=False)
         else:
             path = wiring.find_home() if storage is None else Path(storage).expanduser()
-            key = (os.path.realpath(path), durability, *identity_of(embedder))
+            key = (
+                os.path.realpath(path),
+                opening.durability,
+                opening.agent,
+                *identity_of(opening.embedder),
+            )
             runner = _OF_PATHS.get(key)
             if runner is None:
-                if create:
-                    plane = wiring.init(
-                        path, durability=durability, embedder=embedder, trusted=False
-                    )
-                else:
-                    plane = wiring.open_plane(path, durability=durability, embedder=embedder)
-                runner = _OF_PATHS[key] = PlaneRunner(plane, owned=True)
+                runner = _OF_PATHS[key] = PlaneRunner(opening.open(path), owned=True)
         runner.users += 1
         return runner
+
+
+async def held(opening: PlaneOpening) -> PlaneRunner:
+    """As `hold`, on a thread; for an open plane that somebody holds already, at once."""
+    storage = opening.storage
+    if isinstance(storage, Plane) and _LOCK.acquire(blocking=False):
+        try:
+            runner = _OF_PLANES.get(storage)
+            if runner is not None and not storage.context.closed:
+                runner.users += 1
+                return runner
+        finally:
+            _LOCK.release()
+    return await asyncio.to_thread(hold, opening)
+
+
+async def released(runner: PlaneRunner) -> None:
+    """As `release`, on a thread; where others hold it, too, at once."""
+    if _LOCK.acquire(blocking=False):
+        try:
+            if runner.users > 1:
+                runner.users -= 1
+                return
+        finally:
+            _LOCK.release()
+    await asyncio.to_thread(release, runner)
 
 
 def release(runner: PlaneRunner) -> None:

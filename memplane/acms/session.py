@@ -34,7 +34,6 @@ from memplane.work.turns import ContextAssembly, ContextItem, Role, SessionStats
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import TracebackType
 
     from memplane.acms.embedding import AsyncEmbedder
     from memplane.event import MarkerType
@@ -68,6 +67,14 @@ class ACMS:
         if not isinstance(storage, Plane | str | os.PathLike):
             raise ConfigurationError(
                 f"storage: expected a plane or a folder, found {type(storage).__name__}"
+            )
+        if not isinstance(storage, Plane):
+            place = os.fspath(storage)
+            if not place.strip() or "\0" in place:
+                raise ConfigurationError(f"storage: expected a folder, found {quoted_value(place)}")
+        if config is not None and not isinstance(config, ACMSConfig):
+            raise ConfigurationError(
+                f"config: expected an ACMSConfig, found {type(config).__name__}"
             )
         if reflector is not None:
             raise ConfigurationError("reflector: this version of memplane makes no facts by models")
@@ -115,12 +122,7 @@ class ACMS:
         await self._started()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.close()
 
     @property
@@ -259,7 +261,7 @@ class ACMS:
         return found
 
     def _recall(self, plane: Plane, asked: RecallQuery) -> ContextAssembly:
-        counter = self._counter or plane.context.counter(plane.policies)
+        counter = self._counter or plane.context.counter(plane.upkeep.policies)
         used = RecallSettings(self._rules, self._profiles, counter)
         return recall_plane(plane.context, asked, used)
 
@@ -309,7 +311,7 @@ class ACMS:
         except TimeoutError:
             _LOG.warning("session %s: closed while a write was under way", self.session_id)
         finally:
-            await asyncio.to_thread(runners.release, runner)
+            await runners.released(runner)
 
     async def _started(self) -> runners.PlaneRunner:
         if self._closed:
@@ -321,9 +323,13 @@ class ACMS:
                 embedder = None
                 if self._embedder is not None:
                     embedder = bridged(self._embedder, asyncio.get_running_loop())
-                self._runner = await asyncio.to_thread(
-                    runners.hold, self._storage, self.config.durability, embedder, create=True
+                opening = runners.PlaneOpening(
+                    self._storage,
+                    self.config.durability,
+                    embedder,
+                    create=True,
                 )
+                self._runner = await runners.held(opening)
             return self._runner
 
     def _embeds(self, runner: runners.PlaneRunner) -> bool:
@@ -332,7 +338,7 @@ class ACMS:
     async def _embed(self, runner: runners.PlaneRunner) -> None:
         """Give new texts their vectors; where that fails the turn is stored all the same."""
         try:
-            await runner.reading(runner.plane.embed)
+            await runner.aside(runner.plane.upkeep.embed)
         except LockError:
             pass  # somebody else embeds, and goes on to the end
         except MemplaneError as error:

@@ -58,7 +58,7 @@ from memplane.importers.rows import name
 from memplane.index.storage import alone
 from memplane.intake import timestamp
 from memplane.intake.check import with_permitted_actor
-from memplane.intake.redact import quoted_value
+from memplane.intake.redact import unexpected
 from memplane.ports import Line, Position
 from memplane.projections.cache import Broken, Database
 from memplane.projections.in_force import Forget, forget_of
@@ -803,9 +803,7 @@ class PlaneSessionStore:
         told |= {"subpath": key["subpath"]} if place.branch else {}
         for entry in entries:
             if not isinstance(entry, dict):
-                raise InputError(
-                    f"expected an object, found {quoted_value(entry)}", where="entries"
-                )
+                raise unexpected("an object", entry, "entries")
             stem = f"{scope}:{_stem(entry) or uuid.uuid4().hex}"
             frame = {"kind": "session", "session": name(key["session_id"]), **_when(entry)}
             parts = packed(entry, redactor.redact_data)

@@ -31,7 +31,7 @@ from memplane.errors import ConflictError, InputError, LockError, MemplaneError,
 from memplane.event import GLOBAL, TYPED_KINDS, inherited
 from memplane.intake import namespace
 from memplane.intake.check import with_permitted_actor
-from memplane.intake.redact import quoted_value
+from memplane.intake.redact import quoted_value, unexpected
 from memplane.work.forget import summaries_quoting
 
 if TYPE_CHECKING:
@@ -471,7 +471,7 @@ def _checked_path(path: str) -> str:
 
 def _string(value: Any, field: str) -> str:
     if not isinstance(value, str):
-        raise InputError(f"expected a string, found {quoted_value(value)}", where=field)
+        raise unexpected("a string", value, field)
     return value
 
 
@@ -538,9 +538,7 @@ def _numbered(text: str, given: str, span: Any) -> str:
     first = 0
     if isinstance(span, list) and len(span) == 2:
         if not all(isinstance(one, int) for one in span):
-            raise InputError(
-                f"expected two numbers, found {quoted_value(span)}", where="view_range"
-            )
+            raise unexpected("two numbers", span, "view_range")
         first = max(1, span[0]) - 1
         lines = lines[first : len(lines) if span[1] == -1 else span[1]]
     shown_ = "\n".join(_with_numbers(lines, first + 1))

@@ -257,7 +257,7 @@ def page_of(
 ) -> tuple[ArtifactFacts, Page]:
     """Return what is known of an artifact, and a page of its text of at most `budget` tokens.
 
-    Raises NotFoundError where it is out of force, ScopeError where nobody approved it,
+    Raises NotFoundError where it is out of force, ScopeError where it is not approved,
     ChangedError, InputError and BudgetError.
     """
     facts = facts_of(event)
@@ -283,9 +283,9 @@ def page_of(
 
 
 def material(asker: Requester, event: Event, handle: Handle) -> Expansion:
-    """What the handle of an artifact gives a pack: no text where nobody approved it.
+    """What the handle of an artifact gives a pack: no text unless it is approved.
 
-    Nor where its file is not what was added: then it says so.
+    Nor where its file is not what was added: then `lost` says so.
     """
     item = Item.of(event, len(event.text))
     gone = asker.folds.memories.archived(event, upto=asker.as_of)

@@ -1,4 +1,4 @@
-"""Add, list, show, export and approve artifacts: `plane.artifacts`.
+"""Add, list, show, export and approve artifacts: `plane.work.artifacts`.
 
 To add one, its file is read once, searched for secrets and stored, before its event is written. The
 event's id is a hash of everything that makes two artifacts the same: content, name, text, key,
@@ -26,12 +26,12 @@ from memplane.context.artifact_files import (
     read_added_file,
 )
 from memplane.context.calls import Receipt, check_count, check_named, check_texts, refuse_given
-from memplane.context.context import NO_END
+from memplane.context.context import NO_END, OfPlane
 from memplane.errors import ChangedError, ConflictError, InputError, NotFoundError, WriteError
 from memplane.event import at_least, encode
 from memplane.home import asset
 from memplane.intake import namespace
-from memplane.intake.redact import quoted_value
+from memplane.intake.redact import quoted_value, unexpected
 from memplane.lazy import regex
 from memplane.log.bodies import body_path, store_body
 from memplane.log.disk import Disk
@@ -161,9 +161,7 @@ def _check(
             where="text",
         )
     if type_ is not None and type_ not in TYPES:
-        raise InputError(
-            f"expected one of {', '.join(TYPES)}, found {quoted_value(type_)}", where="type"
-        )
+        raise unexpected(f"one of {', '.join(TYPES)}", type_, "type")
     if sidecar is not None and type_ != _REPORT:
         raise InputError(f"only a {_REPORT} has a sidecar", where="sidecar")
     if reference and (redact or type_ is not None):
@@ -366,7 +364,7 @@ def _identity(draft: Draft, row: Mapping[str, Any], facts: ArtifactFacts) -> str
     return f"artifact-{hashlib.sha256(encode({'of': named}).encode()).hexdigest()[:32]}"
 
 
-# `plane.artifacts`: files beside the log, by copy or by reference, and their approvals.
+# `plane.work.artifacts`: files beside the log, by copy or by reference, and their approvals.
 #
 # To add, to approve and to revoke write one event each. Until an approval covers an artifact, its
 # text and what was said of it are in no block, hit or expansion: only name, size and handle are.
@@ -374,7 +372,7 @@ _OWN: Final = ("kind", "refs", "data", "text")
 
 
 class Approval(NamedTuple):
-    """What somebody said of an artifact. `holds`: it covers the content now; `by`: who said it."""
+    """An approval or revocation. `holds`: it covers the content now; `by`: its author."""
 
     seq: int
     id: str
@@ -429,7 +427,7 @@ class Artifact(NamedTuple):
 _Listed = list[Artifact]  # inside the class `list` is a method
 
 
-class PlaneArtifacts:
+class PlaneArtifacts(OfPlane):
     """The artifacts of a plane. Built per use; holds no state of its own."""
 
     def __init__(self, context: PlaneContext) -> None:
@@ -449,12 +447,12 @@ class PlaneArtifacts:
         progress: Progress | None = None,
         **fields: Any,
     ) -> Added:
-        """Add a file: its bytes, or with `reference` its path and hash; `text` says what it is.
+        """Add a file: its bytes, or with `reference` its path and hash; `text` describes it.
 
         `fields` are those of the event: ns, task, session, tags, sensitivity, key and so on. The
         same file added again with the same name, text, key, namespace, task and sensitivity is a
         duplicate; then nothing is written. With `redact` a text is stored with its secrets masked;
-        without it one that holds any is refused. `progress` is told of a long reading. Raises
+        without it one with secrets is refused. `progress` is called during a long read. Raises
         InputError.
         """
         return add_artifact(
@@ -490,7 +488,7 @@ class PlaneArtifacts:
         context = self._context
         found: _Listed = []
         with context.lock:
-            reader = context.reader(channel, agent=agent)
+            reader = context.reader(channel, agent=context.agent_of(agent))
             for line in self._newest():
                 event = line.event
                 facts = facts_of(event)
@@ -518,7 +516,7 @@ class PlaneArtifacts:
         """
         context = self._context
         with context.lock:
-            reader = context.reader(channel, agent=agent)
+            reader = context.reader(channel, agent=context.agent_of(agent))
             event, facts = self._one(named, reader)
             view = self._view(event, facts, reader, review=review)
         return view._replace(changed=_fault_of(context, facts))
@@ -539,7 +537,8 @@ class PlaneArtifacts:
         """
         context = self._context
         with context.lock:
-            _, facts = self._one(named, context.reader(channel, agent=agent))
+            reader = context.reader(channel, agent=context.agent_of(agent))
+            _, facts = self._one(named, reader)
         path = Path(to)
         path = path / facts.name if path.is_dir() else path
         files = [(path, artifact_bytes(context.home.path, facts))]
@@ -576,7 +575,7 @@ class PlaneArtifacts:
         return self._say(event, facts, reason, {}, {**fields, **more})
 
     def revoke(self, named: str | int, reason: str = "", **fields: Any) -> Receipt:
-        """Take every approval of it back. Raises NotFoundError where there is none."""
+        """Revoke every approval of an artifact. Raises NotFoundError where there is none."""
         event, facts = self._in_force(named)
         with self._context.lock:
             said = self._approvals().said_of(event.id, **self._when())

@@ -459,7 +459,7 @@ def _opened(home: str | None, *, read_only: bool, make: bool) -> Plane:
             "every project; it is used from then on"
         )
     plane = open_found(for_folder(found.home, _here())[0], read_only=read_only)
-    if held := plane.held_files():
+    if held := plane.upkeep.held_files():
         say(held_words(plane, held))
     return plane
 

@@ -17,8 +17,8 @@ import typer
 from memplane import log as logs
 from memplane import nofollow
 from memplane.cli.app import BROKEN, FINE, NO, command
-from memplane.cli.options import Channel, Home, Json, Session
-from memplane.cli.output import Bar, clipped_line, counted, print_answer, say
+from memplane.cli.options import Channel, Home, Html, Json, Session
+from memplane.cli.output import Bar, clipped_line, counted, print_answer, say, write_figures
 from memplane.cli.trust import ask_once
 from memplane.clock import clock
 from memplane.errors import HomeError, InputError, MemplaneError, UntrustedError
@@ -50,9 +50,11 @@ from memplane.wiring import (
 if TYPE_CHECKING:
     from memplane.evaluate import sessions as evaluate_sessions
     from memplane.hook import context as hook_context
+    from memplane.inspect import figures
 else:
     evaluate_sessions = late("memplane.evaluate.sessions")
     hook_context = late("memplane.hook.context")
+    figures = late("memplane.inspect.figures")
 
 
 @command("verify", example="verify")
@@ -62,6 +64,7 @@ def verify_plane(
         bool,
         typer.Option("--deep", help="Every cache, also the parsed form of the policies."),
     ] = False,
+    html: Html = None,
     home: Home = None,
     as_json: Json = False,
 ) -> int:
@@ -72,8 +75,10 @@ def verify_plane(
     nothing. Each finding names the command that helps.
     """
     with open_plane(home, read_only=True) as plane, Bar("verify") as bar:
-        report = plane.verify(bar, processes=os.cpu_count() or 1, deep=deep)
-    print_answer(_report_json(report), _report_words(report), as_json=as_json)
+        report = plane.upkeep.verify(bar, processes=os.cpu_count() or 1, deep=deep)
+    answer = _report_json(report)
+    print_answer(answer, _report_words(report), as_json=as_json)
+    write_figures(html, lambda: figures.verify_page(answer))
     if report.mistakes:
         say(
             f"{counted(len(report.mistakes), 'mistake')} in the policies, the first: "
@@ -130,7 +135,7 @@ def rebuild_plane(*, home: Home = None, as_json: Json = False) -> None:
         if plane.read_only:
             raise HomeError(f"{plane.home}: is read-only; nothing was rebuilt")
         with Bar("index") as bar:
-            lines = plane.rebuild(progress=bar)
+            lines = plane.upkeep.rebuild(progress=bar)
     print_answer({"folded": lines}, f"{lines} lines of the log folded", as_json=as_json)
 
 
@@ -206,7 +211,7 @@ _UNUSABLE: Final = ("home", "log")
 @command("doctor", example="doctor")
 def doctor(*, home: Home = None, as_json: Json = False) -> int:
     """Check the plane and its surroundings; write nothing. Exit 1 on a failure, 3 if unusable."""
-    checks = [*_plane(home, asks=not as_json), *_trusts(), *_surroundings()]
+    checks = [*plane_checks(home, asks=not as_json), *_trusts(), *_surroundings()]
     failed = [check.name for check in checks if check.status == "fail"]
     print_answer(
         {"ok": not failed, "checks": [check._asdict() for check in checks]},
@@ -218,7 +223,8 @@ def doctor(*, home: Home = None, as_json: Json = False) -> int:
     return BROKEN if any(name in _UNUSABLE for name in failed) else NO
 
 
-def _plane(home: str | None, *, asks: bool) -> list[Check]:
+def plane_checks(home: str | None, *, asks: bool) -> list[Check]:
+    """The checks of a plane; where it is not trusted yet, a person is asked if `asks`."""
     trusted = None
     try:
         path = find_home(home)
@@ -227,7 +233,7 @@ def _plane(home: str | None, *, asks: bool) -> list[Check]:
                 trusted = find_plane(home).trusted
     except UntrustedError as error:
         if asks and ask_once(error):
-            return _plane(home, asks=False)
+            return plane_checks(home, asks=False)
         return [Check("home", "fail", error.found, error.remedy)]
     except MemplaneError as error:
         return [Check("home", "fail", str(error))]
@@ -247,7 +253,7 @@ def _plane(home: str | None, *, asks: bool) -> list[Check]:
 def _keep(home: str | None) -> Iterator[Check]:
     """What retention (plane.yaml) no longer keeps; nothing is erased."""
     with suppress(MemplaneError), open_found(find_plane(home), read_only=True) as plane:
-        due = plane.due()
+        due = plane.upkeep.due()
         if due.seqs:
             remedy = "`memplane purge --keep` shows them, and erases them with --yes"
             yield Check("keep", "warn", f"over by plane.yaml: {due}", remedy)
@@ -327,6 +333,7 @@ def stats(
         typer.Option("--use", help="What hooks have said to sessions, and how much was used."),
     ] = False,
     session: Session = None,
+    html: Html = None,
     channel: Channel = "private",
     home: Home = None,
     as_json: Json = False,
@@ -340,12 +347,15 @@ def stats(
     """
     if session is not None and not cache:
         raise InputError("expected --cache beside it", where="--session")
+    if html is not None and not cache:
+        raise InputError("expected --cache beside it", where="--html")
     with open_plane(home) as plane:
         if cache:
-            prices = plane.policies.plane.cache
+            prices = plane.upkeep.policies.plane.cache
             shared = shared_by(saved(plane.home), prices, session=session)
             answer = [one.as_json() for one in shared]
             print_answer(answer, _cache_words(shared), as_json=as_json)
+            write_figures(html, lambda: figures.cache_page(answer))
             return
         if use:
             print_answer(*_used(plane), as_json=as_json)
@@ -438,7 +448,7 @@ def _counted(plane: Plane, channel: str) -> dict[str, Any]:
         "tokens": tokens,
         "first": first,
         "last": last,
-        "decisions": len(plane.decisions(channel=channel)),
+        "decisions": len(plane.work.decisions(channel=channel)),
         "bytes": {
             name: _size(plane.home / name)
             for name in ("log", "bodies", "projections", "index", "reports")
@@ -486,7 +496,7 @@ def audit_plane(
     """
     second = find_detector(detector) if detector is not None else None
     with open_plane(home, read_only=True, detector=second) as plane, Bar("audit") as bar:
-        report = plane.audit(limit=limit, progress=bar)
+        report = plane.upkeep.audit(limit=limit, progress=bar)
     print_answer(report.as_json(), _audit_words(report), as_json=as_json)
     for what in report.unread[:20]:
         say(f"not looked at: {what}")

@@ -117,7 +117,7 @@ def forget_memory(
             return
         if named:
             raise InputError(f"KEY, --id, --session, --source go with none of {_DESCRIBING}")
-        done = plane.forget_many(
+        done = plane.work.forget_many(
             **words,
             **more,
             ns=ns,
@@ -236,7 +236,7 @@ def evict_memories(
     line = number(below, "--below")
     assert line is not None, "typer demands it"
     with open_plane(home) as plane, Bar("reading") as bar:
-        done = plane.evict(line, dry_run=dry_run, ns=ns, kind=kind, now=now, progress=bar)
+        done = plane.work.evict(line, dry_run=dry_run, ns=ns, kind=kind, now=now, progress=bar)
     taken = [{**event_json(one.event), "importance_now": one.importance} for one in done.taken]
     words = "\n".join(
         f"{one.event.seq:>6}  {one.importance:>4} of {one.event.importance:<4}  "
@@ -327,7 +327,7 @@ def update_memory(
     }
     changes = {name: value for name, value in given.items() if value is not None}
     with open_plane(home) as plane:
-        receipt = plane.update(options.ref(event), **changes)
+        receipt = plane.work.update(options.ref(event), **changes)
     print_answer(receipt.as_json(), f"{receipt.seq} {receipt.id}", as_json=as_json)
 
 
@@ -346,7 +346,7 @@ def undo_last(
     The log keeps all of it; exit 1 where there is nothing to take back.
     """
     with open_plane(home) as plane:
-        done = plane.undo(dry_run=dry_run)
+        done = plane.work.undo(dry_run=dry_run)
     answer = {
         "dry_run": dry_run,
         "events": [event_json(event) for event in done.events],
@@ -425,7 +425,8 @@ def purge_events(
 
     --tag and --older-than describe what goes, alone or beside --archived: what would be erased is
     said, and erased with --yes. Decisions, rules, constraints and pins stay, unless --decisions.
-    So too with --keep, for what plane.yaml lets go of.
+    So too with --keep, for what plane.yaml lets go of, in all projects. Else nothing of another
+    project goes, unless it is named: by its id, with --ns, or with --project NAME (* for all).
     """
     reasons = ARCHIVED if archived and "all" in archived else tuple(archived or ())
     named: dict[str, Any] = {
@@ -440,7 +441,7 @@ def purge_events(
         return
     seqs = [int(one) if one.isdecimal() and len(one) < 19 else one for one in ids or ()]
     with open_plane(home) as plane, Bar("purge") as bar:
-        report = plane.purge(
+        report = plane.upkeep.purge(
             *seqs, **named, **described, decisions=decisions, ns=ns, reason=reason, now=now,
             cascade=cascade, summaries=summaries, dry_run=dry_run, progress=bar,
         )  # fmt: skip
@@ -477,7 +478,7 @@ def _tell_purged(report: PurgeReport, *, described: bool, as_json: bool) -> None
 
 def _purge_due(home: str | None, now: str | None, *, dry_run: bool, as_json: bool) -> None:
     with open_plane(home) as plane, Bar("purge") as bar:
-        report = plane.purge_due(dry_run=dry_run, now=now, progress=bar)
+        report = plane.upkeep.purge_due(dry_run=dry_run, now=now, progress=bar)
     if report is None:
         print_answer(None, "nothing is over by `keep` of plane.yaml", as_json=as_json)
         return

@@ -4,12 +4,13 @@ The fields of an event are among them, with the conversion of their values.
 """
 
 import json
+from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 import typer
 
 from memplane.errors import InputError
-from memplane.intake.redact import quoted_value
+from memplane.intake.redact import unexpected
 
 Agent: TypeAlias = Annotated[
     str | None,
@@ -41,6 +42,10 @@ Project: TypeAlias = Annotated[
 ]
 Json: TypeAlias = Annotated[
     bool, typer.Option("--json", help="Print one JSON value on stdout, for errors too.")
+]
+Html: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--html", metavar="FILE", help="And write the figures as a page to look at."),
 ]
 Channel: TypeAlias = Annotated[
     str,
@@ -176,9 +181,7 @@ def number(given: str | None, where: str = "--importance") -> int | float | None
     try:
         return float(given) if "." in given else int(given)
     except ValueError:
-        raise InputError(
-            f"expected 0 to 1000, or 0.0 to 1.0, found {quoted_value(given)}", where=where
-        ) from None
+        raise unexpected("0 to 1000, or 0.0 to 1.0", given, where) from None
 
 
 def object_of(given: str | None) -> dict[str, Any] | None:
@@ -190,5 +193,5 @@ def object_of(given: str | None) -> dict[str, Any] | None:
     except (ValueError, RecursionError) as error:
         raise InputError(f"expected a JSON object: {error}", where="--data") from error
     if not isinstance(value, dict):
-        raise InputError(f"expected a JSON object, found {quoted_value(given)}", where="--data")
+        raise unexpected("a JSON object", given, "--data")
     return value

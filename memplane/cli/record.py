@@ -113,7 +113,7 @@ def record(
 
 def _spool_one(text: str, given: dict[str, Any], home: str | None, *, as_json: bool) -> None:
     with open_plane(home) as plane:
-        receipt = plane.spool(text, **given)
+        receipt = plane.work.spool(text, **given)
     say_aside(plane)
     waits = receipt.seq is None
     print_answer(

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 
 import typer
@@ -34,10 +35,11 @@ from memplane.cli.output import (
     say,
     say_damage,
 )
+from memplane.cli.tables import TableColumn, print_list
 from memplane.errors import InputError, MemplaneError
 from memplane.explain.replay import Difference, first_difference, replay_pack
 from memplane.explain.why import why
-from memplane.intake.redact import masked, quoted_value
+from memplane.intake.redact import masked, quoted_value, unexpected
 from memplane.pack.block import Block
 from memplane.plane import Plane, SearchHit
 from memplane.upkeep import reports
@@ -178,9 +180,7 @@ def _check(messages: str | None, *, as_json: bool, report: bool, diff_prev: bool
     if diff_prev and not report:
         raise InputError("expected the report to be kept, found --no-report", where="--diff-prev")
     if messages not in (None, "openai", "anthropic"):
-        raise InputError(
-            f"expected openai or anthropic, found {quoted_value(messages)}", where="--messages"
-        )
+        raise unexpected("openai or anthropic", messages, "--messages")
     if messages is not None and as_json:
         raise InputError("expected --json or --messages (which is JSON), found both")
 
@@ -433,16 +433,40 @@ def print_hits(
         hits = plane.search(
             query, k, channel=channel, now=now, progress=bar, similar=similar, wait=wait, **filters
         )
-        damaged = bool(plane.hotset().gaps)
+        damaged = bool(plane.upkeep.hotset().gaps)
     if damaged:
         say(DAMAGED)
     for part in hits.degraded:
         say(degraded_words(part, "the search went by words alone"))
-    print_answer([_fields(hit) for hit in hits], "\n".join(map(_words, hits)), as_json=as_json)
+    _print_hits(hits, as_json=as_json)
     if hits:
         return FINE
     say(_nothing(query, channel, filters))
     return NO
+
+
+_HIT_COLUMNS: Final = (
+    TableColumn("score", right=True),
+    TableColumn("handle"),
+    TableColumn("day", dim=True),
+    TableColumn("what", dim=True),
+    TableColumn("passage", wraps=True),
+)
+
+
+def _print_hits(hits: Sequence[SearchHit], *, as_json: bool) -> None:
+    rows, words = [_cells(hit) for hit in hits], "\n".join(map(_words, hits))
+    print_list([_fields(hit) for hit in hits], words, _HIT_COLUMNS, rows, as_json=as_json)
+
+
+def _cells(hit: SearchHit) -> tuple[str, ...]:
+    """A hit on a terminal: its passage wraps."""
+    event = hit.event
+    what = event.data.get("tool") or event.role or event.key
+    named = clipped_line(f"{event.kind} {what or ''}", 24)
+    passage = " ".join(hit.text.split()) + ("" if hit.whole else " …")
+    stale = " (stale)" if hit.stale else ""
+    return str(hit.score), hit.handle, event.ts[:10], named, passage + stale
 
 
 def _fields(hit: SearchHit) -> dict[str, Any]:
@@ -510,7 +534,7 @@ def list_touched_files(
 ) -> None:
     """List files by what was touched before: for this query, session and branch, best first."""
     with open_plane(home) as plane:
-        found = plane.files(
+        found = plane.work.files(
             query, session=session, branch=branch, limit=limit, channel=channel, ns=ns, agent=agent
         )
     words = "\n".join(
@@ -519,6 +543,8 @@ def list_touched_files(
         for one in found
     )
     print_answer([one._asdict() for one in found], words, as_json=as_json)
+    if not found:
+        say("no file was touched in anything recorded here")
 
 
 # `memplane embed`: vectors beside the words, made when somebody asks for them.
@@ -539,11 +565,11 @@ def embed_documents(
     what is done is kept, and the next run goes on from there.
     """
     with open_plane(home) as plane:
-        with Bar("indexing") as bar:
-            plane.index(bar)
+        with Bar("indexing", "what is indexed stays") as bar:
+            plane.upkeep.index(bar)
         try:
             with Bar("embed") as bar:
-                done = plane.embed(limit, bar)
+                done = plane.upkeep.embed(limit, bar)
         except KeyboardInterrupt:
             say("stopped; what was embedded is kept, and the next run goes on from there")
             raise

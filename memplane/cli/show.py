@@ -22,6 +22,7 @@ from memplane.cli.output import (
     clipped_line,
     counted,
     data,
+    event_cells,
     event_json,
     event_rows,
     in_words,
@@ -32,7 +33,9 @@ from memplane.cli.output import (
     say_aside,
     say_damage,
 )
+from memplane.cli.tables import TableColumn, print_list
 from memplane.cli.trust import say_if_untrusted
+from memplane.context.event_access import KeyVersion
 from memplane.errors import InputError, NotFoundError, PolicyError
 from memplane.event import Event
 from memplane.harness import HarnessSpan, harness_spans, marked_text
@@ -40,6 +43,7 @@ from memplane.home import HOME_NAME, nearest_home
 from memplane.intake.redact import quoted_value
 from memplane.log import Restart
 from memplane.plane import Plane, Receipt, Standing
+from memplane.recall.reversals import derived, reversed_by
 from memplane.trust import printable
 from memplane.upkeep.doctor import filesystem
 from memplane.wiring import init, open_plane
@@ -82,7 +86,7 @@ def print_event(
         event = named_event(plane, event_id, channel=channel, agent=agent)
         text = plane.text(event)
         blocks = recalled(plane, event) if channel == "private" and agent is None else []
-        standing = plane.standing(event, now=now, channel=channel, agent=agent)
+        standing = plane.work.standing(event, now=now, channel=channel, agent=agent)
     spans = harness_spans(event, text)
     fields = {**event_json(event), "text": text}
     if as_json:
@@ -119,7 +123,7 @@ def print_value(
         if event is None:
             raise NotFoundError(f"no value under {quoted_value(key)} in {ns}")
         text = plane.text(event)
-        standing = plane.standing(event, now=now, channel=channel, agent=agent)
+        standing = plane.work.standing(event, now=now, channel=channel, agent=agent)
     print_answer({**event_json(event), "text": text, **_standing(standing)}, text, as_json=as_json)
 
 
@@ -173,7 +177,27 @@ def print_history(
         f"{clipped_line(one.event.text)}"
         for one in found
     )
-    print_answer(as_rows, words, as_json=as_json)
+    print_list(as_rows, words, _HISTORY, [_value_cells(one) for one in found], as_json=as_json)
+
+
+_EVENTS: Final = (
+    TableColumn("seq", right=True),
+    TableColumn("time", dim=True),
+    TableColumn("what"),
+    TableColumn("text", wraps=True),
+)
+_HISTORY: Final = (
+    TableColumn("seq", right=True),
+    TableColumn("time", dim=True),
+    TableColumn("became"),
+    TableColumn("value", wraps=True),
+)
+
+
+def _value_cells(one: KeyVersion) -> tuple[str, ...]:
+    event = one.event
+    at = event.ts[:16].replace("T", " ")
+    return str(event.seq), at, _fate(one.reason, one.by_seq), clipped_line(event.text, 400)
 
 
 @command("decisions", example="decisions")
@@ -193,20 +217,32 @@ def decisions(
 
     In force is what was recorded as a decision, and what a user said with `Decision: ...` at the
     beginning of a line. Without a key nothing replaces it; `decisions name 12 db.engine` gives one.
+    What was made of an answer is turned round by a later answer to the same; such a one is named
+    below the others, with the day and what turned it round.
     """
     with open_plane(home) as plane:
         if words:
             receipt = _name_decision(plane, words)
             print_answer(receipt.as_json(), f"{receipt.seq} {receipt.id}", as_json=as_json)
             return
-        found = plane.decisions(channel=channel, ns=ns, agent=agent)
-    print_answer([event_json(event) for event in found], event_rows(found), as_json=as_json)
+        found = plane.work.decisions(channel=channel, ns=ns, agent=agent, reversed_too=True)
+    gone = reversed_by(map(derived, found))
+    by = {event.seq: event for event in found}
+    held = [event for event in found if event.seq not in gone]
+    told = {
+        seq: (f"reversed {by[later].ts[:10]} by {later}", clipped_line(by[seq].text, 100))
+        for seq, later in gone.items()
+    }
+    lines = "\n".join(filter(None, (event_rows(held), *map(": ".join, told.values()))))
+    cells = [event_cells(event) for event in held]
+    cells += [(*event_cells(by[seq])[:2], *pair) for seq, pair in told.items()]
+    print_list([event_json(one) for one in held], lines, _EVENTS, cells, as_json=as_json)
 
 
 def _name_decision(plane: Plane, words: list[str]) -> Receipt:
     if len(words) != 3 or words[0] != "name":
         raise InputError("expected `name ID|SEQ KEY`, or nothing", where="decisions")
-    return plane.name_decision(options.ref(words[1]), words[2])
+    return plane.work.name_decision(options.ref(words[1]), words[2])
 
 
 def _harness(spans: list[HarnessSpan]) -> dict[str, Any]:
@@ -314,21 +350,25 @@ def print_log(
         def shown(event: Event) -> tuple[dict[str, Any], str]:
             if whole:
                 return _whole(plane, event, owner=owner)
-            said = marked_text(event.text, harness_spans(event))
-            return event_json(event), event_rows([event._replace(text=said)])
+            return event_json(event), event_rows([_marked(event)])
 
         events = read(after, limit or None) if after is not None else _last(read, head, limit)
         if not follow:
             found = [shown(event) for event in events]
-            print_answer(
-                [one for one, _ in found], "\n".join(said for _, said in found), as_json=as_json
-            )
+            rows = [] if whole else [event_cells(_marked(event)) for event in events]
+            words = "\n".join(said for _, said in found)
+            print_list([one for one, _ in found], words, _EVENTS, rows, as_json=as_json)
             return
         _print(events, shown, as_json=as_json)
         try:
             _follow(plane, head, kind, session, ns, channel, agent, shown, as_json=as_json)
         except KeyboardInterrupt:
             return
+
+
+def _marked(event: Event) -> Event:
+    """The event with what its client added to the text marked in it."""
+    return event._replace(text=marked_text(event.text, harness_spans(event)))
 
 
 def _last(read: Callable[[int, int | None], list[Event]], head: int, limit: int) -> list[Event]:
@@ -449,7 +489,7 @@ def initialise(
 
 def _found(plane: Plane) -> dict[str, Any]:
     head = plane.head()
-    newest = plane.hotset().newest_sessions()
+    newest = plane.upkeep.hotset().newest_sessions()
     session = newest[0].id if newest else None
     found: dict[str, Any] = {
         "home": str(plane.home.absolute()),
@@ -461,10 +501,10 @@ def _found(plane: Plane) -> dict[str, Any]:
         "pack": None,
         "mistakes": [],
         "gaps": 0,
-        "waiting": plane.waiting,
-        "damage": plane.damage,
-        "restarts": [restart._asdict() for restart in plane.restarts],
-        "held": plane.held_files(),
+        "waiting": plane.upkeep.waiting,
+        "damage": plane.upkeep.damage,
+        "restarts": [restart._asdict() for restart in plane.upkeep.restarts],
+        "held": plane.upkeep.held_files(),
         "read_only": plane.read_only,
     }
     try:
@@ -479,7 +519,7 @@ def _found(plane: Plane) -> dict[str, Any]:
             "us": spent_ns // 1000,
         }
         found["gaps"] = len(block.report["gaps"])
-    due = plane.due()
+    due = plane.upkeep.due()
     found["due"] = {"events": len(due.seqs), "bytes": due.bytes, "words": str(due)}
     found["next"] = _next(found)
     return found

@@ -27,6 +27,7 @@ from memplane.wiring import open_plane
 from memplane.wiring import restore as restore_plane
 
 _STREAM: Final = "-"
+_AGAIN: Final = "that stays, and the same command goes on from there"
 
 
 @command("export", example="export ~/plane.jsonl")
@@ -75,7 +76,7 @@ def export_to_file(
         raise InputError("stdout has the export; name a file", where="--json")
     target = _Stream() if path == _STREAM else nullcontext(path)
     with open_plane(home) as plane, Bar("export") as bar, target as to:
-        report = plane.export(
+        report = plane.upkeep.export(
             to, replace=replace, ns=ns or None, kind=kind or None, session=session or None,
             since=since, until=until, redact=redact, secret=secret, progress=bar,
         )  # fmt: skip
@@ -90,7 +91,10 @@ def export_to_file(
 
 
 class _Stream:
-    """Stdout for an export; raises WriteError where it does not take all of it."""
+    """Stdout for an export; raises WriteError where it does not take all of it.
+
+    A reader that went away has what it wants, and raises BrokenPipeError as everywhere.
+    """
 
     def __enter__(self) -> IO[bytes]:
         return sys.stdout.buffer
@@ -101,11 +105,12 @@ class _Stream:
                 sys.stdout.buffer.flush()
         except OSError as refused:
             error = refused
+        if isinstance(error, BrokenPipeError):
+            raise error
         if isinstance(error, OSError):
-            why = "its reader went away" if isinstance(error, BrokenPipeError) else error.strerror
             raise WriteError(
-                f"stdout: {why}; what was written has no last line, `memplane restore` refuses "
-                "it; export again, or into a file"
+                f"stdout: {error.strerror}; what was written has no last line, `memplane restore` "
+                "refuses it; export again, or into a file"
             ) from error
 
 
@@ -140,7 +145,8 @@ def restore_from_file(
                 shutil.copyfileobj(sys.stdin.buffer, kept)
                 report = restore_plane(kept, home, name="stdin", progress=bar)
     with suppress(MemplaneError, OSError), open_plane(report.home) as plane:
-        plane.index()  # hooks search what is saved: without it they would meet prompts by silence
+        # Hooks search what is saved: without it they would meet prompts by silence.
+        plane.upkeep.index()
     print_answer(report.as_json(), _restored(report), as_json=as_json)
     place = filesystem(Path(report.home))
     if place.status != "ok":
@@ -258,7 +264,7 @@ def import_files(
         return
     parts = _parts(what or [], discover=discover, yes=yes, dry_run=dry_run, as_json=as_json)
     report = ImportReport()
-    with open_plane(home) as plane, Bar("import") as bar:
+    with open_plane(home) as plane, Bar("import", _AGAIN) as bar:
         for source, paths in parts:
             done = import_paths(
                 plane, source, paths, progress=bar, reasoning=reasoning, full=full,
@@ -266,8 +272,8 @@ def import_files(
             )  # fmt: skip
             report.add(done)
         if report.events:
-            with Bar("indexing") as indexing:
-                plane.index(indexing)
+            with Bar("indexing", "every event is recorded") as indexing:
+                plane.upkeep.index(indexing)
     print_answer(report.as_json(), _words(report), as_json=as_json)
 
 

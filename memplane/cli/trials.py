@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 import typer
 
 from memplane.cli.app import FINE, NO, WRONG, command, scenario_app
-from memplane.cli.options import Channel, Home, Json
-from memplane.cli.output import Bar, counted, print_answer, say
+from memplane.cli.options import Channel, Home, Html, Json
+from memplane.cli.output import Bar, counted, print_answer, say, write_figures
 from memplane.clock import clock
 from memplane.errors import HomeError, InputError, Problem, WriteError
 from memplane.home import asset, open_home
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from memplane.evaluate.sessions import HookAnswer
     from memplane.hook import context as hook_context
     from memplane.hook import payload as hook_payload
+    from memplane.inspect import figures
     from memplane.scenario import Scenario, ScenarioOutcome
 else:
     evaluate_room = late("memplane.evaluate")
@@ -45,6 +46,7 @@ else:
     evaluate_sessions = late("memplane.evaluate.sessions")
     hook_context = late("memplane.hook.context")
     hook_payload = late("memplane.hook.payload")
+    figures = late("memplane.inspect.figures")
     run = late("memplane.cli.run")
     scenario_room = late("memplane.scenario")
 
@@ -121,6 +123,7 @@ def evaluate(
         _File, _file("With --sessions: prompts with speak (no, maybe, yes) and want (quotes).")
     ] = None,
     report: Annotated[_File, _file("Keep all figures and each question there (JSON).")] = None,
+    html: Html = None,
     channel: Channel = "private",
     home: Home = None,
     as_json: Json = False,
@@ -143,10 +146,13 @@ def evaluate(
         if events is not None or questions is not None:
             raise InputError("expected transcripts alone, found events or questions beside them")
         answer, words = _replayed(sessions, labels, given, folds)
+        page = figures.replayed_page
     elif events is not None and questions is not None and candidate:
         answer, words = _chosen((events, questions), asked, given, candidate, (limit, folds))
+        page = figures.candidates_page
     elif events is not None and questions is not None:
         answer, words = _blocks((events, questions), asked, given, (limit, by is not None, folds))
+        page = figures.evaluation_page
     else:
         raise InputError("expected --events and --questions, or --sessions")
     if report is not None:
@@ -155,6 +161,7 @@ def evaluate(
         except OSError as error:
             raise WriteError(f"{report}: {error.strerror}; the figures are not kept") from error
     print_answer({key: answer[key] for key in answer if key not in _LONG}, words, as_json=as_json)
+    write_figures(html, lambda: page(answer))
 
 
 _IN_FORCE = "the weights in force"
@@ -214,7 +221,7 @@ def _chosen(
             tempfile.TemporaryDirectory(prefix="memplane-eval-") as folder,
             _plane(Path(folder, "plane"), {**policies, "scoring.yaml": document}) as plane,
         ):
-            _ = plane.policies
+            _ = plane.upkeep.policies
     with Bar("eval") as bar:
         done = 0
 

@@ -30,7 +30,15 @@ from memplane.cli.options import (
     Time,
 )
 from memplane.cli.options import Session as OneSession
-from memplane.cli.output import Bar, clipped_line, counted, print_answer, say, say_aside
+from memplane.cli.output import (
+    Bar,
+    clipped_line,
+    counted,
+    print_answer,
+    say,
+    say_aside,
+)
+from memplane.cli.tables import TableColumn, print_list
 from memplane.clock import clock
 from memplane.errors import InputError, NotFoundError
 from memplane.event import GLOBAL, TYPED_KINDS
@@ -75,7 +83,7 @@ def start(
     Of the same agent's others, those silent for longer than plane.yaml's gap_minutes are ended.
     """
     with open_plane(home) as plane:
-        started = plane.sessions.start(session, agent=agent, branch=branch)
+        started = plane.work.sessions.start(session, agent=agent, branch=branch)
         words = [started.session, *(_ended(one) for one in started.ended)]
     print_answer(started.as_json(), "\n".join(words), as_json=as_json)
 
@@ -90,7 +98,7 @@ def checkpoint(
 ) -> None:
     """Mark a point in a session: the head of its blocks is chosen anew from here on."""
     with open_plane(home) as plane:
-        receipt = plane.sessions.checkpoint(session, text)
+        receipt = plane.work.sessions.checkpoint(session, text)
     print_answer(receipt.as_json(), f"{receipt.seq} {receipt.id}", as_json=as_json)
 
 
@@ -114,11 +122,11 @@ def end(
         raise InputError(f"expected ID or --idle, found {found}")
     with open_plane(home) as plane:
         if session is None:
-            many = plane.sessions.end_idle(summary=not no_summary)
+            many = plane.work.sessions.end_idle(summary=not no_summary)
             words = "\n".join(_ended(one) for one in many) or "no session is idle"
             print_answer([one.as_json() for one in many], words, as_json=as_json)
             return
-        ended = plane.sessions.end(session, summary=not no_summary)
+        ended = plane.work.sessions.end(session, summary=not no_summary)
         words = _ended(ended)
     print_answer(ended.as_json(), words, as_json=as_json)
 
@@ -134,9 +142,12 @@ def list_sessions(
 ) -> None:
     """List the newest 200 sessions, the latest last: idle is open, and silent for long."""
     with open_plane(home) as plane:
-        found = plane.sessions.list(agent=agent, only_open=only_open, channel=channel)
+        found = plane.work.sessions.list(agent=agent, only_open=only_open, channel=channel)
     words = "\n".join(_session_row(one) for one in found)
-    print_answer([one.as_json() for one in found], words, as_json=as_json)
+    print_list(
+        [one.as_json() for one in found], words, _SESSIONS, [_session_cells(one) for one in found],
+        as_json=as_json,
+    )  # fmt: skip
 
 
 @command("show", example="session show s1", group=session_app)
@@ -161,7 +172,7 @@ def show_session(
     """
     with open_plane(home) as plane:
         session = _session_named(plane, session, channel)
-        found = plane.sessions.get(session, channel=channel, agent=agent)
+        found = plane.work.sessions.get(session, channel=channel, agent=agent)
         divided = plane.episodes.list(session, channel=channel, agent=agent) if episodes else []
     answer, words = found.as_json(), _whole_session(found)
     if episodes:
@@ -186,13 +197,13 @@ def tell_day(
     Days are those of UTC.
     """
     with open_plane(home) as plane:
-        asked = read_time(when, clock(), plane.policies.scoring.times)
+        asked = read_time(when, clock(), plane.upkeep.policies.scoring.times)
         if asked is None or asked.sessions_back:
             raise InputError(
                 f"expected a time such as yesterday, last week or 2026-05-03, found {when!r}",
                 where="WHEN",
             )
-        found = plane.sessions.list(
+        found = plane.work.sessions.list(
             agent=agent, channel=channel, since=asked.since, until=asked.until
         )
     told = [one for one in found if one.events.get("message") or one.digest]
@@ -215,14 +226,14 @@ def tell_last_session(
     with open_plane(home) as plane:
         told = [
             one
-            for one in plane.sessions.list(agent=agent, channel=channel)
+            for one in plane.work.sessions.list(agent=agent, channel=channel)
             if one.events.get("message") or one.digest
         ]
         told.sort(key=lambda one: one.last)
         if back > len(told):
             few = counted(len(told), "session")
             raise NotFoundError(f"there are {few} in which something was said, not {back}")
-        found = plane.sessions.get(told[-back].id, channel=channel, agent=agent)
+        found = plane.work.sessions.get(told[-back].id, channel=channel, agent=agent)
     print_answer(found.as_json(), _page(found), as_json=as_json)
 
 
@@ -258,6 +269,25 @@ def _session_row(one: Session) -> str:
     return f"{one.last[5:16].replace('T', ' ')}  {one.status:<5}  {_short_name(one.id)}  {told}"
 
 
+_SESSIONS: Final = (
+    TableColumn("last", dim=True),
+    TableColumn("status"),
+    TableColumn("session"),
+    TableColumn("title", wraps=True),
+    TableColumn("outcome", wraps=True),
+    TableColumn("branch", dim=True),
+)
+
+
+def _session_cells(one: Session) -> tuple[str, ...]:
+    events = counted(sum(one.events.values()), "event") + ("+" if one.partial else "")
+    return (
+        one.last[:16].replace("T", " "), one.status, _short_name(one.id).strip(),
+        clipped_line(one.title or "", 120), clipped_line(one.outcome or events, 120),
+        clipped_line(one.branch or "", 24),
+    )  # fmt: skip
+
+
 def _short_name(session: str) -> str:
     """A session's name; of a long one, as clients make them, what `session show` takes for it."""
     return f"{session[:8]:<8}" if _UUID.fullmatch(session) else f"{clipped_line(session, 40):<8}"
@@ -267,7 +297,7 @@ def _session_named(plane: Plane, name: str, channel: str) -> str:
     """The session whose name begins so, if it is one alone; else the name as it is."""
     if len(name) < _NAME_LEAST:
         return name
-    found = [one.id for one in plane.sessions.list(channel=channel) if one.id.startswith(name)]
+    found = [one.id for one in plane.work.sessions.list(channel=channel) if one.id.startswith(name)]
     return found[0] if len(found) == 1 else name
 
 
@@ -357,7 +387,7 @@ def open_task(
 ) -> None:
     """Open a task, or a closed one again. It becomes the active one where no other is."""
     with open_plane(home) as plane:
-        receipt = plane.tasks.open(
+        receipt = plane.work.tasks.open(
             name, goal, plan=plan or (), specs=spec or (), session=session, tags=tag or None
         )
         _tell(receipt, "open", as_json=as_json)
@@ -379,7 +409,7 @@ def update_task(
 ) -> None:
     """Note something on a task, give it another plan, or mark steps of its plan (repeatable)."""
     with open_plane(home) as plane:
-        receipt = plane.tasks.update(
+        receipt = plane.work.tasks.update(
             task,
             text,
             plan=plan or (),
@@ -403,7 +433,7 @@ def block(
 ) -> None:
     """Say why a task cannot go on. `switch` takes it up again."""
     with open_plane(home) as plane:
-        _tell(plane.tasks.block(task, reason, session=session), "blocked", as_json=as_json)
+        _tell(plane.work.tasks.block(task, reason, session=session), "blocked", as_json=as_json)
 
 
 @command("done", example='task done parser "merged"', group=task_app)
@@ -420,7 +450,7 @@ def close(
 ) -> None:
     """Close a task."""
     with open_plane(home) as plane:
-        receipt = plane.tasks.done(task, text, cancelled=cancelled, session=session)
+        receipt = plane.work.tasks.done(task, text, cancelled=cancelled, session=session)
         _tell(receipt, "cancelled" if cancelled else "done", as_json=as_json)
 
 
@@ -430,7 +460,7 @@ def switch(
 ) -> None:
     """Make a task the active one: what happens belongs to it, and blocks tell it in full."""
     with open_plane(home) as plane:
-        _tell(plane.tasks.switch(task, session=session), "active", as_json=as_json)
+        _tell(plane.work.tasks.switch(task, session=session), "active", as_json=as_json)
 
 
 @command("list", example="task list", group=task_app)
@@ -449,10 +479,11 @@ def list_open(
 ) -> None:
     """List the open tasks, newest first, in a sentence or two each; * marks the active one."""
     with open_plane(home) as plane:
-        views = plane.tasks.list(all=everything, session=session, channel=channel, agent=agent)
-    print_answer(
-        [_brief(view) for view in views], "\n".join(map(_task_row, views)), as_json=as_json
-    )
+        views = plane.work.tasks.list(all=everything, session=session, channel=channel, agent=agent)
+    print_list(
+        [_brief(view) for view in views], "\n".join(map(_task_row, views)), _TASKS,
+        [_task_cells(view) for view in views], as_json=as_json,
+    )  # fmt: skip
     if not views:
         say("no task is open" if not everything else "no task yet")
 
@@ -471,7 +502,7 @@ def show_task(
 ) -> None:
     """Print what stands about a task, as a block shows the active one."""
     with open_plane(home) as plane:
-        view = plane.tasks.get(task, session=session, channel=channel, agent=agent)
+        view = plane.work.tasks.get(task, session=session, channel=channel, agent=agent)
     print_answer(view.as_json(), view.paragraph.rstrip("\n"), as_json=as_json)
 
 
@@ -485,6 +516,19 @@ def _tell(receipt: Receipt, word: str, *, as_json: bool) -> None:
 def _brief(view: TaskView) -> dict[str, Any]:
     options = view.as_json()
     return {name: options[name] for name in ("id", "status", "active", "short", "sessions")}
+
+
+_TASKS: Final = (
+    TableColumn(""),
+    TableColumn("task"),
+    TableColumn("status"),
+    TableColumn("goal", wraps=True),
+)
+
+
+def _task_cells(view: TaskView) -> tuple[str, ...]:
+    mark = "*" if view.active else ""
+    return mark, clipped_line(view.id, 48), view.status, clipped_line(view.short, 200)
 
 
 def _task_row(view: TaskView) -> str:
@@ -510,7 +554,7 @@ def list_projects(
     if context.invoked_subcommand is not None:
         return None
     with open_plane(home) as plane:
-        found = plane.projects.list(working_folder())
+        found = plane.work.projects.list(working_folder())
     say_aside(plane)
     print_answer([one.as_json() for one in found], _projects_listed(found), as_json=as_json)
     return FINE
@@ -538,7 +582,7 @@ def join_root(
     """
     path = os.path.abspath(os.path.expanduser(folder)) if folder is not None else working_folder()  # noqa: PTH100, PTH111
     with open_plane(home) as plane:
-        moved = plane.projects.join(path, to)
+        moved = plane.work.projects.join(path, to)
     say_aside(plane)
     print_answer(moved.as_json(), _reassigned(moved, "joined"), as_json=as_json)
 
@@ -561,7 +605,7 @@ def assign_sessions(
     It is an event: nothing that was recorded is rewritten.
     """
     with open_plane(home) as plane:
-        moved = plane.projects.assign(what, to)
+        moved = plane.work.projects.assign(what, to)
     say_aside(plane)
     print_answer(moved.as_json(), _reassigned(moved, "given"), as_json=as_json)
 
@@ -701,7 +745,7 @@ def artifact_add(
         "key": key, "actor": actor,
     }  # fmt: skip
     with open_plane(home) as plane, Bar("reading") as bar:
-        added = plane.artifacts.add(
+        added = plane.work.artifacts.add(
             path, text, reference=reference, name=name, mime=mime, type=type_, sidecar=sidecar,
             redact=redact, progress=bar, **fields,
         )  # fmt: skip
@@ -734,7 +778,7 @@ def list_all(
 ) -> None:
     """List the artifacts, newest first: seq, hash, whether approved, name, size and type."""
     with open_plane(home) as plane:
-        found = plane.artifacts.list(
+        found = plane.work.artifacts.list(
             ns=ns,
             session=session,
             task=task,
@@ -743,7 +787,10 @@ def list_all(
             channel=channel,
             agent=agent,
         )
-    print_answer([one.as_json() for one in found], "\n".join(map(_row, found)), as_json=as_json)
+    print_list(
+        [one.as_json() for one in found], "\n".join(map(_row, found)), _ARTIFACTS,
+        [_artifact_cells(one) for one in found], as_json=as_json,
+    )  # fmt: skip
     if not found:
         say("no artifact")
 
@@ -763,7 +810,7 @@ def print_artifact(
 ) -> None:
     """Print what is known of an artifact, who approved it, and whether its file is unchanged."""
     with open_plane(home) as plane:
-        found = plane.artifacts.show(named, review=review, channel=channel, agent=agent)
+        found = plane.work.artifacts.show(named, review=review, channel=channel, agent=agent)
     print_answer(found.as_json(), _whole(found), as_json=as_json)
 
 
@@ -786,7 +833,7 @@ def export_artifact(
     with open_plane(home) as plane:
         paths = [
             str(path)
-            for path in plane.artifacts.export(
+            for path in plane.work.artifacts.export(
                 named, to, replace=replace, channel=channel, agent=agent
             )
         ]
@@ -805,7 +852,7 @@ def approve(
 ) -> None:
     """Let prompts show its text as it is now. Read it first: `memplane artifact export`."""
     with open_plane(home) as plane:
-        receipt = plane.artifacts.approve(named, reason, valid_until=valid_until, actor=actor)
+        receipt = plane.work.artifacts.approve(named, reason, valid_until=valid_until, actor=actor)
         words = f"approved {receipt.event.data['sha256'][:16]} by event {receipt.seq}"
     print_answer(receipt.as_json(), words, as_json=as_json)
 
@@ -821,9 +868,23 @@ def revoke(
 ) -> None:
     """Take every approval of an artifact back."""
     with open_plane(home) as plane:
-        receipt = plane.artifacts.revoke(named, reason, actor=actor)
+        receipt = plane.work.artifacts.revoke(named, reason, actor=actor)
         words = f"revoked {receipt.event.data['sha256'][:16]} by event {receipt.seq}"
     print_answer(receipt.as_json(), words, as_json=as_json)
+
+
+_ARTIFACTS: Final = (
+    TableColumn("seq", right=True),
+    TableColumn("sha256", dim=True),
+    TableColumn("status"),
+    TableColumn("artifact", wraps=True),
+)
+
+
+def _artifact_cells(one: Artifact) -> tuple[str, ...]:
+    standing = one.archived or ("approved" if one.approved else "unapproved")
+    card = clipped_line(one.card, 400)
+    return str(one.seq), one.sha256[:16], standing, f"{card} {one.path or ''}".strip()
 
 
 def _row(one: Artifact) -> str:

@@ -19,7 +19,8 @@ from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
 from memplane import nofollow
 from memplane.errors import ChangedError, InputError
-from memplane.intake.redact import quoted_value
+from memplane.intake.redact import quoted_value, unexpected
+from memplane.lazy import word_table
 from memplane.log.bodies import body_path
 from memplane.projections.artifacts import (
     COPY,
@@ -55,18 +56,9 @@ _TEXT_TYPES: Final = {
     ".diff": "text/x-diff",
     ".patch": "text/x-diff",
 }
-_TEXT_ENDINGS: Final = (
-    "json",
-    "xml",
-    "javascript",
-    "sql",
-    "x-sh",
-    "x-csh",
-    "x-tcl",
-    "x-tex",
-    "x-latex",
-    "postscript",
-)
+_TEXT_ENDINGS: Final = word_table("""
+    json xml javascript sql x-sh x-csh x-tcl x-tex x-latex postscript
+""")
 _KINDS: Final = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a pipe"),
@@ -77,7 +69,7 @@ _KINDS: Final = (
 
 
 class Taken(NamedTuple):
-    """A file as it was read: where it lies, its name, and its bytes where they are kept."""
+    """A file that was read: its path, its name, and its bytes if they are kept."""
 
     path: str
     name: str
@@ -90,10 +82,10 @@ class Taken(NamedTuple):
 def read_added_file(
     path: str | os.PathLike[str], where: str, *, reference: bool, progress: Progress | None = None
 ) -> Taken:
-    """Read a file that is to be added; raises InputError for what is none, or too large.
+    """Read a file to add; raises InputError where it is no regular file or too large.
 
-    Links are followed: `path` is where the bytes lie. Of a reference only the hash stays.
-    `progress` is told the bytes that were read, and those that there are.
+    Links are followed: `path` is where the bytes lie. Of a reference only the hash is kept.
+    `progress` is called with the bytes read and their total.
     """
     real = _resolved(path, where)
     most = REFERENCE_BYTES_MAX if reference else COPY_BYTES_MAX
@@ -133,10 +125,10 @@ def artifact_bytes(home: Path, facts: ArtifactFacts) -> bytes:
 
 
 def copy_changed(home: Path, facts: ArtifactFacts) -> bool:
-    """Whether the copy of an artifact is not what was added, read again once it is another file.
+    """Whether the copy of an artifact differs from what was added; read again when replaced.
 
-    One that is too long to be searched is not looked at, nor is a reference: no block quotes them
-    unless their handle is opened, and then they are compared anyway.
+    Copies too long to be searched and references are not read: a block quotes them only where their
+    handle is opened, which compares them anyway.
     """
     if facts.stored != COPY or facts.bytes > SEARCHED_BYTES_MAX:
         return False
@@ -160,17 +152,17 @@ def _differs(home: Path, facts: ArtifactFacts, _: tuple[int, ...]) -> bool:
 
 
 def lies_at(home: Path, facts: ArtifactFacts) -> str:
-    """Where the bytes of an artifact lie."""
+    """The path of the bytes of an artifact."""
     return body_path(os.fspath(home), facts.sha256) if facts.stored == COPY else facts.path
 
 
 def examine_artifact(
     home: Path, facts: ArtifactFacts, *, keep: bool = False, most: int | None = None
 ) -> bytes:
-    """Compare the file of an artifact with its hash, and return its bytes where they are wanted.
+    """Compare the file of an artifact with its hash; return its bytes if asked for.
 
-    Raises ChangedError, which names the path and both hashes. Of a file that grew beyond `most`
-    bytes no more than that is kept.
+    Raises ChangedError with the path and both hashes. Keeps at most `most` bytes of a file that
+    grew.
     """
     path, expected = lies_at(home, facts), facts.sha256
     digest, size = hashlib.sha256(), 0
@@ -195,7 +187,7 @@ def examine_artifact(
 
 
 def decode_text(data: bytes) -> str | None:
-    """Return the text that the bytes are; None where they are none."""
+    """Return the bytes as text; None where they are not text."""
     if b"\0" in data:
         return None
     try:
@@ -205,7 +197,7 @@ def decode_text(data: bytes) -> str | None:
 
 
 def mime_of(name: str, head: bytes) -> str:
-    """Return the type that the name says, where the bytes do not say otherwise."""
+    """Return the type that the name stands for, unless the bytes show another one."""
     is_text = _is_text(head)
     ending = Path(name).suffix.lower()
     if is_text and ending in _TEXT_TYPES:
@@ -222,7 +214,7 @@ def mime_of(name: str, head: bytes) -> str:
 
 
 def refuse_special(path: str | os.PathLike[str]) -> None:
-    """Raise InputError where a device, pipe, socket or folder has the name: none is replaced."""
+    """Raise InputError where the name is that of a device, pipe, socket or folder."""
     try:
         mode = os.lstat(path).st_mode
     except OSError:
@@ -235,9 +227,9 @@ def refuse_special(path: str | os.PathLike[str]) -> None:
 
 
 def put_file(path: Path, data: bytes, *, replace: bool) -> None:
-    """Write a file whole, or raise InputError where one is there already.
+    """Write a file whole, or raise InputError where one exists.
 
-    A link by that name is replaced, never followed. What is neither file nor link is refused.
+    A link of that name is replaced, never followed. Other names (devices, folders) are refused.
     """
     refuse_special(path)
     draft = path.with_name(f".{path.name[:200]}.{os.getpid()}.tmp")
@@ -268,13 +260,13 @@ def _resolved(path: str | os.PathLike[str], place: str) -> str:
     try:
         given = os.fspath(path)
     except TypeError:
-        raise InputError(f"expected a path, found {quoted_value(path)}", where=place) from None
+        raise unexpected("a path", path, place) from None
     if not isinstance(given, str) or not given or "\0" in given:
-        raise InputError(f"expected a path, found {quoted_value(given)}", where=place)
+        raise unexpected("a path", given, place)
     try:
         os.fsencode(given)
     except UnicodeEncodeError:
-        raise InputError(f"expected a path, found {quoted_value(given)}", where=place) from None
+        raise unexpected("a path", given, place) from None
     real = os.path.realpath(given)
     name = Path(real).name
     if not real.isprintable() or len(name) > NAME_MAX:
@@ -345,9 +337,9 @@ class _Named(NamedTuple):
 
 
 class ArtifactApprovals:
-    """What was approved in a log. Hold the plane's lock.
+    """The approvals in a log. Hold the plane's lock.
 
-    `find` gives a line by its id; without `home` no copy is looked at.
+    `find` gives a line by its id; without `home` no copy is read.
     """
 
     def __init__(
@@ -363,7 +355,7 @@ class ArtifactApprovals:
         self._last: tuple[object, tuple[int, ...]] = (None, ())
 
     def reads(self, table: ArtifactTable, memories: Memories) -> bool:
-        """Whether these are what it answers from."""
+        """Whether it was made from these arguments."""
         return self._table is table and self._memories is memories
 
     def covers(self, seq: int, id: str, *, as_of: int, now: str) -> bool:  # noqa: A002
@@ -387,7 +379,7 @@ class ArtifactApprovals:
         return self._last[1]
 
     def changed(self, id: str) -> bool:  # noqa: A002
-        """Whether the copy that this artifact is searched by is not what was added."""
+        """Whether the copy that this artifact is searched by differs from what was added."""
         if self._home is None:
             return False
         line = self._find(id)

@@ -16,7 +16,7 @@ from memplane.clock import ulid
 from memplane.errors import ConflictError, InputError, MemplaneError, NotFoundError, PurgedError
 from memplane.event import IMPORTANCE_DEFAULT, KINDS, is_kind
 from memplane.intake import Intake, Redactor, check_whole, cleaned, namespace, normalise, timestamp
-from memplane.intake.redact import masked, quoted_value
+from memplane.intake.redact import masked, quoted_value, unexpected
 from memplane.pack.request import REMINDERS, Request
 from memplane.recall.gate import are_marks
 
@@ -31,15 +31,13 @@ MARKS_MAX: Final = 800  # sentences that a caller holds: they stand in the repor
 
 
 def check_text(value: object, where: str) -> str:
-    """Return a text; raises InputError for what is none, or is none that UTF-8 can hold."""
+    """Return a text; raises InputError for another type and for what UTF-8 cannot encode."""
     if not isinstance(value, str):
-        raise InputError(f"expected a text, found {quoted_value(value)}", where=where)
+        raise unexpected("a text", value, where)
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise InputError(
-            f"expected a text without half a character, found {quoted_value(value)}", where=where
-        ) from None
+        raise unexpected("a text without half a character", value, where) from None
     return value
 
 
@@ -53,36 +51,34 @@ def check_kind(kind: str) -> None:
 
 
 def refuse_given(fields: Mapping[str, Any], own: Iterable[str]) -> None:
-    """Raise InputError where a caller's fields have one of those that the call itself gives."""
+    """Raise InputError where the caller's fields hold one that the method itself sets."""
     for name in own:
         if name in fields:
             raise InputError("is given by the call itself", where=name)
 
 
 def check_texts(**given: object) -> None:
-    """Check several at once, by the names of the arguments; None was not given."""
+    """Check several texts by the names of the arguments; None means not given."""
     for where, value in given.items():
         if value is not None:
             check_text(value, where)
 
 
 def check_count(value: object, where: str, least: int = 0) -> int:
-    """Return a whole number of at least so many."""
+    """Return a whole number of at least `least`; raises InputError."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _SEQ_MAX:
-        raise InputError(
-            f"expected a whole number from {least}, found {quoted_value(value)}", where=where
-        )
+        raise unexpected(f"a whole number from {least}", value, where)
     return value
 
 
 def check_named(value: object, where: str) -> str | int:
-    """Return what names an event: its id, or its seq."""
+    """Return the id or seq of an event; raises InputError for anything else."""
     if isinstance(value, int) and not isinstance(value, bool):
         if not 0 <= value <= _SEQ_MAX:
-            raise InputError(f"expected a seq or an id, found {quoted_value(value)}", where=where)
+            raise unexpected("a seq or an id", value, where)
         return value
     if not isinstance(value, str):
-        raise InputError(f"expected a seq or an id, found {quoted_value(value)}", where=where)
+        raise unexpected("a seq or an id", value, where)
     return check_text(value, where)
 
 
@@ -165,15 +161,13 @@ def _check_marks(given: tuple[str, ...]) -> None:
         )
     if not are_marks(given):
         wrong = next(one for one in given if not are_marks([one]))
-        raise InputError(
-            f"expected 12 digits of hex, found {quoted_value(wrong)}", where="held_marks"
-        )
+        raise unexpected("12 digits of hex", wrong, "held_marks")
 
 
 def _check_reminder(value: str) -> None:
     if value and value not in REMINDERS:
         known = f"{', '.join(REMINDERS[:-1])} or {REMINDERS[-1]}"
-        raise InputError(f"expected {known}, found {quoted_value(value)}", where="remind")
+        raise unexpected(known, value, "remind")
 
 
 def _unknown(name: str) -> InputError:
@@ -186,7 +180,7 @@ def _unknown(name: str) -> InputError:
 
 def _flag(name: str, value: object) -> bool:
     if not isinstance(value, bool):
-        raise InputError(f"expected true or false, found {quoted_value(value)}", where=name)
+        raise unexpected("true or false", value, name)
     return value
 
 
@@ -202,7 +196,7 @@ def _importance(value: Any) -> int:
 
 
 def texts_of_argument(name: str, value: object) -> tuple[str, ...]:
-    """One text or several, as a tuple; none of None."""
+    """One text or several as a tuple; () for None. Raises InputError."""
     if value is None:
         return ()
     if isinstance(value, str):
@@ -211,14 +205,14 @@ def texts_of_argument(name: str, value: object) -> tuple[str, ...]:
         found = tuple(value)
         if all(isinstance(one, str) for one in found):
             return found
-    raise InputError(f"expected a list of texts, found {quoted_value(value)}", where=name)
+    raise unexpected("a list of texts", value, name)
 
 
 def _seq(name: str, value: object) -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise InputError(f"expected a seq of 0 or more, found {quoted_value(value)}", where=name)
+        raise unexpected("a seq of 0 or more", value, name)
     return value
 
 
@@ -228,9 +222,7 @@ def _as_of(value: object, head: int, seq_by: Callable[[str], int]) -> int:
     if isinstance(value, (str, datetime)):
         return min(head, seq_by(timestamp(value, where="as_of")))
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= head:
-        raise InputError(
-            f"expected a seq from 0 to {head}, found {quoted_value(value)}", where="as_of"
-        )
+        raise unexpected(f"a seq from 0 to {head}", value, "as_of")
     return value
 
 
@@ -273,10 +265,10 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class Spooled:
-    """The acknowledgement of one event that waited for nobody.
+    """The acknowledgement of an event recorded without waiting for the lock.
 
-    With durability `spool` it lies beside the log, safe from a power cut, and `seq` is None until
-    the next writer takes it in; else it is recorded.
+    With durability `spool` it is in the spool, safe from a power cut, and `seq` is None until the
+    next writer appends it; else it is in the log.
     """
 
     id: str
@@ -290,9 +282,9 @@ class Spooled:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Refusal:
-    """A row that was not taken, where rows may be refused.
+    """A row that was not recorded, where rows may be refused.
 
-    `reason`: invalid, conflict, or purged (the id is that of an event that was erased).
+    `reason`: invalid, conflict, or purged (the id is that of an erased event).
     """
 
     index: int
@@ -337,9 +329,7 @@ class Recorder:
     ) -> Draft:
         """Check one row; refs given as seqs become ids. `recalled`: see `prepare`."""
         if not isinstance(row, Mapping):
-            raise InputError(
-                f"expected an object of event fields, found {quoted_value(row)}", where=where
-            )
+            raise unexpected("an object of event fields", row, where)
         refs = row.get("refs")
         if isinstance(refs, (list, tuple)) and any(isinstance(ref, int) for ref in refs):
             row = {
@@ -394,10 +384,10 @@ class Recorder:
     def each(
         self, rows: Sequence[Mapping[str, Any]], make: Callable[[Any, str], Draft]
     ) -> list[Appended | MemplaneError]:
-        """Append rows of several callers in one write; each gets its own answer or its own error.
+        """Append rows of several callers in one write; each gets its own receipt or error.
 
-        A row that cannot be taken does not keep the others from being stored; where the log cannot
-        be written, all of them get that error.
+        A row that is refused does not keep the others from being stored; where the log cannot be
+        written, all of them get that error.
         """
         found: dict[int, Appended | MemplaneError] = {}
         drafts: list[tuple[int, Draft]] = []

@@ -10,7 +10,7 @@ import json
 import os
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cached_property
 from types import MappingProxyType
@@ -37,7 +37,7 @@ from memplane.errors import HomeError, InputError, WriteError
 from memplane.event import GLOBAL, PROJECTS, UPKEEP_KINDS, Draft, Event
 from memplane.home import Home, RefoldWarning, replace_file
 from memplane.intake import Intake, Marker, Redactor, namespace, same, timestamp
-from memplane.intake.redact import quoted_value
+from memplane.intake.redact import quoted_value, unexpected
 from memplane.lazy import late
 from memplane.log import FileLog
 from memplane.log.reader import LineCache
@@ -51,7 +51,7 @@ from memplane.projects.registry import Registry
 from memplane.recall.suppress import Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
     from memplane.context import calls, event_access
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from memplane.log import log as log_log
     from memplane.pack.request import Request
     from memplane.policy import Policies
-    from memplane.ports import Line, Position
+    from memplane.ports import Line
     from memplane.projections.files import FilesState
     from memplane.projections.in_force import KeyValueRow
     from memplane.projections.memories import Memories
@@ -73,10 +73,10 @@ _VALUES_KEPT: Final = 2_048
 
 
 class Recent:
-    """The values and lines asked for last, of one plane. One thread at a time.
+    """Cache of the values and lines read last, of one plane. Not safe between threads.
 
-    Values are those of one prefix of the log, which its head names. Should the log be cut and go
-    on, a row of it has another id or another place.
+    Values are those of one prefix of the log, identified by its head. Should the log be cut and
+    continued, its rows have other ids or places.
     """
 
     def __init__(self, read: Callable[[int], Line | None]) -> None:
@@ -124,21 +124,31 @@ OnePart = TypeVar("OnePart", bound="PlanePart")
 
 
 class PlanePart(Protocol):
-    """What lives as long as an open plane and follows what is recorded there."""
+    """A part that lives as long as an open plane and follows what is recorded."""
 
     def __init__(self, context: PlaneContext) -> None: ...
 
     def follow(self, seq: int, count: int) -> None:
-        """Take note of the last `count` events, up to `seq`. The lock is held."""
+        """Note the last `count` events, up to `seq`. The lock is held."""
         ...
 
     def close(self) -> None:
-        """Save what is worth it, and let go of the files. The lock is held."""
+        """Save if it is worth it, and close the files. The lock is held."""
         ...
 
 
+class OfPlane:
+    """One side of an open plane, as `plane.work` and `plane.work.tasks`; its repr says which."""
+
+    _context: PlaneContext
+
+    def __repr__(self) -> str:
+        kind = type(self).__name__.removeprefix("Plane").lower()
+        return f"<{kind} of the plane {str(self._context.home.path)!r}>"
+
+
 class Drafting(Protocol):
-    """Makes a draft of a row; `recalled` are blocks that were moved out of its text elsewhere."""
+    """Makes a draft of a row; `recalled` are quoted blocks that were moved out of its text."""
 
     def __call__(
         self, row: Mapping[str, Any], where: str, recalled: Sequence[str] = ()
@@ -146,9 +156,11 @@ class Drafting(Protocol):
 
 
 class PlaneContext:
-    """The parts of one open plane. `as_of`: the plane of a prefix of the log, read only.
+    """The parts of one open plane.
 
-    `keeps`: caches may be written though the plane is opened for reading.
+    `as_of`: the plane of a prefix of the log, read only. `keeps`: caches may be written though the
+    plane is opened for reading. `agent`: the agent of calls that name none; its events have role
+    assistant.
     """
 
     def __init__(
@@ -167,7 +179,9 @@ class PlaneContext:
         embedder: Embedder | None = None,
         files: Mapping[str, bytes] | None = None,
         keeps: bool = False,
+        agent: str | None = None,
     ) -> None:
+        self.agent = agent
         self.make_embedder, self.embedder = make_embedder or _no_embedder, embedder
         self.home, self.clock, self.durability, self.as_of = home, clock, durability, as_of
         self.make_counter, self.detector, self.loads = make_counter, detector, loads
@@ -226,10 +240,10 @@ class PlaneContext:
         return f"{self.home.plane_id}/{self._stamp}" if self._stamp else self.home.plane_id
 
     def placed(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A row of the caller's with its namespace: that of the project in which he works.
+        """A row with its namespace: that of the caller's project.
 
-        Preferences are of the user, wherever he says them, and what memplane says of its own log is
-        of no project. Without a project, and where the row says its namespace, it stays as it is.
+        Preferences are of the user in all projects, and events of memplane about its own log of no
+        project. Without a project, and where the row names its namespace, it is returned as it is.
         """
         project = self.home.project
         if project is None or row.get("ns") is not None:
@@ -238,14 +252,14 @@ class PlaneContext:
         return {**row, "ns": GLOBAL if kind == "preference" or kind in UPKEEP_KINDS else project}
 
     def is_elsewhere(self, ns: str) -> bool:
-        """Whether a namespace is of another project than the one that the plane is opened for."""
+        """Whether a namespace is of another project than that of the open plane."""
         project = self.home.project
         return project is not None and ns.startswith(PROJECTS) and ns != project
 
     def seen_from(self, asked: Mapping[str, Any]) -> Policies:
-        """The policies of now for who asks from a project, or from a session that belongs to one.
+        """The policies of now, with the project of the caller or of the session.
 
-        Of the user's own plane a session sees its project, whoever opened it.
+        In the user's own plane a session sees its own project, whoever opened the plane.
         """
         policies = self.watched.policies()
         project, session = asked.get("project"), asked.get("session")
@@ -265,7 +279,7 @@ class PlaneContext:
         return policies._replace(project=ns) if known else policies
 
     def key_space(self, key: str | None, ns: str) -> str:
-        """Where a key of `/global` stands: in the project of who asks, where that has it."""
+        """The namespace of a key of `/global`: the caller's project where that has the key."""
         project = self.home.project
         if ns != GLOBAL or project is None or not isinstance(key, str):
             return ns
@@ -274,7 +288,7 @@ class PlaneContext:
             return project if memories.history(project, key, upto=self.as_of) else GLOBAL
 
     def enter(self) -> None:
-        """Record of which project the caller's folder is, where that was not said before."""
+        """Record the project of the caller's folder, unless that was recorded before."""
         entry, self._entry = self._entry, ()
         if entry and self.registry is not None:
             known = self.registry.follow()
@@ -285,7 +299,7 @@ class PlaneContext:
 
     @property
     def read_only(self) -> bool:
-        """Whether nothing can be recorded: by the files, or as it is the plane of a prefix."""
+        """Whether nothing can be recorded: read-only files, or the plane of a prefix."""
         return self.home.read_only or self.as_of is not None
 
     @cached_property
@@ -294,14 +308,14 @@ class PlaneContext:
         return calls.Recorder(self.append, self._id_of)
 
     def check_open(self) -> None:
-        """Raise HomeError where the plane was closed: the log would quietly open itself again."""
+        """Raise HomeError if the plane was closed: the log would silently reopen itself."""
         if self.closed:
             raise HomeError(f"{self.home.path}: this plane was closed; open it again to use it")
 
     # --- writing ---
 
     def append(self, drafts: list[Draft], *, expected_seq: int | None = None) -> list[Appended]:
-        """Append and acknowledge; then fold now and then, where somebody reads."""
+        """Append and return receipts; projections that are in use are folded now and then."""
         self.check_open()
         if self.as_of is not None:
             raise HomeError(f"this is the plane as of seq {self.as_of}; it cannot be written")
@@ -323,7 +337,7 @@ class PlaneContext:
         return done
 
     def take_in_waiting(self) -> None:
-        """Make what waits in the spool part of the log, before something is decided on it.
+        """Append the events in the spool, before a decision that may depend on them.
 
         Raises HomeError where the plane cannot be written, LockError as an append.
         """
@@ -332,18 +346,34 @@ class PlaneContext:
             self.append([])
 
     def drafting(self, *, internal: bool = False) -> Drafting:
-        """What checks rows: under the policies of now, or the last good ones if they are broken."""
+        """The maker of drafts under the policies of now, or the last valid ones."""
         policies = self.watched.policies_or_last()
         count, intake = self.counter(policies).count, self.intake(policies)
 
         def draft(row: Mapping[str, Any], where: str, recalled: Sequence[str] = ()) -> Draft:
             if not internal:
-                row = self.placed(row)
+                row = self.placed(self._signed(row))
             return self.recorder.draft(
                 row, intake, self.clock(), count, where, internal=internal, recalled=recalled
             )
 
         return draft
+
+    def agent_of(self, named: str | None) -> str | None:
+        """The agent that is named, else the one that the plane was opened for."""
+        return self.agent if named is None else named
+
+    def _signed(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A row with the plane's agent as the actor of what the assistant says."""
+        if self.agent is None or not isinstance(row, Mapping) or row.get("role") != "assistant":
+            return row
+        return row if row.get("actor") is not None else {**row, "actor": self.agent}
+
+    def asked(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Fields of a request with the agent of the call."""
+        if self.agent is None or fields.get("agent") is not None:
+            return {**fields}
+        return {**fields, "agent": self.agent}
 
     def write(self, row: dict[str, Any]) -> calls.Receipt:
         """Record an event of memplane's own: forget, pin."""
@@ -364,7 +394,7 @@ class PlaneContext:
     # --- policies to objects ---
 
     def intake(self, policies: Policies) -> Intake:
-        """What checks, redacts and marks under these policies."""
+        """The intake (checks, redaction, markers) of these policies."""
         self.check_open()
         stamp = policies.hashes["privacy.yaml"] + policies.hashes["scoring.yaml"]
         if self._intake is None or self._intake[0] != stamp:
@@ -378,7 +408,7 @@ class PlaneContext:
         return self._intake[1]
 
     def redact(self, policies: Policies) -> Callable[[str], str]:
-        """Text as it may leave the plane."""
+        """A function that masks secrets in text that leaves the plane."""
         redactor = self.intake(policies).redactor
         return lambda text: redactor.redact(text)[0]
 
@@ -412,10 +442,10 @@ class PlaneContext:
         ns: str | None = None,
         policies: Policies | None = None,
     ) -> event_access.EventAccess:
-        """Answers for one channel and agent, at the clock's time or another.
+        """The access of one channel and agent, at the clock's time or another.
 
-        `ns` is the one namespace that is asked for, if any: ScopeError where it may not be.
-        `policies` are those of now unless they are given; then any channel will do.
+        `ns` is the namespace that is asked for, if any; raises ScopeError where it may not be read.
+        `policies` are those of now by default; with others every channel is accepted.
         """
         self.check_open()
         check_texts(agent=agent)
@@ -439,7 +469,7 @@ class PlaneContext:
         )
 
     def reader_of(self, request: Request) -> EventAccess:
-        """Answers for who asks; ScopeError for a namespace of the request that is not for them."""
+        """The access of the request's reader; raises ScopeError for a namespace it may not read."""
         channel, now, agent = request.channel, request.now, request.agent
         return [self.reader(channel, now, agent=agent, ns=ns) for ns in request.ns or (None,)][-1]
 
@@ -525,20 +555,9 @@ class PlaneContext:
             with suppress(WriteError):  # a cache that is not written is no error
                 replace_file(self.home.path / kept[0], kept[1])
 
-    def scope(self, request: Request, policies: Policies) -> Scope:
-        """The scope that decides which groups of events the request's reader sees."""
-        return Scope.of(
-            policies,
-            request.channel,
-            now=request.now,
-            as_of=request.as_of,
-            ns=request.ns,
-            agent=request.agent,
-        )
-
-    def files(self, folds: Folds, request: Request, policies: Policies) -> FilesState:
-        """The files view of the request's reader."""
-        scope, files = self.scope(request, policies), folds.files
+    def files(self, folds: Folds, scope: Scope, policies: Policies) -> FilesState:
+        """The files view of the scope's reader."""
+        files = folds.files
         missing = files.missing(scope.sees, scope.spaces())
         if missing:
             alone = self._folded_alone(
@@ -552,14 +571,14 @@ class PlaneContext:
         return folds.sessions.state
 
     def newest_memories(self, folds: Folds) -> Memories:
-        """The memories of now: they know all that those of a prefix do, and go on where they stand.
+        """The memories of now, which hold all that those of a prefix do, and more.
 
         Those of `folds` where none of now are folded. Hold `lock`.
         """
         return folds.memories if self._folds is None else self._folds.memories
 
     def part(self, kind: type[OnePart]) -> OnePart:
-        """The one object of a kind that lives as long as the open plane, made when asked for.
+        """The one object of a kind that lives as long as the open plane, made at its first use.
 
         It follows what is recorded, and is closed with the plane.
         """
@@ -574,30 +593,29 @@ class PlaneContext:
         return self._prefixes.at(seq, self.counter(policies), self._variant(policies))
 
     def advance(self, seq: int) -> None:
-        """Move the plane of a prefix forward to a seq: its projections go on, nothing starts again.
+        """Move the plane of a prefix forward to a seq by folding on.
 
-        Raises InputError for a plane that is no prefix, or one that stands behind `seq` already.
+        Raises InputError for a plane that is no prefix, or one that is behind `seq` already.
         """
         now, head = self.as_of, self.log.head().seq
         if now is None or not now <= seq <= head:
             found = "the log's head" if now is None else now
-            raise InputError(
-                f"expected a seq from {found} to {head}, found {quoted_value(seq)}", where="advance"
-            )
+            raise unexpected(f"a seq from {found} to {head}", seq, "advance")
         with self.lock:
             self.as_of = seq
             self._prefixes.advance(now, seq)
 
     def head(self) -> Position:
-        """Where the log ends now, or the prefix of it that this plane is."""
+        """The end of the log now, or of the prefix that this plane is of."""
         self.check_open()
         return self.log.head() if self.as_of is None else Prefix(self.log, self.as_of).head()
 
-    def seen(self, folds: Folds, request: Request, policies: Policies) -> VisibleProjections:
-        """What whoever asks sees of the projections, with the request's session in it."""
-        scope = self.scope(request, policies)
+    def seen(
+        self, folds: Folds, scope: Scope, session: str | None, policies: Policies
+    ) -> VisibleProjections:
+        """What the scope's reader sees of the projections, with the session in it."""
         counter, (places, gap) = self.counter(policies), self.places(folds, scope, policies)
-        hotset, session = places.hotset.seen(scope.sees), request.session
+        hotset = places.hotset.seen(scope.sees)
         ring = hotset.sessions.get(session) if session is not None else None
         if session is not None and (ring is None or ring.partial):
             turns = self._folded_alone(
@@ -633,7 +651,7 @@ class PlaneContext:
         return found
 
     def _left(self, folds: Folds, id_: str, as_of: int, policies: Policies) -> Item | None:
-        """A pinned event that no projection holds, read from the log once; None: there is none."""
+        """A pinned event that no projection holds, read from the log once; None if missing."""
         key = self._variant(policies), id_
         known = self._pinned.get(key)
         if known is None:
@@ -649,9 +667,9 @@ class PlaneContext:
     def places(
         self, folds: Folds, scope: Scope, policies: Policies
     ) -> tuple[GroupedProjections, bool]:
-        """What is kept by groups of events, with all groups that a reader sees.
+        """The projections kept by groups of events, with all groups that a reader sees.
 
-        And whether some are missing, as the log is too long to fold them.
+        And whether some are missing, because the log is too long to fold them.
         """
         places, counter = folds.places, self.counter(policies)
         missing = places.missing(scope.sees, scope.spaces())
@@ -686,9 +704,10 @@ class PlaneContext:
         return 0 if line is None else line.event.seq
 
     def look_in_vain(self) -> None:
-        """Read a line of the log: to find that an event is hidden takes a look at one.
+        """Read one line of the log, as it takes to find that an event is hidden.
 
-        So that who may not see an event finds no more reads than for one that is not there.
+        So a caller without access sees the same number of reads for a hidden event and a missing
+        one.
         """
         self.log.line(1)
 
@@ -722,7 +741,7 @@ class PlaneContext:
             self._folds.forget()
 
     def forget_folds(self) -> None:
-        """Let go of all that was folded, without saving it."""
+        """Drop all projections without saving them."""
         self._notice_purges()
         self._drop_folds()
 
@@ -748,7 +767,7 @@ def _log_bytes(home: str, head: Position) -> int:
 
 
 class Requester(NamedTuple):
-    """Who opens a handle, and as of when."""
+    """The reader of a handle, and as of when."""
 
     context: PlaneContext
     folds: Folds

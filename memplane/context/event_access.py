@@ -25,7 +25,7 @@ _AGENTS: Final = "/agent/"
 
 
 class KeyVersion(NamedTuple):
-    """One value that a key had, what became of it, and the seq of the value before it.
+    """One value of a key, what became of it, and the seq of the value before it.
 
     `reason`: None while it is in force; `superseded`, `forgotten` or `evicted`, by the event
     `by_seq`; `expired` by its own `valid_until`, or `pending` until its `valid_from`. A value that
@@ -39,10 +39,10 @@ class KeyVersion(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """How an event stands at one time: `reason`, `by_seq` and `supersedes` as of a `Version`.
+    """The state of an event at one time: `reason`, `by_seq`, `supersedes` of a `Version`.
 
-    `importance` is what time has left of it, counted from when it was recorded or `touched` last;
-    `stale` says that it fades and was left alone for longer than the policy's days.
+    `importance` is as faded since it was recorded or `touched` last; `stale`: it fades and was not
+    touched for longer than the policy's days.
     """
 
     reason: str | None
@@ -70,7 +70,7 @@ class _Seen(NamedTuple):
 
 
 class Fading(Remembered, Protocol):
-    """What may be touched or pinned, and fades where it is not."""
+    """The fields of an event that decide how it fades; it may be touched or pinned."""
 
     @property
     def seq(self) -> int: ...
@@ -93,9 +93,9 @@ class EventAccess:
         redactor: Redactor,
         covers: Callable[[int, str, int, str], bool],
     ) -> None:
-        """Read as who asks may; ScopeError where that is not the namespace asked for.
+        """Read as this reader; raises ScopeError for a namespace it may not read.
 
-        A pattern (`/agent/*`) asks for what there is for them, and is never refused.
+        A pattern (`/agent/*`) means those that it may read, and is never refused.
         """
         self.channel, self.policies = channel, policies
         self._covers = covers
@@ -108,21 +108,21 @@ class EventAccess:
             raise ScopeError(f"namespace {quoted_value(ns)} is not for {self._who()}")
 
     def shows(self, event: Event) -> bool:
-        """Whether a list may have the event, in force or archived."""
+        """Whether the event may be in a list, in force or archived."""
         # Of what is not approved `emit` shows no text.
         return self._reason(event) in NAMED
 
     def shows_row(self, row: KeyValueRow) -> bool:
-        """The same of a value that is not read from the log."""
+        """The same for a row of a key's history, without reading the log."""
         seen = _Seen(row.seq, row.id, "", row.kind, row.ns, row.sensitivity)
         return self._scope.hides(seen) in NAMED
 
     def rows(
         self, rows: Sequence[KeyValueRow], memories: Memories
     ) -> list[tuple[KeyValueRow, int | None]]:
-        """The values of a key that may be shown, each with the seq of the one it took the place of.
+        """The values of a key that may be shown, each with the seq of the one that it replaced.
 
-        `rows` are all of them, oldest first. A neighbour that is hidden has no seq here.
+        `rows` are all of them, oldest first. The seq of a hidden neighbour is left out.
         """
         shown = {row.seq: self.shows_row(row) for row in rows}
         # What came from another plane too late took nothing's place.
@@ -138,21 +138,21 @@ class EventAccess:
         return found
 
     def may_write(self, ns: str) -> bool:
-        """Whether events may be written there: everywhere but in other agents' and projects'."""
+        """Whether the reader may write there: not into other agents' and projects' namespaces."""
         if self._scope.elsewhere(ns):
             return False
         own = self._scope.owner or ns == f"{_AGENTS}{self._scope.agent}"
         return own or not ns.startswith(_AGENTS)
 
     def may_replace(self, value: KeyValueRow | None) -> bool:
-        """Whether a value under the same key may be written: none is there that is withheld here.
+        """Whether a value of the same key may be written: the reader may see the present one.
 
-        One that is out of time may be replaced; only for now nobody reads it.
+        A value out of time may be replaced, though it cannot be read for now.
         """
         return value is None or self.shows_row(value)
 
     def unwritable(self, ns: str, key: str | None) -> ScopeError:
-        """The refusal of a write: the same for another agent's namespace and a withheld value."""
+        """The error of a refused write, equal for another's namespace and a withheld value."""
         what = "a statement" if key is None else quoted_value(key)
         return ScopeError(
             f"{what} in {quoted_value(ns, 160)} is not for {self._who()} to write; choose another "
@@ -161,11 +161,11 @@ class EventAccess:
 
     @property
     def is_owner(self) -> bool:
-        """Whether the plane's owner reads."""
+        """Whether the reader is the plane's owner."""
         return self._scope.owner
 
     def may_read(self, event: Event) -> bool:
-        """Whether the event may be read where it is named: the owner may name any agent's."""
+        """Whether an event that is named may be read: the owner may name those of any agent."""
         reason = self._reason(event)
         if reason == "ns" and self._scope.elsewhere(event.ns):
             return False  # a number names an event, and no project
@@ -196,13 +196,13 @@ class EventAccess:
         return out_of_time(event, self._scope.now)
 
     def faded(self, event: Event, touched: str | None = None) -> int:
-        """What time has left of the event's importance, unless it is pinned."""
+        """The importance of the event as faded, unless it is pinned."""
         return importance_now(
             event, touched, pinned=False, now=self._scope.now, half_lives=self._scoring.half_lives
         )
 
     def standing(self, event: Event, memories: Memories, upto: int | None) -> Standing:
-        """How the event stands at the reader's clock."""
+        """The state of the event at the reader's clock."""
         gone = memories.archived(event, upto=upto)
         reason, by_seq = gone or (self.out_of_time(event), None)
         before = memories.before(event)
@@ -219,7 +219,7 @@ class EventAccess:
         return Standing(reason, by_seq, before, left, stale, pinned, touched)
 
     def fading(self, event: Event, memories: Memories, upto: int | None) -> tuple[int, bool]:
-        """What time has left of the event's importance, and whether it is stale."""
+        """The faded importance of the event, and whether it is stale."""
         if self.faded(event) == event.importance and not self._stale(event, None, pinned=False):
             return event.importance, False  # nothing that a touch or a pin could undo
         if memories.pinned(event, upto=upto):
@@ -228,7 +228,7 @@ class EventAccess:
         return self.faded(event, touched), self._stale(event, touched, pinned=False)
 
     def stale(self, event: Fading, memories: Memories, upto: int | None) -> bool:
-        """Whether the event fades and was left alone for longer than the policy's days."""
+        """Whether the event fades and was not touched for longer than the policy's days."""
         if not self._stale(event, None, pinned=False):
             return False
         pinned = memories.pinned(event, upto=upto)
@@ -245,9 +245,9 @@ class EventAccess:
         )
 
     def emit(self, event: Event, *, review: bool = False) -> Event:
-        """The event as it leaves the plane: redacted by today's policy once more.
+        """The event as it leaves the plane: redacted by today's policy.
 
-        An artifact's has its text where it is approved, or is shown to a person for `review`.
+        An artifact's has its text where it is approved, or shown to a person for `review`.
         """
         if event.kind == "artifact" and not review and not self.approved(event):
             event = event._replace(text="")
@@ -267,7 +267,7 @@ class EventAccess:
         return self._redactor.redact(text)[0]
 
     def one(self, line: Line | None, named: str | int) -> Event:
-        """The event of a line; NotFoundError where there is none that may be read."""
+        """The event of a line; raises NotFoundError where the reader may not see it."""
         if line is None or not self.may_read(line.event):
             raise NotFoundError(f"no event {quoted_value(named)}")
         return self.emit(line.event)
@@ -281,7 +281,7 @@ class EventAccess:
         ns: str | None,
         limit: int | None,
     ) -> Iterator[Event]:
-        """The visible events that match, in log order; hidden ones are passed over silently."""
+        """The visible events that match, in log order."""
         given = 0
         for line in lines:
             event = line.event

@@ -31,7 +31,7 @@ from memplane.projections.memories import Memories
 from memplane.projections.projector import Bundle, Folded, Follower, Replayable, catch_up
 from memplane.projections.sessions import SessionsProjector, SessionsState
 from memplane.projections.system_map import MapsState, MapState, PlaneMaps
-from memplane.projections.tasks import Tasks, owner_of
+from memplane.projections.tasks import ProjectTasks, Tasks, TaskTables, lines_of, owner_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -40,18 +40,16 @@ if TYPE_CHECKING:
     from memplane.event import Event
     from memplane.log import FileLog
     from memplane.policy.recall import EpisodeRules
-    from memplane.ports import Line, TokenCounter
     from memplane.projections import episodes as projections_episodes
     from memplane.projections.episodes import EpisodesProjector, EpisodesState
-    from memplane.projections.groups import Grouped, Sees, VisibilityGroup
-    from memplane.projections.projector import Replayable
+    from memplane.projections.groups import Sees, VisibilityGroup
     from memplane.projections.task_table import TaskRecord, TaskTable
 else:
     projections_episodes = late("memplane.projections.episodes")
 
 
 class RememberedLog:
-    """A log as memory reads it: without what is the clients' (see `memplane.harness`)."""
+    """The log without what clients add to texts (see `memplane.harness`)."""
 
     def __init__(self, log: Replayable) -> None:
         self._log = log
@@ -80,12 +78,12 @@ class SnapshotLog:
         self._head: Position | None = None  # before the first move the log is as it is
 
     def move(self) -> None:
-        """Go to where the log ends now."""
+        """Move the snapshot to the end of the log."""
         self._head = self._log.head()
 
     @contextmanager
     def moving(self) -> Iterator[None]:
-        """The log as it is now: for what is saved, which others may have saved further."""
+        """The log without a snapshot: for saving, since others may have saved later states."""
         head, self._head = self._head, None
         try:
             yield
@@ -119,7 +117,7 @@ def _until(lines: Iterator[Line], last: int) -> Iterator[Line]:
 
 # The projections of a plane, caught up together, as of now or as of an earlier seq.
 class Prefix:
-    """A log up to a seq, for folding: nothing behind it exists."""
+    """A log up to a seq, for folding, as if nothing were behind it."""
 
     def __init__(self, log: Replayable, upto: int) -> None:
         self._log, self._upto = log, upto
@@ -178,13 +176,7 @@ class Prefix:
 _RULES_KEPT: Final = 4  # sets of rules of episodes that are followed at once
 
 # Checkpoints that every pack needs, small enough to be read together.
-_BUNDLED: Final = (
-    "decisions.json",
-    "cards.json",
-    "tasks.json",
-    "plane_map.json",
-    "artifacts.json",
-)
+_BUNDLED: Final = ("decisions.json", "cards.json", "tasks.json", "plane_map.json", "artifacts.json")
 
 
 class Folds:
@@ -223,14 +215,14 @@ class Folds:
         self.cards: Folded[Ledgers] = in_force(
             LedgersProjector(Cards, counter=counter), variant=variant
         )
-        self.tasks: Folded[TaskTable] = in_force(Tasks(), variant=plain)
+        self.tasks: Folded[TaskTables] = in_force(ProjectTasks(), variant=plain)
         self.plane_map: Folded[MapsState] = in_force(PlaneMaps(), variant=plain)
         self.artifacts: Folded[ArtifactTable] = opened(Artifacts())
         self._sessions: Folded[SessionsState] | None = None  # until somebody asks for them
         self._files: Folded[AllFilesState] | None = None  # likewise
         self._digests: Folded[DigestsState] | None = None
         self._episodes: dict[str, Folded[EpisodesState]] = {}  # likewise, by their rules
-        self.of_tasks: dict[str, OfTask] = {}  # for who expands a task
+        self.of_tasks: dict[tuple[str, str], OfTask] = {}  # for who expands a task
         self._place = (folder, plane_id, counter)
         self._caught: Position | None = None  # where all stood when they were caught up last
         # Items of the statements in force, by ledger: as of which seq, and by theirs.
@@ -239,7 +231,7 @@ class Folds:
 
     @property
     def sessions(self) -> Folded[SessionsState]:
-        """The sessions, caught up: opened at the first use, and kept up with from then on."""
+        """The sessions, caught up: opened at the first use, and folded on from then."""
         if self._sessions is None:
             folder, plane, counter = self._place
             self._sessions = Folded(
@@ -254,12 +246,12 @@ class Folds:
 
     @property
     def sessions_opened(self) -> bool:
-        """Whether the sessions are open: asking for them reads nothing but what was appended."""
+        """Whether the sessions are open: then only what was appended is read."""
         return self._sessions is not None
 
     @property
     def files(self) -> AllFilesState:
-        """The files view, caught up: opened at the first use, and kept up with then."""
+        """The files view, caught up: opened at the first use, and folded on from then."""
         self.open_files()
         assert self._files is not None
         self._files.catch_up()
@@ -267,11 +259,11 @@ class Folds:
 
     @property
     def files_opened(self) -> bool:
-        """Whether the files view is open: asking for it reads nothing but what was appended."""
+        """Whether the files view is open: then only what was appended is read."""
         return self._files is not None
 
     def open_files(self) -> Position | None:
-        """Open the files view; return where it stands. Not caught up."""
+        """Open the files view; return its position. Not caught up."""
         if self._files is None:
             folder, plane, _ = self._place
             self._files = Folded(
@@ -313,7 +305,7 @@ class Folds:
 
     @property
     def digests_opened(self) -> bool:
-        """Whether the digests are open: asking for them reads nothing but what was appended."""
+        """Whether the digests are open: then only what was appended is read."""
         return self._digests is not None
 
     def open_digests(self) -> Folded[DigestsState]:
@@ -360,7 +352,7 @@ class Folds:
 
     @property
     def outdated(self) -> list[str]:
-        """Files of these projections that another version of memplane made: folded again."""
+        """The files of these projections that another version of memplane wrote."""
         bounded: list[Folded[Any]] = [
             self.hotset,
             self.decisions,
@@ -402,7 +394,9 @@ class Folds:
 
     def _active(self) -> dict[str, list[str]]:
         """Ids of the tasks that are active somewhere, by when they became so, and of decisions."""
-        tasks = sorted(self.tasks.state.active.values(), key=lambda one: one[1])
+        tables = self.tasks.state.tables.values()
+        active = [one for table in tables for one in table.active.values()]
+        tasks = sorted(active, key=lambda one: one[1])
         return {
             "tasks": list(dict.fromkeys(id_ for id_, _ in tasks)),
             "decisions": [statement.id for statement in self.decisions.state.active()],
@@ -419,7 +413,11 @@ class Folds:
     def places(self) -> GroupedProjections:
         """The projections whose places are kept by what can hide an event."""
         return GroupedProjections(
-            self.hotset.state, self.decisions.state, self.cards.state, self.plane_map.state
+            self.hotset.state,
+            self.decisions.state,
+            self.cards.state,
+            self.plane_map.state,
+            self.tasks.state,
         )
 
     def items(self, name: str, statements: list[Statement]) -> list[Item]:
@@ -466,7 +464,7 @@ class Folds:
             left_more=places.decisions.more(sees),
             shed_seq=max(places.decisions.shed_seq(sees), places.cards.shed_seq(sees)),
             plane_map=places.plane_map.seen(sees),
-            tasks=self.tasks.state.seen_by(sees),
+            tasks=places.tasks.seen_by(sees),
         )
         if reader is not None and self._caught is not None:
             self._stated = key, found
@@ -493,6 +491,7 @@ class GroupedProjections(NamedTuple):
     decisions: Ledgers
     cards: Ledgers
     plane_map: MapsState
+    tasks: TaskTables
 
     def missing(self, sees: Sees, named: tuple[str, ...]) -> set[VisibilityGroup]:
         """The groups that a reader sees and that only the log has whole: see `Groups.missing`."""
@@ -505,6 +504,7 @@ class GroupedProjections(NamedTuple):
             self.decisions.filled(other.decisions),
             self.cards.filled(other.cards),
             self.plane_map.filled(other.plane_map),
+            self.tasks.filled(other.tasks),
         )
 
 
@@ -567,7 +567,8 @@ def _hidden(folds: Folds, sees: Sees) -> Iterator[Item]:
         return not sees(high, space)
 
     places = folds.places
-    if not any(hides(*group) for one in places for group in one.groups):
+    grouped = (places.hotset, places.decisions, places.cards, places.plane_map)
+    if not any(hides(*group) for one in grouped for group in one.groups):
         return  # as a rule
     items = dict(places.hotset.seen(hides).items)
     for name, ledgers in (("decisions", places.decisions), ("cards", places.cards)):
@@ -584,11 +585,12 @@ def group_fold(
     def wanted(high: bool, space: str) -> bool:
         return (high, space) in groups
 
-    parts: tuple[Grouped[Any], ...] = (
+    parts: tuple[Any, ...] = (
         Hotsets(counter, only=wanted),
         LedgersProjector(Decisions, only=wanted),
         LedgersProjector(Cards, only=wanted),
         PlaneMaps(only=wanted),
+        ProjectTasks(only=wanted),
     )
     states = [part.initial() for part in parts]
     for line in _in_force(folds):
@@ -621,11 +623,14 @@ def session_fold(folds: Folds, session: str, counter: TokenCounter, sees: Sees) 
     return alone
 
 
-def task_fold(folds: Folds, task: str) -> TaskRecord | None:
-    """Fold the log for one task with all its details, also of one that was closed long ago."""
+def task_fold(folds: Folds, task: str, space: str) -> TaskRecord | None:
+    """Fold the log for one task with all its details, also of one that was closed long ago.
+
+    `space`: the namespace of the project that has it, "" for none.
+    """
     projector = Tasks(keep=task)
     state = projector.initial()
-    for line in _in_force(folds):
+    for line in lines_of(_in_force(folds), space):
         projector.apply(state, line)
     return state.get(task)
 
@@ -643,10 +648,13 @@ _KEPT: Final = 4  # tasks that are followed at once
 
 
 class OfTask:
-    """The seqs of a task's events, in log order; `facts` of the decisions and facts among them."""
+    """The seqs of a task's events, in log order; `facts` of the decisions and facts among them.
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    `space`: the namespace of the project that has it, "" for none.
+    """
+
+    def __init__(self, name: str, space: str) -> None:
+        self.name, self.space = name, space
         self.every: list[int] = []
         self.facts: list[int] = []
         self._projector = Tasks(keep=name)
@@ -655,9 +663,10 @@ class OfTask:
 
     def follow(self, log: Replayable) -> OfTask:
         """Take in what the log has gained."""
-        if self._seq == log.head().seq:  # to read on would look at a whole segment
+        head = log.head().seq
+        if self._seq == head:  # to read on would look at a whole segment
             return self
-        for line in log.read(self._seq):
+        for line in lines_of(log.read(self._seq, head), self.space):
             event = line.event
             # Asked before the event is folded: what ends a task is still of it.
             if owner_of(self._state, event) == self.name and belongs(event):
@@ -665,16 +674,16 @@ class OfTask:
                 if says(event):
                     self.facts.append(event.seq)
             self._projector.apply(self._state, line)
-            self._seq = event.seq
+        self._seq = head
         return self
 
 
-def of_task(folds: Folds, name: str) -> OfTask:
+def of_task(folds: Folds, name: str, space: str) -> OfTask:
     """Return the events of a task up to the log's head. Hold the plane's lock."""
-    found = folds.of_tasks.pop(name, None) or OfTask(name)
+    found = folds.of_tasks.pop((name, space), None) or OfTask(name, space)
     while len(folds.of_tasks) >= _KEPT:
         del folds.of_tasks[next(iter(folds.of_tasks))]
-    folds.of_tasks[name] = found.follow(folds.log)
+    folds.of_tasks[name, space] = found.follow(folds.log)
     return found
 
 

@@ -1,7 +1,7 @@
 """Gather what a pack reads of an open plane, and run it; the files view.
 
-`gather` makes the `Materials` of a request: projections, views and opened handles as values, and a
-`PlaneSource` for what is read only where a section needs it. `run_pack` packs with them.
+`run_pack` makes the `Materials` of a request (projections, views and opened handles as values, and
+a `PlaneSource` for what is read only where a section needs it) and packs with them.
 `list_files` is the files view: what was worked on, and what a session is about to need.
 """
 
@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from memplane.context.calls import checked_request
 from memplane.context.folds import items_of_event, seq_by
-from memplane.errors import InputError
 from memplane.event import Event
 from memplane.harness import remembered_lines
-from memplane.intake.redact import quoted_value
+from memplane.intake.redact import unexpected
 from memplane.pack.layout import budget_of
 from memplane.pack.pack import Laid, pack
 from memplane.pack.request import (
@@ -31,6 +30,7 @@ from memplane.pack.request import (
 )
 from memplane.pack.tail import naming_texts
 from memplane.recall.file_guess import guess_files
+from memplane.recall.standing import StandingNote, standing_traps, standing_wishes
 from memplane.recall.suppress import WITHHELD, Scope
 
 if TYPE_CHECKING:
@@ -41,12 +41,11 @@ if TYPE_CHECKING:
     from memplane.context.watched_files import Watched
     from memplane.pack.block import Block
     from memplane.pack.expansion_depths import OpenedHandle
-    from memplane.pack.request import Request
     from memplane.policy import Policies
     from memplane.ports import Retriever
     from memplane.projections.files import FilesState
     from memplane.projections.hotset import HotsetState
-    from memplane.projections.item import Item, Printer
+    from memplane.projections.item import Item
     from memplane.projections.sessions import SessionFacts
     from memplane.projections.task_table import EventQuote
     from memplane.recall.gate import Passage, PromptAnswer
@@ -86,13 +85,9 @@ def view_paths(policies: Policies, channel: str) -> list[str]:
 class PassageSearch(Protocol):
     """The search for passages of one request: `memplane.search.passages`."""
 
-    def answer(
-        self, request: Request, prompt: str, scope: Scope, said: Sequence[Item]
-    ) -> PromptAnswer: ...
-    def at_tool(self, request: Request, event: Event, scope: Scope) -> PromptAnswer: ...
-    def statements(
-        self, request: Request, scope: Scope, said: Sequence[Item]
-    ) -> Sequence[Passage]: ...
+    def answer(self, prompt: str, scope: Scope, said: Sequence[Item]) -> PromptAnswer: ...
+    def at_tool(self, event: Event, scope: Scope) -> PromptAnswer: ...
+    def statements(self, scope: Scope, said: Sequence[Item]) -> Sequence[Passage]: ...
 
 
 class PlaneSource:
@@ -102,20 +97,23 @@ class PlaneSource:
         self,
         context: PlaneContext,
         folds: Folds,
-        request: Request,
         policies: Policies,
+        scope: Scope,
+        session: str | None,
         seen: VisibleProjections,
         search: Callable[[], Retriever[Scope, Item]],
         passages: Callable[[], PassageSearch],
+        held_seq: int | None = None,
     ) -> None:
         """`search` opens the search of the log, `passages` that for reminders.
 
-        `seen` is what the reader may see of `folds`.
+        `seen` is what the reader may see of `folds`; the session holds its events behind
+        `held_seq`.
         """
-        self._request, self._passages = request, passages
+        self._held = held_seq
         self._context, self._memories, self._seen = context, folds.memories, seen
-        self._folds = folds
-        self._scope, self._session = context.scope(request, policies), request.session
+        self._folds, self._passages = folds, passages
+        self.scope, self._session = scope, session
         self._counter = context.counter(policies)
         approvals = context.approvals(folds)
         self.covers, self.covered, self.changed = (
@@ -136,17 +134,35 @@ class PlaneSource:
         ring = hotset.sessions.get(self._session) if self._session is not None else None
         items = [hotset.items[turn.seq] for turn in ring.ring] if ring is not None else []
         said = [item for item in items if item.role in ("user", "assistant")]
-        return self._passages().answer(self._request, prompt, scope, said)
+        return self._passages().answer(prompt, scope, said)
 
     def at_tool(self, event: Event, scope: Scope) -> PromptAnswer:
         """What the memory holds that decides or warns and names what a call of a tool names."""
-        return self._passages().at_tool(self._request, event, scope)
+        return self._passages().at_tool(event, scope)
 
     def statements(self, scope: Scope) -> Sequence[Passage]:
         """What users said that the session does not hold, what decides something first."""
         items = self._seen.hotset.items
         said = [items[seq] for seq in sorted(items) if items[seq].role == "user"]
-        return self._passages().statements(self._request, scope, said)
+        return self._passages().statements(scope, said)
+
+    def wishes(self, scope: Scope) -> list[StandingNote]:
+        """What users want from now on, newest first; not what the session holds that asks."""
+        return standing_wishes(self._folds.digests.lasting, self._sees(scope))
+
+    def traps(self, scope: Scope) -> list[StandingNote]:
+        """What went wrong and how it went right, newest first; likewise."""
+        return standing_traps(self._folds.digests.lasting, self._sees(scope))
+
+    def _sees(self, scope: Scope) -> Callable[[EventQuote], bool]:
+        held = self._held
+        own = None if held is None else self._session
+
+        def sees(quote: EventQuote) -> bool:
+            is_held = own is not None and quote.session == own and quote.seq > (held or 0)
+            return not (is_held or scope.hides(quote) or self._is_gone(quote))
+
+        return sees
 
     def last_sessions(self) -> tuple[LastSession, ...]:
         """The newest sessions but the asking one, newest first, as far as the reader may see them.
@@ -229,11 +245,11 @@ class PlaneSource:
         if quote.key is not None:  # what replaced it may have come before it
             line = self.line(quote.seq)
             event = None if line is None else line.event
-        return event is None or self._memories.archived(event, upto=self._scope.as_of) is not None
+        return event is None or self._memories.archived(event, upto=self.scope.as_of) is not None
 
     def _items(self, session: str) -> list[Item]:
         """What is shown of a session; nothing of one that was forgotten."""
-        hotset, hides = self._seen.hotset, self._scope.hides
+        hotset, hides = self._seen.hotset, self.scope.hides
         summed = hotset.summed.get(session, 0)
         summary = self._summary(summed)
         if summary is not None and hides(summary) in WITHHELD:
@@ -246,7 +262,7 @@ class PlaneSource:
 
     def _summary(self, seq: int) -> Item | None:
         line = self.line(seq) if seq else None
-        if line is None or self._memories.archived(line.event, upto=self._scope.as_of):
+        if line is None or self._memories.archived(line.event, upto=self.scope.as_of):
             return None
         return items_of_event(line.event, self._counter)
 
@@ -293,45 +309,6 @@ def _last_words(hotset: HotsetState, session: str, after: int) -> list[Item]:
     return [found[word] for word in _WORDS if word in found]
 
 
-def gather(
-    context: PlaneContext,
-    folds: Folds,
-    request: Request,
-    policies: Policies,
-    seen: VisibleProjections,
-    search: Callable[[], Retriever[Scope, Item]],
-    passages: Callable[[], PassageSearch],
-    *,
-    views: list[View],
-    expansions: list[Expansion | OpenedHandle | View],
-    lines: FormCache,
-) -> Materials:
-    """The materials of a pack: what its reader sees of the projections, and the source of the rest.
-
-    `search` opens the search of the log, `passages` that for reminders.
-    """
-    return Materials(
-        policies,
-        seen.hotset,
-        seen.tasks,
-        tuple(seen.decisions),
-        tuple(seen.cards),
-        seen.pinned,
-        tuple(views),
-        tuple(expansions),
-        PlaneSource(context, folds, request, policies, seen, search, passages),
-        lines,
-        seen.plane_map,
-        seen.gap,
-        seen.shed_seq,
-        _files_for(context, folds, request, seen.hotset, policies),
-        context.seq_of(request.query_event),
-        tuple(seen.left),
-        seen.left_more,
-        tuple(seen.pins),
-    )
-
-
 def load_views(watched: Watched, policies: Policies, channel: str) -> list[View]:
     """Read the channel's views: as many files as file_reads_max allows."""
     most = policies.budgets.limits.file_reads_max
@@ -341,19 +318,50 @@ def load_views(watched: Watched, policies: Policies, channel: str) -> list[View]
 
 
 def run_pack(
+    context: PlaneContext,
+    folds: Folds,
     request: Request,
-    materials: Materials,
-    printer: Printer,
-    watch: Stopwatch,
-    head: tuple[int, str],
+    policies: Policies,
+    seen: VisibleProjections,
+    source: PlaneSource,
     *,
-    laid: Callable[[Laid], None] | None = None,
+    views: list[View],
+    expansions: list[Expansion | OpenedHandle | View],
+    lines: FormCache,
+    clock: Stopwatch,
+    watch: Callable[[Laid], None] | None = None,
 ) -> Block:
-    """Pack and add to the report what only the plane knows: the log's head and the timings."""
+    """Pack from what the reader sees of the projections, and `source` for the rest.
+
+    Adds to the report what only the plane has: the log's head and the timings.
+    """
+    materials = Materials(
+        policies,
+        seen.hotset,
+        seen.tasks,
+        tuple(seen.decisions),
+        tuple(seen.cards),
+        seen.pinned,
+        tuple(views),
+        tuple(expansions),
+        source,
+        lines,
+        seen.plane_map,
+        seen.gap,
+        seen.shed_seq,
+        _files_for(context, folds, request, source.scope, seen.hotset, policies),
+        context.seq_of(request.query_event),
+        tuple(seen.left),
+        seen.left_more,
+        tuple(seen.pins),
+    )
+    printer = context.printer(policies, cites=request.cited)
     printer = printer._replace(redact=_remembering(printer.redact))
-    block = pack(request, materials, printer, mark=watch.mark, watch=laid)
-    block.report["log"] = {"seq": head[0], "h": head[1]}
-    block.report["timings_ns"] = watch.spans
+    clock.mark("read")
+    block = pack(request, materials, printer, mark=clock.mark, watch=watch)
+    seq, h = folds.log.head()[:2]
+    block.report["log"] = {"seq": seq, "h": h}
+    block.report["timings_ns"] = clock.spans
     return block
 
 
@@ -397,7 +405,12 @@ class FileView(NamedTuple):
 
 
 def _files_for(
-    context: PlaneContext, folds: Folds, request: Request, hotset: HotsetState, policies: Policies
+    context: PlaneContext,
+    folds: Folds,
+    request: Request,
+    scope: Scope,
+    hotset: HotsetState,
+    policies: Policies,
 ) -> FilesState | None:
     """The files view where a pack needs it: for a session that has touched no file yet."""
     section = policies.budgets.section("tool_state")
@@ -409,7 +422,7 @@ def _files_for(
         or (request.sections and "tool_state" not in request.sections)
     ):
         return None
-    return context.files(folds, request, policies)
+    return context.files(folds, scope, policies)
 
 
 def list_files(
@@ -422,25 +435,22 @@ def list_files(
     InputError for a limit or branch of another type or range.
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= LIMIT_MAX:
-        raise InputError(f"expected 1 to {LIMIT_MAX}, found {quoted_value(limit)}", where="limit")
+        raise unexpected(f"1 to {LIMIT_MAX}", limit, "limit")
     if branch is not None and not isinstance(branch, str):
-        raise InputError(f"expected a text, found {quoted_value(branch)}", where="branch")
+        raise unexpected("a text", branch, "branch")
     with context.lock:
         policies = context.watched.policies()
         folds = context.caught_up(policies)
         request = checked_request(
-            query, {**asked, "session": session}, policies, head=folds.log.head().seq,
-            clock=context.clock, seq_by=partial(seq_by, context.log),
+            query, context.asked({**asked, "session": session}), policies,
+            head=folds.log.head().seq, clock=context.clock, seq_by=partial(seq_by, context.log),
             redactor=context.intake(policies).redactor,
         )  # fmt: skip
         context.reader_of(request)
-        seen = context.seen(folds, request, policies)
+        scope = request.scope(policies)
+        seen = context.seen(folds, scope, request.session, policies)
         hotset, decisions = seen.hotset, seen.decisions
-        state = context.files(folds, request, policies)
-        scope = Scope.of(
-            policies, request.channel, now=request.now, as_of=request.as_of, ns=request.ns,
-            agent=request.agent,
-        )  # fmt: skip
+        state = context.files(folds, scope, policies)
         wanted = request.query
         if not wanted and session is not None:
             prompt = prompt_of(hotset.sessions.get(session), hotset, scope)

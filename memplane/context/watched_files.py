@@ -55,9 +55,9 @@ _NO_OVERRIDES: Final[dict[str, str]] = {}
 
 
 def put_schemas(home: Path) -> None:
-    """Put the schemas of all formats where the first line of a policy or scenario names them.
+    """Write the schemas of all formats where the first line of a policy or scenario names them.
 
-    One that is there stays as it is, whoever wrote it. A disk that refuses costs an editor's hints.
+    Existing files stay. Errors are ignored: only an editor's hints depend on them.
     """
     for name in SCHEMAS:
         path = home / "schemas" / f"{name}.schema.json"
@@ -102,7 +102,7 @@ class Watched:
         self._clean: dict[str, tuple[bytes, bytes]] = {}  # of views: as they lie there, as loaded
 
     def bytes_of(self, path: str, most: int = _POLICY_BYTES_MAX) -> bytes | None:
-        """What the file holds now, None where there is none; opened only if it may have changed."""
+        """The bytes of the file now, None if missing; read only where it may have changed."""
         self._unread.pop(path, None)
         try:
             state = os.lstat(path)
@@ -359,9 +359,9 @@ class Watched:
 
 
 class Frozen(Watched):
-    """Policies and views from bytes, by their path under the home: those of another moment.
+    """Policies and views from bytes of another time, by their path under the home.
 
-    What is not among them is not there, whatever lies in the home. Nothing is kept.
+    Other paths count as missing, even where the home has them. No parsed form is saved.
     """
 
     def __init__(
@@ -480,7 +480,7 @@ def watched(
 def _problems_in_the_home(
     files: Mapping[str, bytes | None], overrides: Mapping[str, str]
 ) -> Iterator[None]:
-    """Name files as they lie in the home, wherever their mistakes are told."""
+    """Name the files by their paths in the home."""
     try:
         yield
     except PolicyError as error:

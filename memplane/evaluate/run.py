@@ -69,7 +69,7 @@ class Shelf:
     def __init__(
         self, plane: Plane, channel: str, counter: Callable[[str, int], TokenCounter]
     ) -> None:
-        policies = plane.policies
+        policies = plane.upkeep.policies
         self._budgets = policies.budgets
         made = counter(policies.budgets.counter, policies.budgets.scale_ppm)
         redactor = Redactor(policies.privacy.redact_patterns)
@@ -285,13 +285,13 @@ class _Run:
 
         with recorded(conversations, self._builders, self._policies, importing) as made:
             plane = made.plane
-            if plane.policies.plane.embedder != NO_EMBEDDER:
-                plane.embed(progress=lambda done, total: self._tell(count * done // total))
+            if plane.upkeep.policies.plane.embedder != NO_EMBEDDER:
+                plane.upkeep.embed(progress=lambda done, total: self._tell(count * done // total))
             self._done += count
             self.events += made.events
             self.refused += made.refused
-            self.hashes = dict(sorted(plane.policies.hashes.items()))
-            self.counter = plane.policies.budgets.counter
+            self.hashes = dict(sorted(plane.upkeep.policies.hashes.items()))
+            self.counter = plane.upkeep.policies.budgets.counter
             shelf, orders = None, {}
             if self._asked.baselines:
                 shelf = Shelf(plane, self._asked.channel, self._builders.make_counter)
@@ -300,7 +300,7 @@ class _Run:
                     for name in self._asked.baselines
                 }
             # The first one also opens the plane and indexes it, which is no part of a latency.
-            plane.index()
+            plane.upkeep.index()
             plane.pack(questions[0].text, budget=self._asked.budgets[0])
             for question in questions:
                 self._packs(plane, question)
@@ -436,7 +436,7 @@ def recorded(
             for conversation in conversations:
                 file.writelines(line + b"\n" for line in conversation.lines)
         with builders.make_plane(Path(folder, "plane"), policies) as plane:
-            _ = plane.policies  # broken ones are named before anything is recorded
+            _ = plane.upkeep.policies  # broken ones are named before anything is recorded
             report = import_paths(plane, "jsonl", [source], progress=progress)
             refused = [f"{row.id}: {row.message}" for row in report.refused]
             yield Recorded(plane, report.events, refused)

@@ -144,7 +144,7 @@ def replay_sessions(
         with make_plane(Path(folder, "all"), policies) as plane:
             import_paths(plane, None, paths)
             events = sorted(_events_of(plane), key=lambda event: (event.ts, event.seq))
-            gap = timedelta(minutes=plane.policies.plane.session_gap_minutes)
+            gap = timedelta(minutes=plane.upkeep.policies.plane.session_gap_minutes)
         if not any(_is_prompt(event) for event in events):
             raise InputError("no prompt was found in the transcripts", where="--sessions")
         uses = _Uses(events)
@@ -290,7 +290,7 @@ class _Replay:
         if self._rows:
             self._plane.record_many(self._rows)
             self._rows = []
-        self._plane.index()
+        self._plane.upkeep.index()
         self._plane.flush()
 
     def _note(self, when: str, event: Event, query: str) -> None:

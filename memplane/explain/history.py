@@ -23,6 +23,7 @@ from memplane import nofollow
 from memplane.errors import InputError, NotFoundError
 from memplane.home import Assets, asset
 from memplane.intake.redact import masked, quoted_value
+from memplane.lazy import word_table
 from memplane.policy import NAMES
 from memplane.policy.document import without_places
 from memplane.policy.files import Documents, PolicyValue, as_yaml, documents, values_of_policy
@@ -626,16 +627,10 @@ def _time(seconds: str) -> str:
 SECONDS_MAX: Final = 60.0
 _WORDS_BYTES: Final = 64 * 1024
 # A repository's own configuration must neither run programs nor change what is read.
-_PLAIN: Final = (
-    "--no-pager",
-    "--no-replace-objects",
-    "-c",
-    "core.fsmonitor=false",
-    "-c",
-    "log.showRoot=true",
-    "-c",
-    "protocol.allow=never",
-)
+_PLAIN: Final = word_table("""
+    --no-pager --no-replace-objects -c core.fsmonitor=false -c log.showRoot=true -c
+    protocol.allow=never
+""")
 
 
 class GitError(NotFoundError):

@@ -81,7 +81,7 @@ def replay_pack(plane: Plane, saved: Saved) -> Replay:
     block, note = None, ""
     if then is not None:
         with then:
-            counted, now = saved.report["counter"], then.context.counter(then.policies).name
+            counted, now = saved.report["counter"], then.context.counter(then.upkeep.policies).name
             try:
                 if now == counted:
                     block = then.pack(**asked_of(saved))
@@ -265,7 +265,12 @@ def first_difference(plane: Plane, block: Block) -> Difference | None:
     if again.block is None or not again.same:
         why = "; ".join([*map(str, again.lost), *([again.note] if again.note else [])])
         raise NotFoundError(f"the pack before, {name}, cannot be made again: {why}")
-    before = again.block.text
+    return difference_of(old, again.block, block)
+
+
+def difference_of(old: Saved, old_block: Block, block: Block) -> Difference:
+    """The same for a pack before it that was made again already; `old` is that one's report."""
+    before = old_block.text
     lines, others = before.splitlines(), block.text.splitlines()
     at = next((n for n, (a, b) in enumerate(zip(lines, others, strict=False)) if a != b), None)
     if at is None:
@@ -273,7 +278,7 @@ def first_difference(plane: Plane, block: Block) -> Difference | None:
     same = len("".join(f"{line}\n" for line in others[:at]).encode())
     entry = _entry_at(block, same)
     return Difference(
-        name,
+        old.id,
         same,
         at + 1,
         lines[at] if at < len(lines) else None,
@@ -624,7 +629,7 @@ def trial_blocks(
 def _check_policies(plane: Plane, version: PolicyVersion) -> None:
     """Raise PolicyError with the version named in every mistake."""
     try:
-        _ = plane.policies
+        _ = plane.upkeep.policies
     except PolicyError as error:
         placed = (one._replace(file=f"{version}: {one.file}") for one in error.problems)
         raise PolicyError(tuple(placed)) from None

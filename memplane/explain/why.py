@@ -325,7 +325,7 @@ def _line(name: str, words: str) -> str:
 # Nothing is judged anew: omissions come from the sheet, what is suppressed from the pack's own
 # scope.
 
-_WORDS: Final = {
+REASON_WORDS: Final = {
     "sensitivity": "its sensitivity is not for the channel of the pack",
     "kind": "its kind is not for the channel of the pack",
     "ns": "its namespace is not in the scope of the pack",
@@ -402,7 +402,7 @@ def left_out(laid: Laid, event: Event, archive: Archive) -> Iterator[LeftOut]:
     if reason is not None and (row is None or row[3] != reason):
         by = archive.by(event, reason) if reason in ("superseded", "forgotten") else 0
         counted = pool is not None or seq in sheet.hidden or _is_apart(laid, seq)
-        yield LeftOut(reason, _WORDS[reason], by_seq=by, counted=counted)
+        yield LeftOut(reason, REASON_WORDS[reason], by_seq=by, counted=counted)
 
 
 def _is_apart(laid: Laid, seq: int) -> bool:
@@ -427,7 +427,7 @@ def _noted(
     """A reason as the sheet has it."""
     if reason != "budget":
         by = laid.facts.sheet.same.get(event.seq, 0) if reason == "duplicate" else 0
-        why = _limit(laid, event, section) if reason == "limit" else _WORDS.get(reason, "")
+        why = _limit(laid, event, section) if reason == "limit" else REASON_WORDS.get(reason, "")
         return LeftOut(reason, why, section, tokens, by_seq=by)
     facts = laid.facts
     free = facts.budget - laid.rendered.tokens

@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from memplane.plane.packer import Packer
     from memplane.policy.records import Hooks
 
-__all__ = ["ShownEntries", "answer_text", "packed_answer"]
-
-
 _COMPACT: Final = "compact"  # tags the summary that a client goes on with
 _QUERY_MAX: Final = 8_000  # characters of a prompt that are searched for
 _TRIES: Final = 4
@@ -149,7 +146,8 @@ def _fitting(pack: Callable[[int], Block], most: int, hooks: Hooks) -> Block | N
 
 
 def _says_something(block: Block) -> bool:
-    return any(entry.source.startswith("event") or entry.events for entry in block.entries)
+    told = ("event", "projection:digests")
+    return any(entry.source.startswith(told) or entry.events for entry in block.entries)
 
 
 # What a session of a client was shown, so that nothing is shown twice.

@@ -71,21 +71,11 @@ from memplane.importers.rows import (
 )
 from memplane.intake.prepare import is_own_tool
 from memplane.intake.redact import masked_name
+from memplane.lazy import word_set
 from memplane.projections.reports import title_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-__all__ = [
-    "AGENTS",
-    "HookPayload",
-    "asked_at_tool",
-    "completed",
-    "event_name",
-    "read_payload",
-    "tool_answer",
-]
-
 
 AGENTS: Final = ("claude-code", "codex")
 # Where a session begins. In a fork the client holds, and goes on with, all of another one.
@@ -476,21 +466,10 @@ def _text(said: Mapping[str, Any], field: str) -> str:
 _SHOWN: Final = ("stdout", "stderr", "error", "content", "result")
 _FAILED: Final = ("is_error", "isError", "interrupted")
 # What an object of an unknown tool may hold and nobody reads.
-_LEFT_OUT: Final = frozenset(
-    {
-        "originalFile",
-        "originalContent",
-        "structuredPatch",
-        "oldString",
-        "newString",
-        "oldTodos",
-        "newTodos",
-        "base64",
-        "data",
-        "blob",
-        "signature",
-    }
-)
+_LEFT_OUT: Final = word_set("""
+    originalFile originalContent structuredPatch oldString newString oldTodos newTodos base64 data
+    blob signature
+""")
 _CHARACTERS_MAX: Final = 2_000  # of what has no text of its own
 _PATCH_LINES_MAX: Final = 400
 _DEPTH_MAX: Final = 20

@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 else:
     gate = late("memplane.recall.gate")
 
-__all__ = ["SessionFolders", "WorkPlace", "folders_of", "project_marks", "work_place"]
-
-
 _FILES: Final = ("CLAUDE.md", "AGENTS.md", "README.md")
 _LABEL: Final = regex(r"^[-+*\s\d.]*\*\*[^*]{1,60}\*\*:? ")
 _MARKS_MAX: Final = 400

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from memplane.policy import Policies
     from memplane.ports import Clock
 
-__all__ = ["HookLog", "catch_up_plane", "marked_rows", "with_proposed_plan"]
-
 
 class HookLog:
     """The log of a plane, for rows that must not wait. `faults` gathers what was refused, in words.
@@ -247,8 +245,8 @@ def catch_up_plane(plane: Plane) -> None:
     can, so that the next answer finds what was recorded. If another process is doing it already,
     this one leaves it to that process; the hook's timer ends it like any other.
     """
-    plane.index()  # first: who runs this may end it after a second
-    plane.sessions.sum_up(HOOK_TAG)
+    plane.upkeep.index()  # first: who runs this may end it after a second
+    plane.work.sessions.sum_up(HOOK_TAG)
     plane.pack("", budget=1_000)
-    plane.index()
+    plane.upkeep.index()
     plane.flush()

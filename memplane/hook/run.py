@@ -39,8 +39,6 @@ else:
     policy = late("memplane.policy")
     trust = late("memplane.trust")
 
-__all__ = ["Openers", "run_hook"]
-
 _STDIN_BYTES_MAX: Final = 16 * 1024 * 1024
 # Until the policy is read: a plane on a disk that does not answer must not hold the agent up.
 _MILLISECONDS: Final = 4_000

@@ -30,11 +30,7 @@ __all__ = [
 __getattr__ = lazily(
     __name__,
     {
-        "memplane.importers.detection": (
-            "FoundSource",
-            "detect",
-            "find_sources",
-        ),
+        "memplane.importers.detection": ("FoundSource", "detect", "find_sources"),
         "memplane.importers.run": (
             "SOURCES",
             "FileReport",

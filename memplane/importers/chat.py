@@ -67,12 +67,7 @@ class Chat:
         """Return how many chats there were, and where the one of single lines stands."""
         lines = self._lines
         calls = lines.calls.state()
-        return {
-            "chats": self._chats,
-            "session": lines.session,
-            "hash": lines.hash,
-            "calls": calls,
-        }
+        return {"chats": self._chats, "session": lines.session, "hash": lines.hash, "calls": calls}
 
     def read(self, record: dict[str, Any], body: bytes) -> ReadOutcome:
         """Say what the record comes to; never raises, whatever it holds."""
@@ -203,7 +198,7 @@ def is_chat(record: Mapping[str, Any]) -> bool:
 
 
 def is_message(record: Mapping[str, Any]) -> bool:
-    """Tell a message, or an item of the Responses API that is none."""
+    """Whether the record is a message, or another item of the Responses API."""
     if short_text(record, "role") in _ROLES:
         return not {"content", "tool_calls", "function_call", "refusal"}.isdisjoint(record)
     kind = short_text(record, "type")

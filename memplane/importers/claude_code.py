@@ -43,13 +43,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.harness import rejection_reason
-from memplane.importers.decided import (
-    Talk,
-    answers_given,
-    decision_row,
-    plan_accepted,
-    refused,
-)
+from memplane.importers.decided import Talk, answers_given, decision_row, plan_accepted, refused
 from memplane.importers.plans import PLANNING, PlanBook, change_of
 from memplane.importers.rows import (
     FILE_ARGUMENTS,
@@ -71,29 +65,17 @@ from memplane.importers.rows import (
     type_word,
 )
 from memplane.intake.prepare import is_own_tool
+from memplane.lazy import word_set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 SOURCE: Final = "claude-code"
 
-_WITHOUT_MEMORY: Final = frozenset(
-    {
-        "api-request",
-        "api-request-blob",
-        "api-request-shape",
-        "atis-latch",
-        "attachment",
-        "cost-state",
-        "file-history-snapshot",
-        "last-prompt",
-        "mode",
-        "pr-link",
-        "progress",
-        "summary",
-        "tools-used",
-    }
-)
+_WITHOUT_MEMORY: Final = word_set("""
+    api-request api-request-blob api-request-shape atis-latch attachment cost-state
+    file-history-snapshot last-prompt mode pr-link progress summary tools-used
+""")
 _CALLS: Final = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 _RESULTS: Final = frozenset({"tool_result", "mcp_tool_result"})
 _OPEN_CALLS_MAX: Final = 200
@@ -117,10 +99,7 @@ class ClaudeCode:
     """
 
     def __init__(
-        self,
-        *,
-        reasoning: bool = False,
-        roots: Callable[[str], tuple[str, ...]] = lambda _: (),
+        self, *, reasoning: bool = False, roots: Callable[[str], tuple[str, ...]] = lambda _: ()
     ) -> None:
         self._reasoning, self._roots = reasoning, roots
         self._seen: dict[str, int] = {}  # uuid -> rows
@@ -281,7 +260,7 @@ class ClaudeCode:
         return ReadOutcome(tuple(rows), () if rows else (f"record type {_QUEUE}",))
 
     def _with_queued(self, kind: str, outcome: ReadOutcome) -> ReadOutcome:
-        """The outcome behind what was taken from the queue before it; told twice it counts once."""
+        """The outcome behind the queued messages before it; one that comes twice counts once."""
         typed = [row for row in outcome.rows if row.get("role") == "user"]
         said = {_digest(row) for row in typed}
         self._queue = [one for one in self._queue if not (one.taken and one.digest in said)]
@@ -401,7 +380,7 @@ class ClaudeCode:
         return []
 
     def folder_of(self, session: str) -> str:
-        """Where a session of this file began, as its events name it; "" where nothing says so."""
+        """The folder in which a session of this file began, by its events; "" if unknown."""
         return next((its for one, its in self._folders.items() if one and name(one) == session), "")
 
     def _frame(self, session: str, record: Mapping[str, Any], tags: list[str]) -> Row:
@@ -589,9 +568,9 @@ def _with_turn(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _sub_agent_step(record: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The record of a sub-agent's step that changes a file, or tells what came of it.
+    """The record of a sub-agent's step that changes a file, or holds its result.
 
-    Clients write such steps into the transcript of the session alone, as progress of it.
+    Clients write such steps into the transcript of the session alone, as its progress.
     """
     data = record.get("data")
     if not isinstance(data, dict) or data.get("type") != "agent_progress":

@@ -54,6 +54,7 @@ from memplane.importers.rows import (
     type_word,
 )
 from memplane.intake.prepare import is_own_tool
+from memplane.lazy import word_set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -62,36 +63,18 @@ SOURCE: Final = "codex"
 _ASKED_MAX: Final = 4  # questions that wait
 _ASKED_CHARS_MAX: Final = 8_000
 
-_WITHOUT_MEMORY: Final = frozenset(
-    {
-        "inter_agent_communication_metadata",
-        "realtime_item",
-        "retained_context",
-        "security_risk_score",
-        "session_meta",
-        "session_state",
-        "state",
-        "token_usage_record",
-        "turn_context",
-        "world_state",
-    }
-)
+_WITHOUT_MEMORY: Final = word_set("""
+    inter_agent_communication_metadata realtime_item retained_context security_risk_score
+    session_meta session_state state token_usage_record turn_context world_state
+""")
 # The types of records in an envelope.
 _RECORDS: Final = frozenset(
     {"response_item", "event_msg", "compacted", "inter_agent_communication", *_WITHOUT_MEMORY}
 )
 # An item is the same with or without them: they differ between versions, and in copies.
-_VOLATILE: Final = frozenset(
-    {
-        "id",
-        "status",
-        "phase",
-        "end_turn",
-        "metadata",
-        "encrypted_content",
-        "internal_chat_message_metadata_passthrough",
-    }
-)
+_VOLATILE: Final = word_set("""
+    id status phase end_turn metadata encrypted_content internal_chat_message_metadata_passthrough
+""")
 # How a text begins that the client wrote under the user's name, and that is not taken.
 _CLIENT_TEXT: Final = re.compile(
     r"\s*(?:"
@@ -118,10 +101,7 @@ class Codex:
     """
 
     def __init__(
-        self,
-        *,
-        reasoning: bool = False,
-        roots: Callable[[str], tuple[str, ...]] = lambda _: (),
+        self, *, reasoning: bool = False, roots: Callable[[str], tuple[str, ...]] = lambda _: ()
     ) -> None:
         self._reasoning, self._roots = reasoning, roots
         self._started: set[str] = set()
@@ -398,7 +378,7 @@ class Codex:
 
 
 def is_record(record: Mapping[str, Any]) -> bool:
-    """Tell a record of a rollout; the items of one without envelope may be anybody's."""
+    """Whether it is a record of a rollout; items without envelope may be of any client."""
     if isinstance(record.get("payload"), dict):
         return short_text(record, "type") in _RECORDS
     return _is_header(record) or _is_rollout(record) or record.get("record_type") == "state"
@@ -436,7 +416,7 @@ def _origins(item: Mapping[str, Any]) -> list[str]:
 
 
 def _client_text(text: str, origin: str) -> str:
-    """Which text of the client's it is; "" for what a person typed, and what tells of the talk."""
+    """Which text of the client it is; "" for what a person typed and marks of the talk."""
     if origin.startswith("user."):
         return ""
     if found := _CLIENT_TEXT.match(text):
@@ -463,24 +443,11 @@ _CALLS: Final = frozenset({"function_call", "custom_tool_call", *_TOOLS})
 _OUTPUTS: Final = frozenset(
     {"function_call_output", "custom_tool_call_output", "local_shell_call_output"}
 )
-_ITEM_WITHOUT_MEMORY: Final = frozenset(
-    {
-        "additional_tools",
-        "compaction",
-        "compaction_summary",
-        "compaction_trigger",
-        "configuration_update",
-        "context_compaction",
-        "file_search_call",
-        "ghost_snapshot",
-        "image_generation_call",
-        "item_reference",
-        "mcp_list_tools",
-        "other",
-        "tool_search_call",
-        "tool_search_output",
-    }
-)
+_ITEM_WITHOUT_MEMORY: Final = word_set("""
+    additional_tools compaction compaction_summary compaction_trigger configuration_update
+    context_compaction file_search_call ghost_snapshot image_generation_call item_reference
+    mcp_list_tools other tool_search_call tool_search_output
+""")
 ITEMS: Final = frozenset(
     {"message", "reasoning", "agent_message", *_CALLS, *_OUTPUTS, *_ITEM_WITHOUT_MEMORY}
 )
@@ -654,7 +621,7 @@ def _output(item: Mapping[str, Any], calls: Calls) -> Row | str:
 
 
 def _output_text(output: Any) -> tuple[str, bool]:
-    """What a tool answered, and whether it failed, as far as the output says so."""
+    """The answer of a tool, and whether it failed, if the output says so."""
     failed = False
     if isinstance(output, dict):
         failed = output.get("success") is False

@@ -28,12 +28,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.importers.rows import short_text
 from memplane.lazy import regex
-from memplane.projections.reports import (
-    clipped_words,
-    heading_of,
-    meaning_words,
-    sentences_in,
-)
+from memplane.projections.reports import clipped_words, heading_of, meaning_words, sentences_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -200,9 +195,9 @@ def decision_row(found: Decided, refs: Sequence[str], *, call: str = "") -> Row:
 
 
 class Talk:
-    """What agents said last, by session, for what people answer to it.
+    """The last messages of agents, by session, to understand replies to them.
 
-    An importer tells it of each answer and asks it of each reply, in their order.
+    An importer passes each message and asks about each reply, in their order.
     """
 
     def __init__(self) -> None:
@@ -425,7 +420,7 @@ def _numbered(said: str, answer: str) -> list[Decided]:
 
 
 def _matter(question: str) -> str:
-    """What a question is about, where it says so before a colon; else the question."""
+    """The subject of a question: the words before a colon, else the question."""
     label, colon, rest = question.partition(": ")
     return label if colon and rest and 0 < len(label.split()) <= 5 else question
 

@@ -64,7 +64,7 @@ _LOG: Final = (
 
 
 class GitCommit(NamedTuple):
-    """One commit as git tells it. `changes` are the first of its `changed` files."""
+    """One commit as git prints it. `changes` are the first of its `changed` files."""
 
     hash: str
     parents: int
@@ -149,7 +149,7 @@ def is_repository(path: Path) -> bool:
 
 
 def git_version() -> str | None:
-    """The version of the program, None where there is none."""
+    """The version of the program, None if it is not installed."""
     try:
         done = _run(["git", "--version"])
     except InputError:
@@ -293,11 +293,7 @@ def _run(argv: list[str], given: bytes = b"") -> subprocess.CompletedProcess[byt
 def _start(argv: list[str], words: IO[bytes]) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(  # noqa: S603 - a list of words, no shell
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=words,
-            env=environment(),
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=words, env=environment()
         )
     except OSError as error:
         raise _missing(error) from error

@@ -51,7 +51,7 @@ class SourceLine(NamedTuple):
 
 
 class Parsed(NamedTuple):
-    """The JSON objects on one line, and whether anything else stood there."""
+    """The JSON objects on one line, and whether the line holds anything else."""
 
     records: tuple[dict[str, Any], ...]
     broken: bool

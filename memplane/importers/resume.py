@@ -197,9 +197,9 @@ _ANY: Final = ""  # in place of a session: in whichever
 
 
 class Hooked:
-    """Asked for rows of one import, or again and again if it is told to `look` in between.
+    """What hooks recorded, asked for the rows of an import; `look` reads what came since.
 
-    Reads the log when it is first asked, and then what came behind.
+    Reads the log at its first use, and then what was appended.
     """
 
     def __init__(self, plane: Plane) -> None:
@@ -239,13 +239,13 @@ class Hooked:
         self._upto = max(self._upto, 0)
 
     def was_there(self, session: str) -> bool:
-        """Whether a hook was told of the session."""
+        """Whether a hook recorded the session."""
         if self._upto < 0:
             self.look()
         return session in self._begun
 
     def running(self) -> bool:
-        """Whether hooks were just told of any session."""
+        """Whether hooks recorded any session a moment ago."""
         if self._upto < 0:
             self.look()
         return any(last > self._since() for last in self._last.values())

@@ -99,7 +99,7 @@ def told(data: Mapping[str, str]) -> dict[str, str]:
 
 
 def type_word(kind: str) -> str:
-    """Show a type as part of a reason: short and printable, whatever stood there."""
+    """A type as part of a reason: short and printable."""
     return redact.masked(name(kind))[:40] if kind else "(none)"
 
 
@@ -167,10 +167,9 @@ class Spoken(NamedTuple):
 
 
 def spoken(text: str, source: str = "") -> Spoken:
-    """Say whose words a prompt of Claude Code is. `source`: who wrote it, where the client says.
+    """Whose words a prompt of Claude Code is. `source`: its author, where the client names it.
 
-    A command that a person typed is told as he typed it, and words without what his editor put
-    before them.
+    A command is returned as the person typed it, and words without what the editor put before them.
     """
     begun = text.lstrip()
     if begun.startswith("<command-") and (named := _within(begun, "command-name")):
@@ -193,9 +192,9 @@ def asked_of_codex(text: str) -> str:
 
 
 def compaction(text: str) -> str:
-    """The summary alone, without what the client says around it and without how it was thought out.
+    """The summary alone, without the client's words around it and without its thinking.
 
-    Hooks are told the summary, transcripts hold it with the client's words: both come to the same.
+    Hooks get the summary and transcripts have it with the client's words: both become the same.
     """
     if text.startswith(_HEADS):
         text = text.partition("\n")[2].lstrip()
@@ -213,16 +212,16 @@ def compaction(text: str) -> str:
 
 
 def _within(text: str, tag: str) -> str:
-    """What stands in the first element of that name, "" where there is none."""
+    """The content of the first element of that name, "" without one."""
     _, begin, rest = text.partition(f"<{tag}>")
     inner, end, _ = rest.partition(f"</{tag}>")
     return inner.strip() if begin and end else ""
 
 
 def _behind(text: str) -> str:
-    """What stands behind the elements of an editor that a text begins with.
+    """The text behind the elements of an editor at its beginning.
 
-    Up to the last end of each: what it quotes of a file is nobody's words.
+    Up to the last end of each: what it quotes of a file was not said.
     """
     while text.startswith(_EDITORS):
         tag = text[1:].partition(">")[0].split(None, 1)[0]

@@ -236,7 +236,7 @@ class Reading:
         """End the sessions of transcripts that are over, archive what went with its file."""
         for source, (_, end_id) in _WITH_SESSIONS.items():
             if self._read_from[source] or self._known[source]:
-                ended = self.plane.sessions.end_imported(
+                ended = self.plane.work.sessions.end_imported(
                     self._read_from[source], self._known[source], end_id, self._hooked.ended
                 )
                 self.report.ended += len(ended)
@@ -293,10 +293,10 @@ class Reading:
     def _take_lines(
         self, file: FileReport, reader: RecordReader, path: Path, offset: int
     ) -> tuple[int, dict[str, Any] | None]:
-        """Take the lines; say where the next import goes on, and with what if not as it is now.
+        """Read the lines; return where the next import continues, and its state if another one.
 
-        While a session runs that hooks are told of, what its agent said last is left for that
-        import: they may hear of it later than it is written down.
+        While a session with hooks runs, the last message of its agent is left to the next import:
+        hooks may get it later than it is written.
         """
         self._runs = file.source in _WITH_SESSIONS and self._hooked.running()
         end, before = offset, (offset, reader.state())
@@ -492,7 +492,7 @@ class Reading:
 
 
 def source_bytes(path: Path) -> int:
-    """Bytes on disk; 0 where there are none to be read."""
+    """Bytes on disk; 0 if it cannot be read."""
     try:
         return path.stat().st_size
     except OSError:
@@ -642,16 +642,14 @@ def import_paths(
     full: bool = False,
     max_count: int | None = None,
 ) -> ImportReport:
-    """Record what the files hold, in the order of their lines; folders are read by path.
+    """Record the contents of files, in the order of their lines; folders are read by path.
 
-    `source` None finds it out for each file. `progress` is told bytes done, bytes in
-    all and events recorded. `reasoning` takes thinking, which transcripts else leave
-    out. `full` reads files again that were read before. Of the source git the paths are
-    repositories, and `max_count` takes their newest commits only.
-
-    Nothing that a file holds is an error: it is counted in the report. InputError,
-    before anything is recorded, where a path is not there or a file named here holds
-    no JSON that a source could have written.
+    `source` None detects it for each file. `progress` is called with bytes done, bytes in all and
+    events recorded. `reasoning` takes thinking, which is left out otherwise. `full` reads files
+    again that were read before. For the source git the paths are repositories, and `max_count`
+    takes their newest commits only. Faults in a file are counted in the report. Raises InputError,
+    before anything is recorded, for a missing path or a file with no JSON that a source could have
+    written.
     """
     if source is not None and source not in SOURCES:
         known = ", ".join(SOURCES)
@@ -741,11 +739,11 @@ def import_repositories(
     full: bool = False,
     max_count: int | None = None,
 ) -> ImportReport:
-    """Record the commits that HEAD reaches, parents before children; `max_count` the newest only.
+    """Record the commits that HEAD reaches, parents before children.
 
-    `progress` is told commits done, commits in all and events recorded; `full` reads all of
-    them again. Raises InputError, before anything is recorded, where a path is in no
-    repository or there is no git.
+    `max_count`: the newest only. `progress` is called with commits done, commits in all and events
+    recorded; `full` reads all of them again. Raises InputError, before anything is recorded, for a
+    path in no repository or without git.
     """
     if max_count is not None and max_count < 1:
         raise InputError(f"expected 1 or more, found {max_count}", where="max_count")

@@ -107,10 +107,10 @@ def tag(word: str) -> str | None:
 def statement_rows(
     plane: Plane, source: str, told: StatedFile, ts: str, ns: str | None = None
 ) -> Iterator[Row | Literal["repeated", "forgotten", "doubled"]]:
-    """Of each statement: the row to record, or why there is none.
+    """For each statement the row to record, or the reason why there is none.
 
-    `doubled`: the file states something else under the same key before. `ns`: of the project that
-    the file is of, None for the usual. What `/global` has under a key stays there.
+    `doubled`: the file states something else under the same key before. `ns`: the namespace of the
+    file's project, None for the usual one. Values of `/global` under a key stay there.
     """
     seen: dict[str, str] = {}
     for statement in told.statements:

@@ -78,7 +78,7 @@ class Mask:
         self.hidden |= hidden
 
     def documents(self, docs: Array) -> None:
-        """Hide documents; those behind the mask's end are none of its business."""
+        """Hide documents by number; those behind the mask's end are ignored."""
         self.hidden[docs[docs < len(self.hidden)]] = True
 
     def all_but(self, docs: Array) -> None:
@@ -107,7 +107,7 @@ class Spans:
         self._rows = np.zeros((3, 0), np.int64)  # document, begin, end
 
     def fresh(self, flags: Array, bit: int) -> Array:
-        """Return the documents with a flag that nobody has asked for before; `add` them all."""
+        """Return the documents with a flag that was not asked for before; `add` them all."""
         found: Array = np.flatnonzero(flags[self._seen :] & bit) + self._seen
         self._seen = len(flags)
         return found
@@ -127,8 +127,8 @@ class Spans:
 class Fates:
     """Which documents are out of force, as of any seq: replaced ones and forgotten ones.
 
-    What happens is told in the order of the log, each thing once, after the documents it is about
-    are there. One thread at a time.
+    Changes are added in the order of the log, each once, after the documents that they are about.
+    Not safe between threads.
     """
 
     def __init__(self) -> None:
@@ -327,10 +327,7 @@ class _Chains:
         known = [self._last.get(group, _NONE) for group in groups[begins].tolist()]
         older = np.array(known, np.int64)
         self._last.update(zip(groups[ends].tolist(), docs[ends].tolist(), strict=True))
-        linked = [
-            (docs[:-1][same], docs[1:][same]),
-            (older[older >= 0], docs[begins][older >= 0]),
-        ]
+        linked = [(docs[:-1][same], docs[1:][same]), (older[older >= 0], docs[begins][older >= 0])]
         for left, right in linked:
             self.before[right] = left
             self.after[left] = right

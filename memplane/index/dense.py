@@ -82,7 +82,7 @@ def vectors_stamp(folder: Path) -> tuple[int, int, int] | None:
 
 
 def load_vectors(folder: Path, kind: Kind) -> Stored | None:
-    """Map the vectors; None where there are none, or none of this kind, or harmed ones."""
+    """Map the vectors; None where they are missing, of another kind, or damaged."""
     for _ in range(_TRIES):
         header = kept(folder)
         if header is None or header.kind != kind or header.documents < 1:
@@ -117,9 +117,9 @@ class Adder:
         self.header = VectorHeader(*self.header.kind)
 
     def add(self, vectors: Sequence[bytes], seq: int, mark: str) -> None:
-        """Give the next documents their vectors, the last of which is of event `seq`.
+        """Append the vectors of the next documents, the last of which is of event `seq`.
 
-        What was added survives whatever happens to the process next.
+        What was added is durable.
         """
         data = b"".join(vectors)
         assert len(data) == len(vectors) * self.header.dimension
@@ -171,9 +171,10 @@ def adding(folder: Path, kind: Kind) -> Iterator[Adder | None]:
 
 
 def erase_vectors(folder: Path, docs: Collection[int], erased: int) -> None:
-    """Leave documents without a vector, whoever made it, as their index was erased.
+    """Blank the vectors of documents that were erased from the index, of any embedder.
 
-    Where that cannot be, the number of erased events tells the next reader.
+    Where that cannot be done, the number of erased events in the header lets the next reader drop
+    them.
     """
     header = kept(folder)
     if header is None:

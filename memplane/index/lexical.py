@@ -258,7 +258,7 @@ def whole_scores(matches: Matches, weights: Weights) -> Array:
 def best(scores: Array, k: int) -> Array:
     """Return the places of the k highest scores, highest first; of equal ones the later first.
 
-    Exact: whatever reaches the k-th score takes part in the ties.
+    Exact: all that reach the k-th score take part in the ties.
     """
     count = len(scores)
     if k <= 0 or not count:

@@ -65,7 +65,7 @@ def similar(
 ) -> Similar:
     """Return the documents below `upto` that are more similar to the query than the mean.
 
-    What is hidden is none of them. Where all are equally similar, none stands out.
+    Hidden documents are left out; where all are equally similar, the result is empty.
     """
     docs, cosines = vectors.near(query, upto=upto, masked=hidden)
     if not len(docs):
@@ -90,16 +90,16 @@ _SPARE: Final = 2
 
 
 class Ranking(NamedTuple):
-    """The weights, in thousandths where nothing else is said.
+    """The weights, in thousandths unless it says otherwise.
 
-    `speaker` and `first_person` multiply what the words of an event earn, where the question names
-    its speaker or is asked by its speaker; `speaker_heard` and `first_person_heard` multiply that
-    and what its neighbours lend it: the answer stands in the turns of the one who is asked about,
-    whoever used the words. A broad question is about what all say: `speaker_heard` is not for it.
-    `sources_max` matches at most speak for their neighbours, `wide_sources_max` where the question
-    is broad. `preference` is for documents with one of the flags `preferring`. What neighbours lend
-    is multiplied by `faint` for documents whose number in `faint_bits` of their flags (the lowest
-    bit and how many) is one of `faint_numbers`.
+    `speaker` and `first_person` multiply the score of an event's own words where the question names
+    its speaker, or is about the user who asks; `speaker_heard` and `first_person_heard` multiply
+    that and the share from its neighbours: the answer is in the turns of the person asked about,
+    also where another one used the words. A broad question is about all speakers, so
+    `speaker_heard` does not apply. At most `sources_max` matches give a share to their neighbours,
+    `wide_sources_max` for a broad question. `preference` is for documents with one of the flags
+    `preferring`. Shares from neighbours are multiplied by `faint` for documents whose number in
+    `faint_bits` of their flags (lowest bit, number of bits) is one of `faint_numbers`.
     """
 
     lexical: bm25.Weights = bm25.Weights(related=0.4)
@@ -130,8 +130,8 @@ class RankingQuery(NamedTuple):
 class RankedEvents(NamedTuple):
     """Events found, best first. Scores are in 2**-20 of what the words alone could earn.
 
-    `own` is the part of the score that the event's own words earned, `alike` what its similarity
-    did; the rest came from neighbours. `docs` is the document that speaks best for the event.
+    `own` is the part of the score from the event's own words, `alike` from its vector; the rest
+    came from neighbours. `docs` is the best document of the event.
     """
 
     seqs: Array
@@ -153,9 +153,9 @@ def rank(
 ) -> RankedEvents:
     """Return at most `most` events by relevance; ties go by importance, then to the newer.
 
-    `matches` and `frame` are of the same view. An event scores as its best document does. What is
-    hidden is no match, speaks for no neighbour and hears none: hidden documents change nothing
-    but the statistics of terms. `similar` adds to what words match, and matches what stands out.
+    `matches` and `frame` are of the same view. The score of an event is that of its best document.
+    Hidden documents change the statistics of terms alone: they match nothing and share no score.
+    `similar` adds to what words match, and what stands out in it matches too.
     """
     docs, words = matches.docs, lexical.whole_scores(matches, weights.lexical)
     own = partial(_own, matches, words, frame, asked, weights)
@@ -436,16 +436,16 @@ class Speakers:
         return self._numbers[label]
 
     def answered(self, size: int) -> bool:
-        """Whether the first documents hold a word of an assistant that has no name of its own.
+        """Whether the first documents hold a message of an assistant without a name of its own.
 
-        Else they are people among themselves, whatever roles they were given.
+        Else it is a conversation between people, with any roles.
         """
         return self._answered is not None and self._answered < size
 
     def visible(self, hidden: Array) -> list[int]:
-        """Return who speaks in documents that are not hidden: who has most of them first.
+        """Return the speakers of documents that are not hidden, those with most documents first.
 
-        Nothing where nobody has a name.
+        Empty where no speaker has a name.
         """
         if self.labels in ([], [0]):
             return []
@@ -518,8 +518,8 @@ def boosted(
 ) -> Boosted:
     """Return at most `most` events; ties go by importance, then to the newer.
 
-    Whatever bears a name of the query is found, even if it holds none of the words looked for. A
-    marker at most doubles what an event is worth without it: it makes nothing relevant by itself.
+    An event with a key or tag that the query names is found even without any of its words. A marker
+    at most doubles the score: it makes nothing relevant by itself.
     """
     keyed, tagged = _bearing(exact.keys, frame), _bearing(exact.tags, frame)
     named = np.flatnonzero((keyed | tagged) & ~hidden)
@@ -617,9 +617,9 @@ _NOTHING_NAMED: Final = ExactMatches((), 0, (), 0, ())
 
 
 def alike(docs: Array, cosines: Array, frame: Frame, hidden: Array, most: int) -> Boosted:
-    """Return at most `most` events of these documents by the cosine of the one that is nearest.
+    """Return at most `most` events of these documents by the cosine of their nearest document.
 
-    Ties go by importance, then to the newer; what is no nearer than chance is none of them.
+    Ties go by importance, then to the newer. Documents no nearer than chance are left out.
     """
     scores = cosines * ONE // MILLION
     docs, scores = docs[scores > 0], scores[scores > 0]

@@ -256,7 +256,7 @@ class _File:
         return self._arrays[name]
 
     def slice(self, term: int, kind: str, limit: int) -> Slice | None:
-        """The postings of a term below the limit; None where there are none."""
+        """The postings of a term below the limit; None where it has none."""
         at = _place(self.array("terms"), term)
         if at < 0:
             return None
@@ -311,7 +311,7 @@ def _place(known: memoryview, term: int) -> int:
 
 
 class DocumentMarks(NamedTuple):
-    """What tells documents apart without reading their event: see `index.terms.Document`.
+    """What is known of a document without reading its event: see `index.terms.Document`.
 
     `role`: its place in `ROLES`; `group`: the term of its session and namespace, 0 for none.
     """

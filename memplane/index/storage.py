@@ -63,7 +63,7 @@ WIDTH: Final = {"B": 1, "H": 2, "I": 4, "Q": 8, "q": 8}
 
 
 class SegmentFileHeader(NamedTuple):
-    """The facts that decide where everything in a segment stands."""
+    """The facts that decide where each array of a segment begins."""
 
     level: int
     number: int
@@ -78,7 +78,7 @@ class SegmentFileHeader(NamedTuple):
 
 
 class FileSection(NamedTuple):
-    """Where an array stands in the file, and of what it is."""
+    """An array in the file: its name, offset, type code and number of items."""
 
     name: str
     offset: int
@@ -111,7 +111,7 @@ def body_sum(data: Buffer) -> bytes:
 
 
 def fingerprint(plane: str, variant: str) -> int:
-    """Return the number of a plane and all else that its terms depend on."""
+    """Return a number of the plane and all else that its terms depend on."""
     data = f"{plane}\n{variant}\n{ANALYSER}".encode()
     return int.from_bytes(hashlib.sha256(data).digest()[:8], "little")
 
@@ -138,7 +138,7 @@ def encode_header(header: SegmentFileHeader) -> bytes:
 def parse_header(data: bytes | memoryview, size: int) -> SegmentFileHeader | None:
     """Return the header of a segment that lies at the beginning of `size` bytes.
 
-    None where it is not one of ours, unharmed, or goes on behind them.
+    None where it is of another format or damaged, or names more bytes than there are.
     """
     head = bytes(data[:HEADER_BYTES])
     fields = head[: _FIELDS.size]
@@ -155,7 +155,7 @@ def parse_header(data: bytes | memoryview, size: int) -> SegmentFileHeader | Non
 
 
 def is_whole(data: Buffer, header: SegmentFileHeader) -> bool:
-    """Whether the body is the one that the header was written for."""
+    """Whether the body has the sum of the header."""
     return body_sum(memoryview(data)[HEADER_BYTES:]) == header.body
 
 
@@ -163,7 +163,7 @@ def is_whole(data: Buffer, header: SegmentFileHeader) -> bool:
 #
 # The index and the projections keep theirs in this way.
 def replace_bytes(path: Path, data: bytes, *, sync: bool = False) -> None:
-    """Put the bytes in the file's place at once; OSError leaves the old file as it was.
+    """Replace the file by the bytes in one step; after an OSError the old file is whole.
 
     Only for the holder of `alone`: the temporary file has one name.
     """
@@ -193,7 +193,7 @@ def rename_over(draft: Path, path: Path) -> None:
 
 
 def remove_index_file(path: Path) -> None:
-    """Remove a file, or raise WriteError; a folder by that name stays, for `put` to move aside."""
+    """Remove a file, or raise WriteError; a folder of that name stays."""
     try:
         with contextlib.suppress(FileNotFoundError, IsADirectoryError):
             nofollow.remove_name(path)
@@ -205,8 +205,8 @@ def remove_index_file(path: Path) -> None:
 def alone(folder: Path) -> Iterator[bool]:
     """Hold the folder's lock while the block runs, without waiting for it.
 
-    Gives False when another thread or process holds it, or where the folder
-    cannot be written (a read-only home): then the block must not write.
+    Gives False when another thread or process holds it, or where the folder cannot be written (a
+    read-only home): then the block must not write.
     """
     try:
         os.close(nofollow.enter(folder.parent, folder.parent))  # a plane is not made by its caches
@@ -246,7 +246,7 @@ def _lock_of(path: Path) -> int:
 
 
 def holder(folder: Path) -> int | None:
-    """The process that held the folder's lock last; None where that is not known."""
+    """The process that held the folder's lock last; None if unknown."""
     with contextlib.suppress(OSError, ValueError):
         return int(nofollow.read_bytes(folder / ".lock", 20))
     return None
@@ -278,7 +278,7 @@ Mapped = tuple[SegmentFileHeader, memoryview]
 
 
 class ManifestEntry(NamedTuple):
-    """A segment that counts. `level` -1: the open one."""
+    """A segment in the manifest. `level` -1: the open one."""
 
     level: int
     number: int
@@ -287,7 +287,7 @@ class ManifestEntry(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of the file that it lies in, with others of its level."""
+        """The name of its file, which it shares with others of its level."""
         return name_of(self.level, self.number)
 
 
@@ -299,7 +299,7 @@ def name_of(level: int, number: int) -> str:
 
 
 class Manifest(NamedTuple):
-    """What counts, and how far into the log it reaches. `mark`: the caller's word on the place."""
+    """The segments in use and the log position up to which they go (`mark`: by the caller)."""
 
     plane: str
     variant: str
@@ -333,7 +333,7 @@ def signed(fields: Mapping[str, object]) -> bytes:
 
 
 def signed_fields(path: Path) -> dict[str, object] | None:
-    """What `signed` wrote; None where the file cannot be read, or is not what was written."""
+    """The object that `signed` wrote; None where the file is unreadable or changed."""
     try:
         body, _, rest = nofollow.read_bytes(path, _BYTES_MAX).partition(b"\n")
         if rest.strip() != hashlib.sha256(body).hexdigest().encode():
@@ -345,7 +345,7 @@ def signed_fields(path: Path) -> dict[str, object] | None:
 
 
 def read_manifest(folder: Path, plane: str, variant: str) -> Manifest | None:
-    """Return what counts; None where nothing of this plane and variant does."""
+    """Return the manifest; None where there is none of this plane and variant."""
     fields = signed_fields(folder / _MANIFEST)
     if fields is None or fields.pop("format", None) != FORMAT:
         return None
@@ -378,26 +378,26 @@ def is_outdated(folder: Path, plane: str, versions: Callable[[str], str], varian
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Let the segments of the manifest count from now on."""
+    """Write the manifest: its segments are in use from now on."""
     fields = manifest._asdict() | {"segments": [list(entry) for entry in manifest.segments]}
     replace_bytes(folder / _MANIFEST, signed({"format": FORMAT, "analyser": ANALYSER} | fields))
 
 
 def read_stamps(folder: Path) -> Stamps:
-    """Return the files that were found whole, as they were then."""
+    """Return size and time of the files whose sums were verified."""
     fields = signed_fields(folder / _STAMPS) or {}
     return {name: value for name, value in fields.items() if isinstance(value, list)}
 
 
 def write_stamps(folder: Path, stamps: Stamps) -> None:
-    """Remember which files were found whole."""
+    """Save size and time of the files whose sums were verified."""
     replace_bytes(folder / _STAMPS, signed(dict(sorted(stamps.items()))))
 
 
 def keep_stamps(folder: Path, loaded: Loaded) -> None:
-    """Remember what `load` had to read for its sum, so that nobody reads it for that again.
+    """Save size and time of the files whose sums `load` computed, so that it need not again.
 
-    Where another writes, or the disk refuses, the next reader does.
+    Skipped where another process writes or the disk refuses.
     """
     if not loaded.summed:
         return
@@ -415,7 +415,7 @@ def files_of(entries: Sequence[ManifestEntry]) -> list[tuple[str, list[ManifestE
 
 
 def segments_stamp(folder: Path, entries: Sequence[ManifestEntry]) -> list[int | str]:
-    """Return what the file of these segments looks like from outside; empty where there is none."""
+    """Return name, size and time of the file of these segments; empty where it is missing."""
     try:
         found = (folder / entries[0].name).lstat()
     except OSError:
@@ -465,9 +465,9 @@ def _facts(header: SegmentFileHeader) -> tuple[int, int, int, str]:
 
 
 def _may_follow(data: memoryview, entry: ManifestEntry, mark: int) -> bool:
-    """Whether these bytes behind a segment are none, or the segment behind it.
+    """Whether there are no bytes behind a segment, or those of the next one.
 
-    That is there where a writer was stopped before the manifest.
+    They are there where a writer was stopped before it wrote the manifest.
     """
     header = _header(data, mark) if len(data) else None
     return not len(data) or (
@@ -476,7 +476,7 @@ def _may_follow(data: memoryview, entry: ManifestEntry, mark: int) -> bool:
 
 
 def load_segments(folder: Path, plane: str, variant: str) -> Loaded:
-    """Map the segments that count, up to the first missing or harmed one."""
+    """Map the segments of the manifest, up to the first missing or harmed one."""
     mark = fingerprint(plane, variant)
     loaded = Loaded(Manifest(plane, variant), (), {})
     for _ in range(_TRIES):
@@ -501,7 +501,7 @@ def load_segments(folder: Path, plane: str, variant: str) -> Loaded:
 
 
 def harmed(folder: Path, plane: str, variant: str) -> list[str]:
-    """The files that count and are not what was written, whatever their stamps say."""
+    """The files in the manifest whose bytes differ from what was written; ignores stamps."""
     manifest = read_manifest(folder, plane, variant)
     if manifest is None:
         return []
@@ -516,7 +516,7 @@ def harmed(folder: Path, plane: str, variant: str) -> list[str]:
 
 
 def remove_others(folder: Path, manifest: Manifest) -> None:
-    """Remove segments that no longer count; whoever has one mapped keeps it."""
+    """Remove segments that are not in the manifest; processes that mapped them keep them."""
     counted = {entry.name for entry in manifest.segments}
     for name in nofollow.folder_names(folder):
         if ".bin" in name and name not in counted:

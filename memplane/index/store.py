@@ -42,7 +42,7 @@ _MANY = 1_000
 class IndexView:
     """The documents below `count`: those with a seq up to `upto`, all where it is None.
 
-    Those that are apart (`without`) match nothing and count in no statistics.
+    Those taken out by `without` match nothing and do not count in statistics.
     """
 
     def __init__(self, blocks: Sequence[PostingBlock], count: int, upto: int | None = None) -> None:
@@ -63,7 +63,7 @@ class IndexView:
 
     @property
     def there(self) -> int:
-        """How many documents count."""
+        """How many documents count in statistics."""
         if self.apart is None:
             return self.count
         return self.count - int(np.count_nonzero(self.apart[: self.count]))
@@ -147,10 +147,9 @@ class IndexView:
         rising: Array = docs[np.flatnonzero(np.diff(docs, prepend=-1))]
         return rising
 
-    def bearing(self, labels: Sequence[str]) -> list[Array]:
-        """Return the documents that bear each of the labels, rising."""
-        wanted = np.array([terms.exact_term(name) for name in labels], np.uint64)
-        docs, places = self._members(wanted)
+    def bearing(self, labels: Sequence[int]) -> list[Array]:
+        """Return the documents that bear each of the labels (`terms.exact_term`), rising."""
+        docs, places = self._members(np.array(labels, np.uint64))
         return [docs[places == place] for place in range(len(labels))]
 
     def _members(self, wanted: Array) -> tuple[Array, Array]:
@@ -207,7 +206,7 @@ class IndexView:
         return block.text(doc - block.first)
 
     def kept(self, doc: int) -> bytes:
-        """Return what the caller keeps beside a document."""
+        """Return the bytes that the caller keeps beside a document."""
         block = self._blocks[int(np.searchsorted(self._firsts, doc, "right")) - 1]
         return block.kept.of_document(doc - block.first)
 
@@ -235,7 +234,7 @@ class IndexView:
         return list(dict.fromkeys(found))
 
     def counts(self, words: Sequence[int]) -> list[int]:
-        """Return how many documents hold each of the words, hidden ones too, none that is apart."""
+        """Return how many documents hold each word, hidden ones included; not those taken out."""
         wanted = np.array(words, np.uint64)
         found = np.zeros(len(wanted), np.int64)
         for block in self._blocks:
@@ -282,18 +281,13 @@ def _file_of(part: _Sealed) -> str:
 class SegmentedIndex:
     """Documents of one plane, in the folder or in memory alone (no folder).
 
-    `variant` names all that decides which documents a log gives. One thread adds, saves, erases
-    or takes a view at a time; views taken before stay good. `keeps`: opening it may write down
-    which files were found whole; all else waits for `save`.
+    `variant` names all that decides which documents a log gives. One thread adds, saves, erases or
+    takes a view at a time; older views stay valid. `keeps`: opening it may save which files were
+    verified; all else is written by `save`.
     """
 
     def __init__(
-        self,
-        folder: Path | None = None,
-        *,
-        plane: str = "",
-        variant: str = "",
-        keeps: bool = False,
+        self, folder: Path | None = None, *, plane: str = "", variant: str = "", keeps: bool = False
     ) -> None:
         # The C library of Linux gives memory back to the system beyond twice the largest block
         # that it ever freed. One that is never touched spares every search, which takes and
@@ -306,9 +300,10 @@ class SegmentedIndex:
         self.reload()
 
     def reload(self) -> None:
-        """Forget what is in memory and open the folder again.
+        """Drop what is in memory and open the folder again.
 
-        Where segments are missing or harmed, `seq` says from where the log must be read again.
+        Where segments are missing or harmed, `seq` is the one behind which the log must be read
+        again.
         """
         self._sealed: list[_Sealed] = []
         self._opened: IndexSegment | None = None
@@ -361,7 +356,7 @@ class SegmentedIndex:
         return IndexView(self.blocks(), self.count, upto)
 
     def add(self, document: Document) -> None:
-        """Take one document in; it is found at once. One that is here already is passed over."""
+        """Add one document; it is found at once. One that is indexed already is ignored."""
         place = (document.seq, document.part)
         if place <= self._last:
             return
@@ -437,9 +432,9 @@ class SegmentedIndex:
             self._vocabulary = terms.TermVocabulary()
 
     def clear(self) -> None:
-        """Forget every document, here and with the next `save` in the folder.
+        """Drop every document, here and with the next `save` in the folder.
 
-        For a log that is not the one the index was made from.
+        For another log than the one that the index was made from.
         """
         self._sealed, self._opened, self._live, self._stamps = [], None, Live(0), {}
         self._last = (0, -1)
@@ -463,11 +458,11 @@ class SegmentedIndex:
         self._sealed = done
 
     def save(self, seq: int, mark: str = "", *, stale: Callable[[], bool] | None = None) -> bool:
-        """Bring the folder up to date, the log being folded up to `seq`.
+        """Write the folder, with the log indexed up to `seq`; return whether it was written.
 
-        False where nothing was written: another process is writing, has come further or has
-        erased more (then `reload`), or the disk refuses. The index goes on in memory. `stale` is
-        asked while the folder is held: whether something was erased since.
+        False: another process writes, has indexed more or erased more (then `reload`), or the disk
+        refuses. The index in memory stays usable. `stale` is called while the folder is locked:
+        whether something was erased since.
         """
         self.settle()
         self.seq, self.mark = seq, mark
@@ -541,9 +536,10 @@ class SegmentedIndex:
         ]
 
     def erase(self, seqs: Sequence[int]) -> None:
-        """Leave blank documents in the slots of these events; `save` rewrites the files.
+        """Put blank documents in the places of these events; `save` rewrites the files.
 
-        Call it once for each purge of the log, in order: `erased` tells stale processes apart.
+        Call it once for each purge of the log, in order: `erased` lets other processes see that
+        theirs is out of date.
         """
         gone = np.array(sorted(set(seqs)), np.int64)
         self._sealed = [self._erased(part, gone) for part in self._sealed]

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from array import array
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import blake2b
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -105,15 +105,9 @@ def _number(kind: bytes, text: str) -> int:
     return int.from_bytes(blake2b(data, digest_size=8).digest(), "little") or 1
 
 
-@lru_cache(maxsize=100_000)
-def exact_term(text: str) -> int:
-    """Return the term of an exact label."""
-    return _number(b"l", text)
-
-
-def whole_term(text: str) -> int:
-    """Return the term of a word as it is: a stem, or a whole that is not stemmed."""
-    return _number(b"w", text)
+# The terms of an exact label, and of a word as it is: a stem, or a whole that is not stemmed.
+exact_term: Final = lru_cache(maxsize=100_000)(partial(_number, b"l"))
+whole_term: Final = partial(_number, b"w")
 
 
 def mix(left: int, right: int) -> int:
@@ -137,22 +131,28 @@ def normalise_text(text: str) -> str:
     return _grouped(_composed(text))
 
 
-def _simple(lower: str) -> Iterator[Atom]:
-    if lower in STOP or (len(lower) == 1 and not lower.isdecimal()):
-        return
-    if lower.isdecimal():
-        # 05 and 5 are the same day of a month.
-        yield Atom(whole_term(str(int(lower)) if len(lower) == 2 else lower), 0, chained=True)
-        return
-    long = len(lower) > PREFIX_LETTERS and lower.isalpha()
-    prefix = _number(b"p", lower[:PREFIX_LETTERS]) if long else 0
-    yield Atom(whole_term(stem(lower)), prefix, chained=True)
-
-
 @lru_cache(maxsize=200_000)
 def _token(token: str) -> tuple[Atom, ...]:
     """Give the words of one run of word characters, the whole of an identifier last."""
-    return tuple(_east(token) if _EAST.search(token) else _identifier(token))
+    if _EAST.search(token):
+        return tuple(_east(token))
+    found: list[Atom] = []
+    parts, whole = _pieces(token)
+    for part in parts:
+        if part in STOP or (len(part) == 1 and not part.isdecimal()):
+            continue
+        if part.isdecimal():
+            # 05 and 5 are the same day of a month.
+            found.append(
+                Atom(whole_term(str(int(part)) if len(part) == 2 else part), 0, chained=True)
+            )
+            continue
+        long = len(part) > PREFIX_LETTERS and part.isalpha()
+        prefix = _number(b"p", part[:PREFIX_LETTERS]) if long else 0
+        found.append(Atom(whole_term(stem(part)), prefix, chained=True))
+    if whole:
+        found.append(Atom(whole_term(whole), 0, chained=False))
+    return tuple(found)
 
 
 def _east(token: str) -> Iterator[Atom]:
@@ -164,14 +164,6 @@ def _east(token: str) -> Iterator[Atom]:
         else:
             for left, right in pairwise(run):
                 yield Atom(whole_term(left + right), 0, chained=True)
-
-
-def _identifier(token: str) -> Iterator[Atom]:
-    parts, whole = _pieces(token)
-    for part in parts:
-        yield from _simple(part)
-    if whole:
-        yield Atom(whole_term(whole), 0, chained=False)
 
 
 def _pieces(token: str) -> tuple[list[str], str]:
@@ -231,16 +223,11 @@ class Word(NamedTuple):
     joined: bool = False
 
 
-def term_of(word: str) -> int:
-    """Return the term of a word of `text_words`."""
-    return whole_term(word)
-
-
 def text_words(text: str, may: Callable[[str], bool] | None = None) -> Iterator[Word]:
-    """Yield the words of a text, in the order of its terms, stop words left out.
+    """Yield the words of a text, in the order of its terms, without stop words.
 
-    The strings behind the terms of `analyse`. `may`: asked of each word in lower case before it is
-    stemmed; one that it refuses is left out.
+    The strings behind the terms of `analyse`. `may` is called with each word in lower case before
+    it is stemmed; False leaves it out.
     """
     for surface in surfaces(normalise_text(text)):
         yield from _surface_words(surface, may)
@@ -321,7 +308,7 @@ class TermVocabulary(dict[str, int]):
         return list(map(self.__getitem__, tokens))
 
     def full(self) -> bool:
-        """Whether it is time to begin a new one."""
+        """Whether it should be replaced by an empty one."""
         return len(self) >= VOCABULARY_MAX
 
 
@@ -514,9 +501,9 @@ ROLES: Final = ("", "user", "assistant", "tool", "system")
 class Document(NamedTuple):
     """One chunk of an event. Documents come in the order of (seq, part).
 
-    The index shows `text` and finds a document by `text` and `extra` (speaker, month,
-    year, day, weekday, tool, file names). Labels are exact: whatever a request filters
-    by (`ns:/global`, `kind:message`, `tag:x`); the group is found like a label.
+    The index shows `text` and finds a document by `text` and `extra` (speaker, month, year, day,
+    weekday, tool, file names). Labels are exact: all that a request can filter by (`ns:/global`,
+    `kind:message`, `tag:x`); the group is found like a label.
     """
 
     seq: int
@@ -536,7 +523,7 @@ class Document(NamedTuple):
 
 
 def blank_document(seq: int, part: int) -> Document:
-    """What stays of a purged document: its slot."""
+    """The document that takes the place of a purged one."""
     return Document(seq, part, importance=0)
 
 
@@ -549,7 +536,7 @@ _END: Final = regex(r"[.!?][ \t]+|\n\s*|[\u3002\uff01\uff1f]")
 
 
 def sentences(text: str) -> list[tuple[int, int]]:
-    """Return the spans of the sentences and lines of a text; together they are the text."""
+    """Return the spans of the sentences and lines of a text; joined they are the text."""
     spans: list[tuple[int, int]] = []
     start = 0
     for end in (*(match.end() for match in _END.finditer(text)), len(text)):
@@ -565,9 +552,9 @@ def sentences(text: str) -> list[tuple[int, int]]:
 
 
 class Sentences:
-    """A text cut into sentences, each with the words it holds: what no query changes.
+    """A text cut into sentences, each with its words: the part that no query changes.
 
-    Keep it for the next query; what a sentence costs is counted when somebody asks.
+    Keep it for the next query; the cost of a sentence is counted when first asked for.
     """
 
     __slots__ = ("_costs", "spans", "text", "words")
@@ -579,7 +566,7 @@ class Sentences:
         self._costs: list[int] = [-1] * len(self.spans)
 
     def cost(self, at: int, count: Callable[[str], int]) -> int:
-        """What a sentence costs, without the blanks around it. Always by the same counter."""
+        """Tokens of a sentence without the blanks around it. Always by the same counter."""
         cost = self._costs[at]
         if cost < 0:
             start, end = self.spans[at]
@@ -599,13 +586,19 @@ def passage(
 
 
 def best_run(
-    said: Sentences, wanted: Mapping[int, int], limit: int, count: Callable[[str], int]
+    said: Sentences,
+    wanted: Mapping[int, int],
+    limit: int,
+    count: Callable[[str], int],
+    *,
+    goes_on: bool = False,
 ) -> tuple[int, int]:
     """Return the span of the run of sentences that holds most of `wanted` in `limit` tokens.
 
     `wanted` weighs words; each counts once. Of runs that hold as much the one of fewest tokens is
-    taken, then the first. A text without any gives its beginning, as much as fits. At least one
-    sentence, even over the limit.
+    taken, then the first; with `goes_on` what follows it belongs to it, as far as the limit goes. A
+    text without any gives its beginning, as much as fits. At least one sentence, even over the
+    limit.
     """
     spans = said.spans
     if not spans:
@@ -627,12 +620,14 @@ def best_run(
                 held |= new
                 worth += sum(map(wanted.__getitem__, new))  # whole numbers: in any order
                 best = max(best, (worth, -cost, -first, -last))
+    first, last, cost = -best[2], -best[3], -best[1]
     if not best[0]:
-        last, cost = 0, said.cost(0, count)
-        while last + 1 < len(spans) and (cost := cost + said.cost(last + 1, count)) <= limit:
-            last += 1
-        return 0, spans[last][1]
-    return spans[-best[2]][0], spans[-best[3]][1]
+        first, last, cost, goes_on = 0, 0, said.cost(0, count), True
+    while (
+        goes_on and last + 1 < len(spans) and (cost := cost + said.cost(last + 1, count)) <= limit
+    ):
+        last += 1
+    return spans[first][0], spans[last][1]
 
 
 def _words(text: str, vocabulary: TermVocabulary) -> frozenset[int]:
@@ -672,11 +667,11 @@ _LOOKS_UP: Final = regex(
 
 
 class QuestionTraits(NamedTuple):
-    """What is asked, beside the terms.
+    """What a question asks for, beside its terms.
 
-    `speakers`: the names among those given that the question names, none where it names all of
-    them. `first_person`: whoever asks asks about himself. `broad`: about a whole thread.
-    `looks_up`: about what is or was so, and not for help, which a preference would shape.
+    `speakers`: the names among those given that it names, none where it names all of them.
+    `first_person`: it is about the user who asks. `broad`: about a whole thread. `looks_up`: about
+    what is or was so, and not for help, which a preference would shape.
     """
 
     speakers: tuple[str, ...] = ()

@@ -25,7 +25,6 @@ import re
 import unicodedata
 from collections.abc import Callable, Container, Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
@@ -60,7 +59,7 @@ class Encoded(NamedTuple):
 def signed_bytes(components: Sequence[float] | NDArray[np.float64]) -> bytes:
     """Scale the largest component to 127 and round half to even; zeros stay zeros.
 
-    What has been scaled so before comes back unchanged.
+    Scaling twice gives the same.
     """
     values = np.asarray(components, np.float64)
     assert np.isfinite(values).all(), "a vector holds a number that is not finite"
@@ -72,7 +71,7 @@ def signed_bytes(components: Sequence[float] | NDArray[np.float64]) -> bytes:
 
 
 def encoded(vectors: Sequence[bytes], dimension: int) -> Encoded:
-    """Lay vectors out for appending."""
+    """The bytes to append for some vectors, an array each."""
     rows = np.frombuffer(b"".join(vectors), np.int8).reshape(-1, dimension)
     return Encoded(rows.tobytes(), _sign_bits(rows).tobytes())
 
@@ -123,7 +122,7 @@ class Vectors:
         return self._count
 
     def append(self, vectors: Sequence[bytes]) -> None:
-        """Give the next documents their vectors; they can be found at once."""
+        """Append the vectors of the next documents; they can be found at once."""
         rows = np.frombuffer(b"".join(vectors), np.int8).reshape(-1, self.dimension)
         if not len(rows):
             return
@@ -148,7 +147,8 @@ class Vectors:
     ) -> list[tuple[int, int]]:
         """The k most similar documents below `upto`, and how similar; ties go to the newer.
 
-        Only candidates are compared (`near`). A document that is masked or has no vector is none.
+        Only candidates are compared (`near`); masked documents and those without a vector are left
+        out.
         """
         if k <= 0:
             return []
@@ -159,10 +159,10 @@ class Vectors:
     def near(
         self, query: bytes, *, upto: int | None = None, masked: NDArray[np.bool_] | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Those that differ from the query in the fewest signs, rising, and how similar each is.
+        """Documents that differ from the query in the fewest signs, rising, with similarities.
 
-        At least 1,000 and at least a hundredth of all, as far as there are so many; none of them is
-        masked or without a vector. A query without a vector is near nothing.
+        At least 1,000 and at least a hundredth of all, as far as there are so many, without masked
+        ones and those without a vector. Empty for a query without a vector.
         """
         asked = np.frombuffer(query, np.int8).reshape(1, self.dimension)
         if not asked.any():
@@ -238,7 +238,7 @@ _IDEOGRAPHS = (
 
 
 def plain_words(text: str) -> list[str]:
-    """Lower case without accents, split at white space; marks and ideographs stand alone."""
+    """Lower case without accents, split at white space; marks and ideographs are words."""
     if text.isascii():
         return _ASCII_WORD.findall(text.translate(_ASCII_CONTROL).lower())
     spaced = "".join(map(_cleaned, text))
@@ -256,34 +256,26 @@ class WordPiece:
         self._cached: dict[str, tuple[int, ...]] = {}
 
     def pieces(self, word: str) -> tuple[int, ...]:
-        """The numbers of a word's pieces; none when it cannot be put together from them."""
+        """The numbers of a word's pieces; () when it cannot be composed of them."""
         known = self._cached.get(word)
-        if known is None:
-            known = self._split(word)
-            if len(self._cached) >= _WORDS_CACHED:
-                self._cached.clear()
-            self._cached[word] = known
-        return known
-
-    def _split(self, word: str) -> tuple[int, ...]:
-        whole = self._numbers.get(word)
-        if whole is not None:
-            return (whole,)
-        if len(word) > WORD_LETTERS_MAX:
-            return ()
+        if known is not None:
+            return known
         found: list[int] = []
-        start = 0
-        while start < len(word):
+        start, last = 0, len(word) if len(word) <= WORD_LETTERS_MAX else 0
+        while start < last:
             mark = "##" if start else ""
-            for end in range(min(len(word), start + self._longest), start, -1):
+            for end in range(min(last, start + self._longest), start, -1):
                 number = self._numbers.get(mark + word[start:end])
                 if number is not None:
+                    found.append(number)
+                    start = end
                     break
             else:
-                return ()
-            found.append(number)
-            start = end
-        return tuple(found)
+                found, last = [], 0
+        if len(self._cached) >= _WORDS_CACHED:
+            self._cached.clear()
+        self._cached[word] = pieces = tuple(found)
+        return pieces
 
 
 def _category(char: str) -> str:
@@ -477,7 +469,7 @@ class Nearest:
         return hashlib.sha256(self._body).hexdigest() == self._sha256
 
     def near(self, word: str) -> tuple[Kin, ...] | None:
-        """The nearest terms of a word but its own, each once; None where they are not kept here.
+        """The nearest terms of a word but its own, each once; None where they are not stored.
 
         Fewer than `most` are all there are.
         """
@@ -583,26 +575,24 @@ class Neighbours:
     def near(self, word: str, upto: int | None = None) -> tuple[NearWord, ...]:
         """At most 32 of the first `upto` words with a cosine of .300 or more; ties: the later.
 
-        Nothing is near to what is shorter than three letters or holds other signs.
+        () for a word shorter than three letters or with other signs.
         """
         end = len(self) if upto is None else upto
         found = self._cached.get((word, end))
         if found is None:
             if len(self._cached) >= _NEAR_CACHED:
                 self._cached.clear()
-            found = self._cached[word, end] = tuple(self._found(word, end))[:NEAR_MAX]
+            near: list[tuple[int, int]] = []
+            if len(word) >= LETTERS_MIN and word.isalpha():
+                vector = self._table.vectors([plain_words(word)])[0].tobytes()
+                near = self._read().search(vector, NEAR_MAX + 1, upto=end)
+            words = [
+                NearWord(self._words[number], millionths * 1_000 // MILLION)
+                for number, millionths in near
+                if millionths * 1_000 // MILLION >= PERMILLE_MIN and self._words[number] != word
+            ]
+            found = self._cached[word, end] = tuple(words[:NEAR_MAX])
         return found
-
-    def _found(self, word: str, end: int) -> Iterable[NearWord]:
-        if len(word) < LETTERS_MIN or not word.isalpha():
-            return
-        (vector,) = self._table.embed([word])
-        for number, millionths in self._read().search(vector, NEAR_MAX + 1, upto=end):
-            permille = millionths * 1_000 // MILLION
-            if permille < PERMILLE_MIN:
-                return
-            if self._words[number] != word:
-                yield NearWord(self._words[number], permille)
 
 
 def expand_terms(
@@ -643,21 +633,21 @@ def related(
     least: int = PERMILLE_MIN,
     query: terms.Query | None = None,
 ) -> tuple[tuple[int, float], ...]:
-    """What to look for beside the words of a question: `Query.related`, weighted by cosine.
+    """The terms to look for beside the words of a question: `Query.related`, weighted by cosine.
 
-    `present` says which of some terms the index has, as of what is asked. At most `most` words for
-    each of the question's, none with a cosine below `least` thousandths. `kept` has the beginning
-    of what `near` gives: where that is enough, `near` is not asked. `query` is what
-    `terms.query` makes of the question, for who has it.
+    `present` returns which of some terms the index has, as of what is asked. At most `most` words
+    for each of the question's, none with a cosine below `least` thousandths. `kept` has the
+    beginning of what `near` returns; where that is enough, `near` is not called. `query` is
+    `terms.query` of the question, if the caller has it.
     """
     own = {term for term, _ in (query or terms.query(question)).words}
     asked = dict.fromkeys(_LETTERS.findall(terms.normalise_text(question).lower()))
-    words = [word for word in asked if _term(word) in own]
+    words = [word for word in asked if terms.whole_term(terms.stem(word)) in own]
     first = {word: None if kept is None else kept.near(word) for word in words}
 
     def all_of(word: str) -> list[Kin]:
-        term = _term if kept is None else kept.term
-        return [Kin(term(other), permille) for other, permille in near(word)]
+        stem = terms.stem if kept is None else kept.stem
+        return [Kin(terms.whole_term(stem(other)), permille) for other, permille in near(word)]
 
     close = {word: all_of(word) if kin is None else kin for word, kin in first.items()}
     had = _present(close.values(), present, own, least)
@@ -683,8 +673,3 @@ def _present(
     """Which of the terms that may be added are in the index."""
     wanted = {term for kin in near for term, permille in kin if permille >= least} - own
     return set(present(sorted(wanted)))
-
-
-@lru_cache(maxsize=50_000)
-def _term(word: str) -> int:
-    return terms.whole_term(terms.stem(word))

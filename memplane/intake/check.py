@@ -306,7 +306,7 @@ def _own_data(data: dict[str, Any], where: str, *, internal: bool) -> None:
         )
     marked = data.get("marked", [])
     few = isinstance(marked, list) and len(marked) <= MARKERS_MAX
-    if not (few and all(map(_is_marker, marked))):
+    if not (few and all(map(is_marker, marked))):
         raise InputError(
             "expected the markers that were found in the text; memplane writes this key: "
             "leave it out",
@@ -319,7 +319,8 @@ def is_checksum(value: Any) -> bool:
     return isinstance(value, str) and _CHECKSUM.fullmatch(value) is not None
 
 
-def _is_marker(value: Any) -> bool:
+def is_marker(value: Any) -> bool:
+    """Whether a value is a marker that an event can have."""
     if not isinstance(value, str):
         return False
     name = value.removeprefix(CUSTOM_MARKER)

@@ -14,7 +14,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from memplane.lazy import regex
+from memplane.lazy import regex, word_table
 from memplane.policy.markers import normal
 
 if TYPE_CHECKING:
@@ -212,49 +212,14 @@ _OTHERS: Final = (
     r"|the|a|an) \w+(?: \w+)?)|^\W*(?!(?:I|we|you|as|like|that)\b)\w+)"
 )
 # Word by word, too: a pattern is tried only where one of its words is there, which is far quicker.
-_SAYING: Final = (
-    "told",
-    "tells",
-    "tell",
-    "said",
-    "says",
-    "say",
-    "wrote",
-    "writes",
-    "write",
-    "read",
-    "reads",
-    "replied",
-    "asked",
-    "asks",
-    "think",
-    "thinks",
-    "thought",
-    "claims",
-    "claimed",
-    "insists",
-    "insisted",
-    "goes",
-    "telling",
-    "saying",
-)
-_SOURCES: Final = (
-    "motto",
-    "slogan",
-    "saying",
-    "proverb",
-    "quote",
-    "quotation",
-    "advice",
-    "headline",
-    "title",
-    "caption",
-    "lyrics",
-    "song",
-    "poster",
-    "sign",
-    "banner",
-)
+_SAYING: Final = word_table("""
+    told tells tell said says say wrote writes write read reads replied asked asks think thinks
+    thought claims claimed insists insisted goes telling saying
+""")
+_SOURCES: Final = word_table("""
+    motto slogan saying proverb quote quotation advice headline title caption lyrics song poster
+    sign banner
+""")
 _UNSAID: Final = ("said", "say", "told", "tell", "thought", "think", "claimed", "meant", "mean")
 _SAY: Final = f"(?:{'|'.join(_SAYING)})"
 _REPORTED: Final = (

@@ -22,7 +22,7 @@ from memplane.errors import InputError
 from memplane.event import CUSTOM_KIND, FIELDS, GLOBAL, Draft, Event, encode, same_place
 from memplane.intake.check import TAG_MAX, Cleaner, collect
 from memplane.intake.redact import Redactor
-from memplane.lazy import regex
+from memplane.lazy import regex, word_set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -35,17 +35,9 @@ _MARK: Final = regex(r"(?m)^memplane:(?:begin\n|end ([0-9a-f]{16})(?:\n|\Z))")
 _SPEAKERS: Final = ("user", "assistant")
 _OWN_SERVER: Final = regex(r"(?:^|_)memplane$")
 # Tools that run one command line, as Claude Code, Codex and chats name them.
-_SHELLS: Final = frozenset(
-    {
-        "Bash",
-        "bash",
-        "shell",
-        "local_shell",
-        "shell_command",
-        "exec_command",
-        "container.exec",
-    }
-)
+_SHELLS: Final = word_set("""
+    Bash bash shell local_shell shell_command exec_command container.exec
+""")
 _COMMAND_MAX: Final = 1_000  # characters
 # One program whose output nothing else can mix with: no pipe, chain, substitution or redirection
 # but of its errors. What is harder to read than this is not taken for memplane's own.
@@ -324,9 +316,9 @@ def _digest(body: bytes) -> str:
 
 
 def _mark(line: dict[str, Any], text: str, marker: Marker, *, given: bool) -> None:
-    """Add the markers that the text carries to an event that came with none, and name them.
+    """Add the markers found in the text to an event without any, and name them.
 
-    `data.marked` says that this was decided: [] where the caller said that there are none.
+    `data.marked` records that this was decided: [] where the caller passed no markers.
     """
     data = line.get("data", {})
     if "markers" in line or "marked" in data:

@@ -16,26 +16,25 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from memplane.errors import InputError
 from memplane.intake.markers import MARK, Span, widened
 from memplane.intake.secret_syntax import (
-    bearers,
+    BEARERS,
+    COMMANDS,
+    FINDERS,
+    PRIVATE_KEYS,
+    SECRET_VALUE,
+    STEMS,
+    URLS,
     chosen,
-    commands,
-    json_keys,
     key_values,
     looks_secret,
-    markup,
     passphrase,
     password_key,
-    private_keys,
     secret_key,
-    sql,
-    stems,
-    urls,
 )
 from memplane.intake.token_patterns import RUN_MIN, looked_at, torn
-from memplane.lazy import regex
+from memplane.lazy import regex, word_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from memplane.ports import Detector
 
@@ -57,21 +56,10 @@ class Counts(dict[str, int]):
 
 # A pass that changes nothing ends it; only a pattern that feeds on its own marks needs many.
 _PASSES_MAX: Final = 32
-_SECRET_VALUE: Final = "secret-value"  # noqa: S105 - the name of a rule
-# Finders by what they look at first: the text in small letters, or where it names a secret.
-_FINDERS: Final[tuple[tuple[str, Callable[[str, str], Iterable[Span]] | None], ...]] = (
-    ("private-key", json_keys),
-    (_SECRET_VALUE, markup),
-    (_SECRET_VALUE, sql),
-    (_SECRET_VALUE, commands),
-    (_SECRET_VALUE, None),  # `key_values`, which looks where a key may stand
-    ("url-password", urls),
-    ("bearer", bearers),
-)
-# What an identifier is searched for beside tokens.
-_IN_NAMES: Final = (("private-key", private_keys), ("url-password", urls), ("bearer", bearers))
+# What an identifier is searched for beside tokens, and a list as one text.
+_IN_NAMES: Final = (PRIVATE_KEYS, URLS, BEARERS)
+_IN_LISTS: Final = (PRIVATE_KEYS, COMMANDS)
 _QUOTED: Final = regex("%([0-7][0-9A-Fa-f])")
-_NAMED: Final = frozenset((markup, bearers))  # find nothing in a text that names no secret
 _SHORT: Final = 128  # characters of what may come again
 _MANY: Final = 10_000
 # A pattern that begins with a plain word can only match where that word stands.
@@ -175,10 +163,10 @@ class Redactor:
                 _spliced(name, [span], rule, counts)
             for shape in shapes:
                 _spliced(name, shape.spans(name), shape.name, counts)
-        for rule, find in _IN_NAMES:
+        for rule, _, find, _ in _IN_NAMES:
             _spliced(name, find(name, lowered), rule, counts)
         if "=" in name:
-            _spliced(name, _passwords(name, lowered), _SECRET_VALUE, counts)
+            _spliced(name, _passwords(name, lowered), SECRET_VALUE, counts)
         if self._detector is not None:
             self._detected(self._detector, name, counts)
         if not counts and "%" in name:  # an importer writes `://` so
@@ -192,24 +180,23 @@ class Redactor:
             if word in lowered:
                 text = _spliced(text, _matches(text, pattern), rule, counts)
         if "private" in lowered:  # before the shapes of what stands in a block
-            text = _spliced(text, private_keys(text, lowered), "private-key", counts)
+            text = _spliced(text, PRIVATE_KEYS.find(text, lowered), PRIVATE_KEYS.rule, counts)
         text = _tokens(text, counts)
         if counts:
             lowered = _lowered(text)
-        named = stems(lowered)
-        for rule, find in _FINDERS:
+        named = any(map(lowered.__contains__, STEMS))
+        for finder in FINDERS:
             # Finders look up places of `lowered` in the text: the two are of one length.
-            if find is None:
-                spans: Iterable[Span] = key_values(text, named) if named else ()
-            else:
-                spans = find(text, lowered) if named or find not in _NAMED else ()
-            if spans and (pieces := _pieces(text, spans, rule, counts)):
-                spans = named = ()
+            spans: Iterable[Span] = ()
+            if (named or not finder.keyed) and any(map(lowered.__contains__, finder.words)):
+                spans = finder.find(text, lowered)
+            if spans and (pieces := _pieces(text, spans, finder.rule, counts)):
+                spans = ()
                 lowered = ""  # before the new text is made: of a long one there are few copies
                 text = "".join(pieces)
                 pieces.clear()
                 lowered = _lowered(text)
-                named = stems(lowered)
+                named = any(map(lowered.__contains__, STEMS))
         return text
 
     def _detected(self, detector: Second, text: str, counts: Counts) -> str:
@@ -263,20 +250,20 @@ class Redactor:
         # A command's arguments, and the lines of a file: as one text, masked item by item.
         joined = " ".join(item for _, item in texts)
         lowered = _lowered(joined)
-        for rule, find in _IN_LISTS:
-            spans = list(find(joined, lowered))
+        for finder in _IN_LISTS:
+            spans = list(finder.find(joined, lowered))
             if not spans:
                 continue
             for (number, item), inside in zip(texts, _shares(texts, spans), strict=True):
-                out[number] = _spliced(item, inside, rule, counts)
+                out[number] = _spliced(item, inside, finder.rule, counts)
             return self._list(out, counts, under_secret=False)
         return out
 
     def _taken(self, text: str, counts: Counts) -> str:
-        counts[_SECRET_VALUE] = counts.get(_SECRET_VALUE, 0) + 1
+        counts[SECRET_VALUE] = counts.get(SECRET_VALUE, 0) + 1
         if counts.taken is not None:
             counts.taken.append(text)
-        return f"[redacted:{_SECRET_VALUE}]"
+        return f"[redacted:{SECRET_VALUE}]"
 
     def _string(self, text: str, counts: Counts, *, under_secret: bool) -> str:
         if not under_secret and text in self._clean:
@@ -294,18 +281,9 @@ class Redactor:
 
 
 # In objects with the name of something beside its value.
-_LABELS: Final = (
-    "name",
-    "key",
-    "Name",
-    "Key",
-    "variable",
-    "env",
-    "header",
-    "field",
-    "option",
-    "label",
-)
+_LABELS: Final = word_table("""
+    name key Name Key variable env header field option label
+""")
 _VALUES: Final = ("value", "val", "Value", "content", "default", "secret", "data", "text")
 _OPTION: Final = regex(r"-{0,2}[A-Za-z][A-Za-z0-9_.-]{2,60}:?")
 
@@ -381,9 +359,6 @@ def _digits(text: str) -> bool:
     return any(map(str.isdigit, text))
 
 
-_IN_LISTS: Final = (("private-key", private_keys), (_SECRET_VALUE, commands))
-
-
 def masked_name(name: str) -> str:
     """An identifier from outside: unchanged, or masked where the built-in rules find a secret."""
     return _BUILT_IN.name(name)
@@ -414,7 +389,7 @@ def without_secrets(text: str, secrets: Iterable[str]) -> str:
         sizes = range(least, len(secret) + 1)
         held = bisect(sizes, 0, key=lambda size: secret[:size] not in text)
         if held:
-            text = text.replace(secret[: sizes[held - 1]], f"[redacted:{_SECRET_VALUE}]")
+            text = text.replace(secret[: sizes[held - 1]], f"[redacted:{SECRET_VALUE}]")
     return masked(text)
 
 
@@ -429,9 +404,14 @@ def quoted_value(value: object, most: int = 60) -> str:
     return text if len(text) <= most else text[: most - 3] + "..."
 
 
+def unexpected(wanted: str, value: object, where: str) -> InputError:
+    """The error for an argument of another type or value than the one wanted."""
+    return InputError(f"expected {wanted}, found {quoted_value(value)}", where=where)
+
+
 def _passwords(name: str, lowered: str) -> Iterator[Span]:
     """Passwords behind their names: of other pairs identifiers are full."""
-    for start, end in key_values(name, stems(lowered)):
+    for start, end in key_values(name, lowered):
         key = name[:start].rstrip("=\"'")
         if len(key) < start and password_key(key):
             yield start, end

@@ -1,7 +1,7 @@
 """Find secrets by the syntax around them: URLs, HTTP headers, key blocks, markup, SQL, commands.
 
-Each finder yields the spans to mask, from left to right. It first looks for a word that its form
-cannot lack, in `lowered`, the text in lower case, which is quicker to search. The text around a
+Each `Finder` yields the spans to mask, from left to right. It runs where the text in lower case
+(`lowered`, which is quicker to search) holds a word that its form cannot lack. The text around a
 secret stays. All patterns are bounded, so the time for a hostile megabyte is that of any megabyte.
 """
 
@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane.intake.markers import MARK, Span, merge_spans
-from memplane.lazy import regex
+from memplane.lazy import regex, word_set
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 # Keys that name a secret, and the values that stand behind them: `password=…`, `--token …`.
 #
@@ -25,19 +25,15 @@ if TYPE_CHECKING:
 # megabyte costs.
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 # Whole parts of a key: `auth` is one in `x-auth-data` and none in `author`.
-_SECRET_PARTS: Final = _words(
+_SECRET_PARTS: Final = word_set(
     "password passwd passphrase passcode pwd pass pw psk secret secrets token "
     "credential credentials creds auth authorization authentication bearer apikey "
     "authtoken accesstoken accesskey secretkey privatekey presharedkey pgpassword "
     "nonce salt"
 )
 # Of these only the pair with `key` is secret: `api_key`, `signing-key`.
-_SECRET_PAIRS: Final = _words(
+_SECRET_PAIRS: Final = word_set(
     "api access secret private encryption signing account auth authentication activation master "
     "shared preshared license"
 )
@@ -48,7 +44,7 @@ _PASS_END: Final = regex(
     r"(?:[a-z]{2,20}pass|[a-z]{0,20}p(?:a?s{1,2})?w(?:o?r)?s?d)"
 )
 # `token_type` names a type; `token_count` counts.
-_HARMLESS_ENDS: Final = _words(
+_HARMLESS_ENDS: Final = word_set(
     "type types name names count counts limit limits usage path paths file files url uri policy "
     "expiry expires expiration length len size field fields kind id ids scope scopes env var "
     "format header headers status error errors message label labels prefix hash max min budget "
@@ -56,10 +52,10 @@ _HARMLESS_ENDS: Final = _words(
     "pattern patterns regex strength placeholder manager service stdin"
 )
 # Behind these a value may be digits alone, or words.
-_PASSWORDS: Final = _words("password passwd passphrase passcode pwd pgpassword")
+_PASSWORDS: Final = word_set("password passwd passphrase passcode pwd pgpassword")
 _PARTS: Final = regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
-_PLACEHOLDERS: Final = _words(
+_PLACEHOLDERS: Final = word_set(
     "string number boolean object required optional undefined default bearer basic digest oauth "
     "oauth2 password passwd secret secrets redacted hidden masked placeholder example changeme "
     "change_me change-me changeit replaceme replace_me unknown disabled enabled invalid missing "
@@ -88,19 +84,9 @@ _CODE: Final = regex(
     r"|[A-Za-z_]+[0-9]{1,5}[A-Za-z_]*(?:(?:\.|->|::|\?\.)[A-Za-z_]+(?:[0-9]{1,5}[A-Za-z_]*)?)+"
 )
 
-# Where a key may begin, in lower case; it is completed to the left and judged whole.
-_STEMS: Final = (
-    "pass",
-    "sw",
-    "pw",
-    "psk",
-    "secret",
-    "token",
-    "cred",
-    "auth",
-    "bearer",
-    "key",
-)
+# Where a key may begin, in lower case, common ones first; it is completed to the left and judged
+# whole.
+STEMS: Final = ("key", "auth", "token", "pass", "secret", "cred", "bearer", "sw", "pw", "psk")
 WINDOW: Final = 1 << 20  # characters of a long text that are searched at once
 # A line break with what quotes or numbers the next line, and that of a text inside JSON.
 _BREAK: Final = r"(?:\r?\n|\\{1,7}n|\\{1,7}r\\{1,7}n)(?:[ \t]{0,12}(?:[>|#+*-]|//|[0-9]{1,5}\t))?"
@@ -137,7 +123,7 @@ _SETS: Final = regex(
     r"|(?:login|user|account)[ \t]+[^\s]{1,80}))(?:\s|\\{1,3}[nrt]){1,12}"
     r"(?:\\{0,3}[\"']|//)?[\w./:@-]{0,80}\Z"
 )
-_SETS_ITSELF: Final = _words("requirepass masterauth masteruser")
+_SETS_ITSELF: Final = word_set("requirepass masterauth masteruser")
 
 
 @lru_cache(maxsize=4096)
@@ -185,7 +171,7 @@ def chosen(value: str, key: str) -> bool:
 
 
 # The pairs of letters that make up most of English, and of names in code.
-_PAIRS: Final = _words(
+_PAIRS: Final = word_set(
     "th he in er an re on at en nd ti es or te of ed is it al ar st to nt ng se ha as ou io le "
     "ve co me de hi ri ro ic ne ea ra ce li ch ll be ma si om ur ca el ta la ns di fo ho pe ec "
     "pr no ct us ac ot il tr ly nc et ut ss so rs un lo wa ge ie wh ee wi em ad ol rt po we na "
@@ -230,10 +216,10 @@ def passphrase(value: str) -> bool:
     )
 
 
-def key_values(text: str, stems: Iterable[int]) -> Iterator[Span]:
+def key_values(text: str, lowered: str) -> Iterator[Span]:
     """Spans of values of keys that name a secret: `API_KEY=…`, `"password": "…"`, `--token …`."""
     last, value_at = 0, _VALUE.match
-    for stem in stems:
+    for stem in stems(lowered):
         match = value_at(text, stem) if stem >= last else None
         if match is None:
             continue
@@ -277,28 +263,24 @@ def stems(lowered: str, window: int = WINDOW) -> Iterable[int]:
 
     A long text is searched in windows of `window` characters.
     """
-    if len(lowered) <= window:
-        return _stems(lowered, 0, len(lowered))
-    return _windows(lowered, window) if any(map(lowered.__contains__, _STEMS)) else ()
+    if len(lowered) > window:
+        return _windows(lowered, window) if any(map(lowered.__contains__, STEMS)) else ()
+    starts: list[int] = []
+    find = lowered.find
+    for stem in STEMS:
+        at = find(stem)
+        while at >= 0:
+            starts.append(at)
+            at = find(stem, at + len(stem))
+    starts.sort()
+    return starts
 
 
 def _windows(lowered: str, window: int) -> Iterator[int]:
-    for at in range(0, len(lowered), window):
-        yield from _stems(lowered, at, at + window)
-
-
-def _stems(lowered: str, first: int, last: int) -> list[int]:
-    """Those that begin from `first` up to `last`."""
-    starts: list[int] = []
-    find = lowered.find
-    for stem in _STEMS:
-        more = len(stem) - 1
-        at = find(stem, first, last + more)
-        while at >= 0:
-            starts.append(at)
-            at = find(stem, at + more + 1, last + more)
-    starts.sort()
-    return starts
+    most = max(map(len, STEMS)) - 1  # a stem that begins in a window may end behind it
+    for first in range(0, len(lowered), window):
+        found = stems(lowered[first : first + window + most], window + most)
+        yield from (first + at for at in found if at < window)
 
 
 # `PASS: test_3` reports a test and `pw` is a pulse width: behind these a value must look chosen.
@@ -308,8 +290,8 @@ _WEAK: Final = frozenset(("pass", "pw"))
 _CLASS: Final = regex(r"(?:[A-Z][a-z]{2,}){2}")
 _IS_KEY: Final = regex(r"[ \t]{0,4}:[ \t\n]")  # behind what is itself the name of a value
 _QUOTES: Final = frozenset("\"'`")
-_SETTERS: Final = _words("set with use add put")
-_ASKS: Final = _words(
+_SETTERS: Final = word_set("set with use add put")
+_ASKS: Final = word_set(
     "get is has check verify validate find load read fetch compare hash encode decode parse make "
     "create generate test assert match matches expect on from to new need needs require"
 )
@@ -432,7 +414,7 @@ _QUERY: Final = regex(
 )
 
 
-def urls(text: str, lowered: str) -> Iterable[Span]:
+def _urls(text: str, lowered: str) -> Iterable[Span]:
     """Spans of passwords in URLs, `postgres://user:…@host/db`, and of keys in queries, `?key=…`."""
     if "://" not in lowered:
         return ()
@@ -468,14 +450,8 @@ _BEARER: Final = regex(
 )
 
 
-def bearers(text: str, lowered: str) -> Iterable[Span]:
+def _bearers(text: str, _: str) -> Iterator[Span]:
     """Spans of credentials in HTTP headers: `Bearer …`, `Authorization: Basic …`."""
-    if "bearer" in lowered or "authorization" in lowered:
-        return _bearers(text)
-    return ()
-
-
-def _bearers(text: str) -> Iterator[Span]:
     for match in _BEARER.finditer(text):
         name = match.lastgroup
         assert name is not None
@@ -513,10 +489,8 @@ _PUTTY: Final = regex(
 )
 
 
-def private_keys(text: str, lowered: str) -> Iterable[Span]:
+def _key_blocks(text: str, lowered: str) -> Iterable[Span]:
     """Spans of PEM blocks over any number of lines; cut off, escaped, or with line prefixes too."""
-    if "private" not in lowered:
-        return ()
     blocks = "-----" in lowered and "private key" in lowered
     found: Iterable[Span] = _private_keys(text) if blocks else ()
     if "private-lines" in lowered:
@@ -577,9 +551,9 @@ _JWK: Final = regex(
 )
 
 
-def json_keys(text: str, lowered: str) -> Iterable[Span]:
+def _json_keys(text: str, _: str) -> Iterable[Span]:
     """Spans of the private members of JSON web keys (RFC 7517): `{"kty": "EC", "d": "…"}`."""
-    if "kty" in lowered and ('"kty' in text or "'kty" in text or 'kty\\"' in text):
+    if '"kty' in text or "'kty" in text or 'kty\\"' in text:
         return (match.span("value") for match in _JWK.finditer(text))
     return ()
 
@@ -606,11 +580,9 @@ _NAMED: Final = regex(
 _VALUED: Final = regex(r"""value\\{0,7}["']?[ \t]{0,4}[:=]""")  # what `_NAMED` needs
 
 
-def markup(text: str, lowered: str) -> Iterable[Span]:
+def _markup(text: str, lowered: str) -> Iterable[Span]:
     """Spans of values in markup beside the name of a secret: `<password>…</password>`."""
     named = "value" in lowered and ("name" in lowered or "key" in lowered)
-    if not named and "<" not in lowered:
-        return ()
     found: Iterable[Span] = ()
     if "</" in lowered:
         found = merge_spans(_elements(text), _entries(text))
@@ -657,16 +629,11 @@ _STATEMENTS: Final = (
 )
 
 
-def sql(text: str, lowered: str) -> Iterable[Span]:
+def _sql(text: str, lowered: str) -> Iterator[Span]:
     """Spans of passwords in SQL: `IDENTIFIED BY '…'`, `CREATE ROLE x LOGIN PASSWORD …`."""
-    identified = "identified" in lowered
-    if not identified and "password" not in lowered:
-        return ()
     statement = any(map(lowered.__contains__, _STATEMENTS))
-    return _sql(text, statement=statement) if statement or identified else ()
-
-
-def _sql(text: str, *, statement: bool) -> Iterator[Span]:
+    if not statement and "identified" not in lowered:
+        return
     for match in _SQL.finditer(text):
         name = next(name for name in ("quoted", "value", "bare") if match[name] is not None)
         value = match[name]
@@ -746,10 +713,8 @@ _PIPED: Final = ("stdin", "sudo", "chpasswd")
 _LINE_BACK: Final = 400  # characters of a line in which a command's name is looked for
 
 
-def commands(text: str, lowered: str) -> Iterable[Span]:
+def _commands(text: str, lowered: str) -> Iterable[Span]:
     """Spans of passwords in arguments of well-known commands: `curl -u user:…`, `mysql -p…`."""
-    if "-" not in lowered:
-        return ()
     places = _dashes(text)
     found: Iterable[Span] = _options(text, places) if places else ()
     piped = "|" in lowered and any(map(lowered.__contains__, _PIPED))
@@ -831,3 +796,33 @@ def _others(text: str) -> Iterator[Span]:
         # `$PASSWORD`, `<password>`: what stands there is no secret yet.
         if value[0] not in "$<{%" and "[redacted:" not in value:
             yield match.span(match.lastgroup)
+
+
+class Finder(NamedTuple):
+    """A finder: the rule that its finds count under, the words of which a text must hold one.
+
+    `find` takes the text and the text in lower case, of one length. `keyed`: it finds nothing in a
+    text without one of `STEMS`.
+    """
+
+    rule: str
+    words: tuple[str, ...]
+    find: Callable[[str, str], Iterable[Span]]
+    keyed: bool = False
+
+
+SECRET_VALUE: Final = "secret-value"  # noqa: S105 - the name of a rule
+PRIVATE_KEYS: Final = Finder("private-key", ("private",), _key_blocks)
+URLS: Final = Finder("url-password", ("://",), _urls)
+BEARERS: Final = Finder("bearer", ("bearer", "authorization"), _bearers, keyed=True)
+COMMANDS: Final = Finder(SECRET_VALUE, ("-",), _commands)
+# In the order in which they run, behind private keys and tokens.
+FINDERS: Final = (
+    Finder("private-key", ("kty",), _json_keys),
+    Finder(SECRET_VALUE, ("<", "value"), _markup, keyed=True),
+    Finder(SECRET_VALUE, ("identified", "password"), _sql),
+    COMMANDS,
+    Finder(SECRET_VALUE, ("",), key_values, keyed=True),
+    URLS,
+    BEARERS,
+)

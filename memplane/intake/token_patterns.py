@@ -60,12 +60,7 @@ def _row(name: str, literals: str, pattern: str, *, start: str = _START) -> Toke
 
 
 PROVIDERS: Final = (
-    _row(
-        "anthropic-key",
-        "*sk-ant-",
-        r"sk-ant-[a-z0-9]{3,12}-[A-Za-z0-9_-]{24,}",
-        start=_GLUED,
-    ),
+    _row("anthropic-key", "*sk-ant-", r"sk-ant-[a-z0-9]{3,12}-[A-Za-z0-9_-]{24,}", start=_GLUED),
     _row("openrouter-key", "sk-or-", r"sk-or-v1-[a-f0-9]{48,}"),
     _row(
         "openai-key",
@@ -99,10 +94,7 @@ PROVIDERS: Final = (
         start=_GLUED,
     ),
     _row(
-        "github-fine-grained-token",
-        "*github_pat_",
-        r"github_pat_[A-Za-z0-9_]{50,}",
-        start=_GLUED,
+        "github-fine-grained-token", "*github_pat_", r"github_pat_[A-Za-z0-9_]{50,}", start=_GLUED
     ),
     _row(
         "gitlab-token",
@@ -132,12 +124,7 @@ PROVIDERS: Final = (
         "sk_live_ sk_test_ sk_prod_ rk_live_ rk_test_ rk_prod_ pk_live_ pk_test_ whsec_",
         r"[srp]k_(?:live|test|prod)_[A-Za-z0-9]{10,}|whsec_[A-Za-z0-9+/=]{24,}",
     ),
-    _row(
-        "google-api-key",
-        "*AIza",
-        r"AIza[A-Za-z0-9_-]{35}(?![A-Za-z0-9_-])",
-        start=_GLUED,
-    ),
+    _row("google-api-key", "*AIza", r"AIza[A-Za-z0-9_-]{35}(?![A-Za-z0-9_-])", start=_GLUED),
     _row(
         "google-oauth",
         "ya29. GOCSPX- 1//0",
@@ -151,10 +138,7 @@ PROVIDERS: Final = (
     _row("azure-storage-key", "AccountKey=", r"AccountKey=[A-Za-z0-9+/]{40,}={0,2}"),
     _row("azure-sas-signature", "sig=", r"sig=[A-Za-z0-9%+/]{40,}={0,2}"),
     _row(
-        "digitalocean-token",
-        "*doo_v1_ *dop_v1_ *dor_v1_",
-        r"do[opr]_v1_[a-f0-9]{64}",
-        start=_GLUED,
+        "digitalocean-token", "*doo_v1_ *dop_v1_ *dor_v1_", r"do[opr]_v1_[a-f0-9]{64}", start=_GLUED
     ),
     _row("npm-token", "*npm_", r"npm_[A-Za-z0-9]{36}" + _END, start=_GLUED),
     _row("pypi-token", "pypi-AgE", r"pypi-AgE[A-Za-z0-9_-]{50,}"),
@@ -620,18 +604,14 @@ def looked_at(text: str, window: int = WINDOW) -> tuple[tuple[Shape, ...], froze
 
     A long text is searched in windows of `window` characters, which overlap by the head of a token.
     """
-    if len(text) <= window + 2 * _SHARED:
-        return _looked_at(text)
-    plain: set[Shape] = set()
-    halves: set[Shape] = set()
-    for at in range(0, len(text), window):
-        found, torn = _looked_at(text[max(0, at - _SHARED) : at + window + _SHARED])
-        plain.update(found)
-        halves |= torn
-    return tuple([shape for shape in SHAPES if shape in plain]), frozenset(halves)
-
-
-def _looked_at(text: str) -> tuple[tuple[Shape, ...], frozenset[Shape]]:
+    if len(text) > window + 2 * _SHARED:
+        some: set[Shape] = set()
+        halves: set[Shape] = set()
+        for at in range(0, len(text), window):
+            found, torn = looked_at(text[max(0, at - _SHARED) : at + window + _SHARED], window)
+            some.update(found)
+            halves |= torn
+        return tuple([shape for shape in SHAPES if shape in some]), frozenset(halves)
     encoded = text.encode("ascii", "replace")
     edges: list[tuple[int, int]] = []
     runs = _long_runs(encoded, edges)
@@ -884,7 +864,7 @@ _RUN_ON: Final = regex(rb"[A-Za-z0-9_.+/=~:%@\\-]*")
 
 
 def _chain(encoded: bytes, first: int, joined: list[bytes]) -> int:
-    """Put the runs together that go on from line to line; gives back where they end."""
+    """Join the runs that continue from line to line; return where they end."""
     pieces: list[bytes] = []
     at = first
     while True:

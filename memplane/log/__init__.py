@@ -114,15 +114,7 @@ __getattr__ = lazily(
         "memplane.log.log": ("FileLog",),
         "memplane.log.reader": ("Gap",),
         "memplane.log.recovery": ("Restart",),
-        "memplane.log.repairing": (
-            "RepairReport",
-            "RepairStep",
-            "repair_log",
-        ),
-        "memplane.log.verifying": (
-            "LogProblem",
-            "VerifyReport",
-            "verify_log",
-        ),
+        "memplane.log.repairing": ("RepairReport", "RepairStep", "repair_log"),
+        "memplane.log.verifying": ("LogProblem", "VerifyReport", "verify_log"),
     },
 )

@@ -96,7 +96,7 @@ class Descriptor:
 
 
 def drop(path: str, home: str | None = None) -> None:
-    """Remove a file that nobody needs; that it is not there, or stays, does no harm."""
+    """Remove a file that is no longer needed; a missing file and an error are ignored."""
     with suppress(OSError):
         nofollow.remove_name(path, home=home)
 
@@ -130,9 +130,10 @@ class LogLock:
         _ALL.add(self)
 
     def acquire(self, *, wait: bool = True) -> bool:
-        """Take the lock, or raise LockError naming the process that holds it: in time, or at once.
+        """Take the lock within the time given, or raise LockError with the holder's process.
 
-        True if nobody else has held it since this object did, nor alerted it: nothing has changed.
+        Returns whether nothing can have changed: no other process held the lock, or called `alert`,
+        since this object released it.
         """
         while True:
             if self._fd < 0:
@@ -166,9 +167,10 @@ class LogLock:
         return False
 
     def alert(self) -> None:
-        """Make whoever holds the lock next see that it is not alone; needs no lock.
+        """Make the next holder of the lock see that others were here; needs no lock.
 
-        The number of the holder stays. Where the disk refuses, the holder's next look finds it.
+        The number of the holder stays. Errors are ignored: the next `acquire` finds the change
+        anyway.
         """
         with suppress(OSError):
             fd = nofollow.open_file(self._path, os.O_RDWR)

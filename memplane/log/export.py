@@ -445,7 +445,7 @@ class Export:
             self._put(line, 1)
 
     def end(self) -> End:
-        """Write the last line; without it an export is none."""
+        """Write the last line; a file without it is not a valid export."""
         end = End(
             self.lines,
             self.events,

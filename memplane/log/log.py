@@ -29,13 +29,7 @@ from memplane.errors import (
 )
 from memplane.event import decode, same_place
 from memplane.lazy import late
-from memplane.log.bodies import (
-    body_hash,
-    body_text,
-    keep_bodies,
-    recalled_hashes,
-    store_bodies,
-)
+from memplane.log.bodies import body_hash, body_text, keep_bodies, recalled_hashes, store_bodies
 from memplane.log.disk import Disk, LogLock
 from memplane.log.format import own_draft, prepared, stamp_line
 from memplane.log.reader import Gap, LogReader
@@ -157,7 +151,7 @@ class Sorted(NamedTuple):
 
 
 class Known:
-    """Tells repeats from conflicts; `same` decides whether a repeated id brings the same event."""
+    """Looks up repeated ids; `same` decides whether one brings the same event or a conflict."""
 
     def __init__(
         self, reader: LogReader, loads: Callable[[bytes], Any], same: Callable[[Event, Draft], bool]
@@ -367,9 +361,9 @@ class FileLog:
         return receipts
 
     def spool(self, drafts: Sequence[Draft]) -> list[Appended] | None:
-        """Append; where the lock is held leave the drafts to its next holder, durably: then None.
+        """Append; where the lock is held, leave the drafts durably in the spool and return None.
 
-        Waits for nobody.
+        Never waits.
         """
         try:
             return self.append(drafts, wait=False)
@@ -443,7 +437,7 @@ class FileLog:
         return self._segments.opened_sealed
 
     def headers_to_keep(self) -> tuple[str, bytes] | None:
-        """A file below the home with the headers of sealed segments; None where it says so."""
+        """The path and bytes of the headers file of sealed segments; None: it is up to date."""
         data = self._segments.headers_to_keep()
         return None if data is None else (HEADERS, data)
 
@@ -576,7 +570,7 @@ class FileLog:
         self._reader.forget_locks()
 
     def _enter(self, *, wait: bool = True) -> bool:
-        """Take the lock among threads, then among processes; whether nobody held it meanwhile."""
+        """Take the lock of threads, then of processes; whether nothing can have changed since."""
         if self._pid != os.getpid():
             self._begin_process()
         wait_ms_max = self._lock_wait_ms_max if wait else 0
@@ -736,9 +730,9 @@ BYTES_AT_ONCE: Final = 1024 * 1024
 def take_in(
     spool: Spool, home: str, writer: Writer, active: Active, write: Write, unerased: Unerased
 ) -> Active:
-    """Take in the oldest files; return where the log goes on. Under the log's lock.
+    """Append the oldest files of the spool; return the end of the log. Hold the log's lock.
 
-    Where the disk refuses they wait on, and who appends meets that disk himself.
+    Where the disk refuses, the files stay; the next append raises that error.
     """
     with suppress(WriteError):
         _take(spool, home, writer, active, write, unerased)

@@ -266,10 +266,10 @@ _READINGS: Final = 3
 
 
 class LinePlaces:
-    """The tables of all segments, for any number of threads; each is made when it is asked.
+    """The offset tables of all segments, built when first asked for; safe between threads.
 
-    `beginning` gives the position before a segment, `believed` the runs of lines behind one: what
-    a place names may have changed on disk since, so whoever fetches the line checks it.
+    `beginning` gives the position before a segment, `believed` its verified runs of lines. A file
+    may have changed on disk since, so the caller verifies the line that it fetches.
     """
 
     def __init__(
@@ -498,9 +498,9 @@ class LogReader:
                 yield from self._lines(span)
 
     def matches(self, position: Position) -> bool:
-        """Whether the log still holds this h right before this byte; reads 19 bytes.
+        """Whether the log still holds this hash right before this byte; reads 19 bytes.
 
-        The head is then looked for from there, where nobody looked for it before.
+        A reader without a head starts to look for it there.
         """
         found = self._holds(position)
         if found and self._seen is None and position.offset and self._is_line(position):
@@ -508,7 +508,7 @@ class LogReader:
         return found
 
     def _is_line(self, position: Position) -> bool:
-        """Whether the line before this byte has the position's seq, as far as a look tells."""
+        """Whether the line that ends at this byte begins with the position's seq."""
         data = self._segments.bytes_before(position.segment, position.offset, _LOOK_BYTES)
         line = data.rfind(b"\n", 0, -1) + 1
         return (line > 0 or len(data) == position.offset) and data.startswith(

@@ -136,13 +136,13 @@ def restarts(segments: Segments) -> list[Restart]:
 
 
 def marker(segments: Segments, number: int, synced: int) -> bytes:
-    """What a file that tells of a failed sync says: up to where the segment was durable before."""
+    """The content of a marker of a failed sync: up to where the segment was durable before."""
     note = {"segment": number, "watermark": synced, "plane": segments.plane_id}
     return encode(note).encode()
 
 
 def watermark_of(segments: Segments, number: int) -> int:
-    """The watermark of such a file; 0 where there is none, or one that is torn or not of here."""
+    """The watermark in such a marker; 0 where it is missing, torn or of another plane."""
     try:
         note = json.loads(nofollow.read_bytes(segments.broken_path(number), 4096))
         ours = note["plane"] == segments.plane_id and note["segment"] == number
@@ -152,7 +152,7 @@ def watermark_of(segments: Segments, number: int) -> int:
 
 
 def stray(segments: Segments) -> CorruptError:
-    """The refusal to append where a file has a segment's name and is none of the log's."""
+    """The error for a file that has the name of a segment and is not one of this log."""
     number, what = min(segments.strays.items())
     path = segments.path(number)
     return CorruptError(
@@ -187,7 +187,7 @@ def repair_draft(case: str, number: int, offset: int, size: int, kept: str, last
 
 
 def region_of(event: Event) -> tuple[int, int, int]:
-    """The region that a repair event tells of: segment, first byte, end. It excuses no other."""
+    """The region that a repair event names: segment, first byte, end; no other is accepted."""
     segment, offset, size = (event.data.get(name) for name in ("segment", "offset", "bytes"))
     if isinstance(segment, int) and isinstance(offset, int) and isinstance(size, int):
         return segment, offset, offset + size
@@ -209,7 +209,7 @@ def stray_draft(name: str, what: str, size: int, kept: str, last: Point) -> Draf
 
 
 def repeats(data: bytes, later: tuple[Run, ...]) -> list[Draft]:
-    """The events of those runs as drafts: same ids, same content, recorded anew."""
+    """The events of those runs as drafts with the same ids and content, to append them again."""
     drafts = []
     for run in later:
         ends = [*run.starts[1:], run.end]
@@ -221,9 +221,7 @@ def repeats(data: bytes, later: tuple[Run, ...]) -> list[Draft]:
             rest = raw[said.rest : -SUFFIX_BYTES]
             if rest.startswith(b'"kind":"segment"'):
                 continue
-            drafts.append(
-                Draft(said.id, False, said.ts, "", "", None, None, None, "", rest),
-            )
+            drafts.append(Draft(said.id, False, said.ts, "", "", None, None, None, "", rest))
     return drafts
 
 

@@ -71,13 +71,13 @@ def repair_log(
     disk: Disk | None = None,
     witnesses: Sequence[EndEvidence] = (),
 ) -> RepairReport:
-    """Set aside what was never acknowledged; with `salvage`, record what is lost of what was.
+    """Quarantine what was never acknowledged; with `salvage`, record which seqs are lost.
 
     Damaged bytes of durable lines are copied to quarantine and stay where they are: a sealed
-    segment never changes. What has a segment's name and is none goes to quarantine whole. Where
-    `witnesses` (or names of the log's own files) tell of lines behind its end, that these are lost
-    is recorded. A `dry_run` writes nothing. Raises CorruptError where only `salvage` helps; a
-    second run finds nothing to do, also behind one that was interrupted.
+    segment never changes. A file with the name of a segment that is not one goes to quarantine
+    whole. Where `witnesses` (or names of the log's own files) show that there were lines behind the
+    end, their loss is recorded. A `dry_run` writes nothing. Raises CorruptError where only
+    `salvage` helps. A second run finds nothing to do, also after one that was interrupted.
     """
     root = os.fspath(home)
     segments = Segments(f"{root}/log", plane_id)
@@ -137,7 +137,7 @@ def _erase(writer: Writer, found: LogScan, *, salvage: bool) -> list[Trouble]:
 
 
 def _clear(home: str) -> None:
-    """Remove what knows lines that are lost now: no checkpoint tells."""
+    """Remove caches that may contain lost lines: a checkpoint cannot show that it does."""
     for folder in CACHES:
         clear_cache(home, folder)
 
@@ -171,7 +171,7 @@ def _steps(
 
 
 def _salvage(writer: Writer, found: LogScan) -> None:
-    """Copy all damage to quarantine; begin a segment that says so behind the last line."""
+    """Copy all damage to quarantine; begin a segment with a repair event behind the last line."""
     segments, disk = writer.segments, writer.disk
     last = found.last._replace(rec=max(found.last.rec, writer.clock()))
     drafts = []
@@ -231,9 +231,9 @@ def _set_aside(
 
 
 def _drop_markers(writer: Writer, found: LogScan) -> None:
-    """Remove what tells of failed syncs of segments that nobody appends to any more.
+    """Remove the markers of failed syncs of segments that are no longer written to.
 
-    One of a segment that is lost stays until that is recorded.
+    The marker of a lost segment stays until the loss is recorded.
     """
     segments = writer.segments
     newest = max(segments.numbers(fresh=True), default=0)

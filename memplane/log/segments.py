@@ -137,8 +137,8 @@ class _Held(_local):
 class Segments:
     """The segment files of one plane, by number.
 
-    What has a segment's name and cannot be one (`strays`) is no part of the log: nothing is read
-    from it, and nobody writes behind it.
+    A file with the name of a segment that cannot be one (`strays`) is not part of the log: it is
+    neither read nor appended to.
     """
 
     def __init__(self, folder: str, plane_id: str) -> None:
@@ -260,10 +260,10 @@ class Segments:
         return any(each in self._opened for each in self._numbers[:-1])
 
     def headers_to_keep(self) -> bytes | None:
-        """Headers of sealed segments, as `HEADERS` holds them; None where it has them already.
+        """Headers of sealed segments in the form of `HEADERS`; None where the file has them.
 
-        With size and time of each file: whoever finds it the same need not open it, so that one
-        answer opens as many files behind a hundred segments as behind two.
+        With size and time of each file: a reader that finds the same need not open it. So an answer
+        opens as many files behind a hundred segments as behind two.
         """
         rows: dict[str, list[object]] = {}
         for number in self._numbers[:-1]:
@@ -420,9 +420,9 @@ _KIND = b'"kind":"purge"'
 
 
 class Erased(NamedTuple):
-    """A line that a purge took: its seq and id, the event that says so, its documents once.
+    """A purged line: its seq and id, the purge event, how many documents an index had of it.
 
-    `documents` is how many an index held of it: their places in an index stay.
+    Their places in an index stay.
     """
 
     seq: int
@@ -449,7 +449,7 @@ _DOCUMENTS_MAX: Final = 500_000
 
 
 class Purges:
-    """Told of the purge events that were read anyway; looks for others when it is asked."""
+    """Collects purge events as they are read; searches the log for others when asked."""
 
     def __init__(self, segments: Segments, loads: Callable[[bytes], Any]) -> None:
         self._segments, self._loads = segments, loads

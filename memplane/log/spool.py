@@ -55,14 +55,7 @@ _SUM_BYTES: Final = len('{"sha256":""}\n') + 64
 _OWN: Final = frozenset(("segment", "repair", "purge"))
 
 
-_BROKEN: Final = (
-    ValueError,
-    LookupError,
-    TypeError,
-    AttributeError,
-    RecursionError,
-    InputError,
-)
+_BROKEN: Final = (ValueError, LookupError, TypeError, AttributeError, RecursionError, InputError)
 
 
 class Waiting(NamedTuple):

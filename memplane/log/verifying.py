@@ -78,10 +78,10 @@ class ScanTask(NamedTuple):
 
 
 class Scan(NamedTuple):
-    """The believed runs behind (seq, h), and the first bytes of the lines to look at again.
+    """The verified runs behind (seq, h), and the first bytes of the lines to read a second time.
 
-    These are no events, or name a body, or are of a kind that says something of other lines.
-    `file` tells the file as it was scanned from any later one.
+    Those are no events, name a body, or are of a kind that refers to other lines. `file` identifies
+    the version of the file that was scanned.
     """
 
     file: tuple[int, ...]
@@ -130,9 +130,9 @@ def identity(fd: int) -> tuple[int, ...]:
 
 
 class Scanners:
-    """Processes that scan, each every so manieth of the segments; none where it is not worth it.
+    """Worker processes that scan every n-th segment each; none where the log is small.
 
-    A process that fails is no reason to fail: who asks for its results gets None and scans himself.
+    Where a process fails, its results are None and the caller scans itself.
     """
 
     def __init__(
@@ -169,9 +169,9 @@ class Scanners:
         self._of.update((task.number, child) for task in share)
 
     def take(self, number: int) -> Scan | None:
-        """The scan of a segment, to be asked in the order of the tasks; None where there is none.
+        """The scan of a segment, asked in the order of the tasks; None where there is none.
 
-        Waits for it.
+        Waits for the worker.
         """
         child = self._of.pop(number, None)
         if child is None:
@@ -445,10 +445,10 @@ def scan_log(
     watch: Callable[[int, bytes, list[Run], SegmentHeader | None], None] | None = None,
     processes: int = 1,
 ) -> LogScan:
-    """Walk over all segments; `progress(done, total)` is told the bytes. Writes nothing.
+    """Verify all segments in order; calls `progress(done, total)` with bytes. Writes nothing.
 
-    `watch` is shown each segment: its number, bytes and believed runs, and what follows it.
-    The result is the same whatever the number of processes.
+    `watch` is called for each segment with its number, bytes, verified runs and what follows it.
+    The result does not depend on the number of processes.
     """
     found = LogScan(segments, home, loads)
     found.watch = watch
@@ -499,13 +499,13 @@ class EndEvidence(NamedTuple):
 
 
 class Beyond(NamedTuple):
-    """How far a repair has recorded that the log once went, or anything says so."""
+    """How far the log is known to have gone, by repair events or other files: seq and segment."""
 
     seq: int = 0
     segment: int = 0
 
     def covers(self, other: EndEvidence | Beyond) -> bool:
-        """Whether the other tells of nothing behind this."""
+        """Whether the other shows no later seq or segment than this."""
         return other.seq <= self.seq and other.segment <= self.segment
 
     def joined(self, other: EndEvidence | Beyond) -> Beyond:
@@ -535,9 +535,10 @@ def named_segments(segments: Segments) -> list[EndEvidence]:
 
 
 def check_never_begun(segments: Segments) -> None:
-    """Before the first segment is made, or made anew: raise CorruptError where there was a log.
+    """Raise CorruptError where a log without segments is known to have had events.
 
-    A projection of this plane is folded from one; seqs would be given a second time.
+    Called before a first segment is made: a projection of this plane holds seqs, which would be
+    given a second time.
     """
     home = segments.home
     plane = b'"plane":"%b",' % segments.plane_id.encode()

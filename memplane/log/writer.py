@@ -92,22 +92,22 @@ class Active:
         self.end = base + run.end
 
     def follow(self, size: int) -> bool:
-        """Go to the end of what others appended, byte `size`; False where it does not verify.
+        """Move to byte `size`, the end of what others appended; False where it does not verify.
 
-        Of much, only the last line is read: whoever wrote it had verified the end of the file
-        under the lock, as had everyone before, back to the line that this process knows. So
-        nothing but the end can be torn, and the last line's `dur` is the highest.
+        Of a large part only the last line is read. Its writer had verified the end of the file
+        under the lock, and so had each writer before, back to the line that this process knows. So
+        only the end can be torn, and the `dur` of the last line is the highest.
         """
         if size <= self.end:
             return size == self.end
         return (size - self.end > _LOOK_BYTES and self._jump(size)) or self._read_on()
 
     def trust(self) -> bool:
-        """Go to the end, believing what was durable; False where a look at the end does not do.
+        """Move to the end, without reading what was durable; False where the end does not verify.
 
-        All up to the last line's `dur` had been verified and synced when that line was written: a
-        crash cannot have torn it, and whoever reads it finds what else may have happened to it.
-        From there to the end all is verified.
+        All lines up to the last line's `dur` were verified and synced when that line was written,
+        so a crash cannot have torn them, and a reader verifies each line anyway. From there to the
+        end all is verified.
         """
         size = os.fstat(self.fd).st_size
         offset = max(size - _UNSYNCED_BYTES, 0)
@@ -285,7 +285,7 @@ class Writer:
             self.last_sync = time.monotonic()
 
     def mark_broken(self, active: Active) -> None:
-        """Tell all processes that nobody may append to this segment. Needs no lock to be safe."""
+        """Mark the segment so that no process appends to it again. Needs no lock to be safe."""
         note = marker(self.segments, active.number, active.synced)
         try:
             self.disk.publish(active.broken_path, note)
@@ -293,7 +293,7 @@ class Writer:
             return  # this process remembers; another one's sync reports the same failure
 
     def leave(self, number: int, last: Point, drafts: list[Draft], new: int) -> None:
-        """End segment `number` (0: there is none) after its last believed line.
+        """End segment `number` (0: there is none) after its last verified line.
 
         The drafts begin the next one, which gets the number `new`.
         """
@@ -613,7 +613,7 @@ def write_note(segments: Segments, disk: Disk, plan: PendingPurge) -> None:
 
 
 def read_note(segments: Segments) -> PendingPurge | None:
-    """The plan of a purge that was not finished; None where there is none, or it is not whole."""
+    """The plan of a purge that was not finished; None where it is missing or incomplete."""
     try:
         said = json.loads(read_segment_file(segments.purging_path))
         if said["plane"] != segments.plane_id:

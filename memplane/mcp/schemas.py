@@ -15,9 +15,6 @@ from memplane.event import TYPED_KINDS
 from memplane.intake.redact import quoted_value
 from memplane.projections.tasks import PLAN_MAX
 
-__all__ = ["CONTENT_MAX", "INSTRUCTIONS", "TOKENS_MIN", "TOOLS", "Tool", "checked", "tool_named"]
-
-
 Schema = dict[str, Any]
 
 CONTENT_MAX: Final = 100_000

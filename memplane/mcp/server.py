@@ -36,17 +36,6 @@ from memplane.ports import TokenCounter
 from memplane.projections.window import safe_name
 from memplane.upkeep import reports
 
-__all__ = [
-    "RESOURCES",
-    "TEMPLATE",
-    "TOKENS_MAX",
-    "Own",
-    "Resource",
-    "Serving",
-    "read_resource",
-    "server_of",
-]
-
 _ACTS: Final[dict[str, Callable[..., Answer]]] = {
     "memory_store": tools.store,
     "memory_get": tools.get_tool,
@@ -118,7 +107,7 @@ class _Visit:
         """End it, with the summary of what happened in it."""
         if self._begun:
             with suppress(MemplaneError, OSError):
-                plane.sessions.end(self._session)
+                plane.work.sessions.end(self._session)
 
 
 class _Handlers:
@@ -342,7 +331,7 @@ def _expanded(desk: Desk, uri: str) -> str:
 
 
 def _decisions(desk: Desk) -> str:
-    found = desk.plane.decisions(**desk.who)
+    found = desk.plane.work.decisions(**desk.who)
     lines = (
         f"#{event.seq} {event.ts[:10]}{f' {safe_name(event.key)}' if event.key else ''}: "
         f"{clipped(event.text, _STATEMENT_CHARS)}\n"
@@ -352,7 +341,7 @@ def _decisions(desk: Desk) -> str:
 
 
 def _tasks(desk: Desk) -> str:
-    found = desk.plane.tasks.list(session=desk.session, **desk.who)
+    found = desk.plane.work.tasks.list(session=desk.session, **desk.who)
     texts = (view.paragraph for view in found)
     return _fitting(desk, texts, len(found), "older tasks; expand://task/ID opens one")
 

@@ -26,9 +26,6 @@ from mcp.server.stdio import stdio_server
 from memplane.mcp.server import Serving, server_of
 from memplane.mcp.worker import Worker
 
-__all__ = ["Heard", "Pending", "ServerMessage", "serve_client"]
-
-
 _CHUNK_BYTES: Final = 65_536
 # Clients wait for two seconds at the end of the input, and for two more behind a signal.
 _ANSWER_SECONDS: Final = 1.0

@@ -34,24 +34,6 @@ from memplane.tokens import cut
 from memplane.work.changes import forget_as, record_as
 from memplane.work.tasks import PlaneTasks, TaskView
 
-__all__ = [
-    "Answer",
-    "Cap",
-    "Desk",
-    "clipped",
-    "curate",
-    "event_named",
-    "expanded",
-    "forget_tool",
-    "get_tool",
-    "list_keys",
-    "miss",
-    "search_tool",
-    "store",
-    "task_tool",
-]
-
-
 _KEYS_MAX: Final = 100_000
 _HIT_TOKENS: Final = 160  # a passage is a sentence at most, but that may be a page
 _MISS_CHARS: Final = 400
@@ -122,7 +104,7 @@ def _told(desk: Desk, found: Expanded) -> dict[str, Any]:
 
 
 def _state(desk: Desk, event: Event) -> str:
-    standing = desk.plane.standing(event, **desk.who)
+    standing = desk.plane.work.standing(event, **desk.who)
     if standing.reason is None:
         return "stale" if standing.stale else "in force"
     by = f" by #{standing.by_seq}" if standing.by_seq is not None else ""
@@ -193,7 +175,7 @@ def _nothing_found(desk: Desk, given: dict[str, Any]) -> str:
     """What to try; a session of which nothing may be seen is named."""
     if "session" in given:
         try:
-            desk.plane.sessions.get(given["session"], **desk.who)
+            desk.plane.work.sessions.get(given["session"], **desk.who)
         except NotFoundError as error:
             return miss(error, "leave session out")
     narrowed = [name for name in (*_NARROWED, "session", "importance_min") if name in given]
@@ -281,7 +263,7 @@ def store(desk: Desk, given: dict[str, Any]) -> Answer:
         if event is None:
             salt = seq
             continue
-        standing = desk.plane.standing(event)  # of the log itself, whoever may see it
+        standing = desk.plane.work.standing(event)  # of the log itself, whoever may see it
         if standing.reason is None:
             return _known(event)
         salt = standing.by_seq or event.seq
@@ -318,7 +300,7 @@ def _not_there(note: str) -> Answer:
 
 def _forgotten(desk: Desk, given: dict[str, Any], event: Event) -> Answer:
     name = f"key {clipped(masked_name(given['key']), 80)}" if "key" in given else f"#{event.seq}"
-    standing = desk.plane.standing(event, **desk.who)
+    standing = desk.plane.work.standing(event, **desk.who)
     if standing.reason == "forgotten" and standing.by_seq is not None:
         words = f"{name} was forgotten before; {_ERASE}"
         return Answer(words, {"seq": standing.by_seq, "note": words})
@@ -414,7 +396,7 @@ def task_tool(desk: Desk, given: dict[str, Any]) -> Answer:
     if given["action"] == "open":
         return _opened_task(desk, given)
     if given["action"] == "list" and "task" not in given:
-        views = desk.plane.tasks.list(session=desk.session, **desk.who)
+        views = desk.plane.work.tasks.list(session=desk.session, **desk.who)
         return _tasks(desk, views, "" if views else "no open task; open makes one")
     try:
         view = _task_meant(desk, given)
@@ -464,7 +446,7 @@ def _opened_task(desk: Desk, given: dict[str, Any]) -> Answer:
 
 def _task_meant(desk: Desk, given: dict[str, Any]) -> TaskView | None:
     """The task that a call names, else the active one; raises NotFoundError for a name of none."""
-    tasks = desk.plane.tasks
+    tasks = desk.plane.work.tasks
     if "task" in given:
         return tasks.get(given["task"], session=desk.session, **desk.who)
     views = tasks.list(session=desk.session, **desk.who)
@@ -478,7 +460,7 @@ def _record_task(desk: Desk, text: str, **fields: Any) -> Receipt:
 
 
 def _told_task(desk: Desk, id_: str, note: str) -> Answer:
-    view = desk.plane.tasks.get(id_, session=desk.session, **desk.who)
+    view = desk.plane.work.tasks.get(id_, session=desk.session, **desk.who)
     return _tasks(desk, [view], note)
 
 
@@ -558,7 +540,7 @@ def _held(desk: Desk) -> int | None:
     if desk.held is None:
         return None
     with suppress(NotFoundError):
-        if desk.plane.sessions.get(desk.session, **desk.who).status == "ended":
+        if desk.plane.work.sessions.get(desk.session, **desk.who).status == "ended":
             return None
     return desk.held(desk.plane.home)
 
@@ -627,7 +609,7 @@ class Desk(NamedTuple):
     @property
     def counter(self) -> TokenCounter:
         """The plane's counter. Whoever writes asks for none: broken policies stop no record."""
-        budgets = self.plane.policies.budgets
+        budgets = self.plane.upkeep.policies.budgets
         return self.make_counter(budgets.counter, budgets.scale_ppm)
 
     def cap(self, given: dict[str, Any]) -> Cap:

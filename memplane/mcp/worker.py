@@ -21,8 +21,6 @@ from memplane.errors import MemplaneError
 from memplane.home import open_home
 from memplane.plane import Plane
 
-__all__ = ["Tell", "Worker"]
-
 Result = TypeVar("Result")
 Tell = Callable[[int, int], None]  # done, in all
 

@@ -6,15 +6,13 @@ from typing import Any, Literal, NamedTuple
 
 from memplane.errors import InputError
 
-__all__ = ["Block", "Entry", "Omission"]
-
 
 class Entry(NamedTuple):
     """One entry of a block, with its provenance.
 
     `events` are the ids of events whose whole text is in the entry, `parts` of those of which a
-    part is. `text` is the lines as they are printed; their `tokens` include every newline. `score`
-    is 0 where nothing was scored.
+    part is. `text` is the lines as printed; their `tokens` include every newline. `score` is 0 for
+    an entry that was not scored.
     """
 
     section: str
@@ -32,8 +30,8 @@ class Entry(NamedTuple):
 class Omission(NamedTuple):
     """A candidate that was left out.
 
-    `tokens` is what it would have cost, `short_by` the tokens that were missing, 0 where it was not
-    for want of room. `id` may be a handle or a path, with seq 0.
+    `tokens` is what it would have cost; `short_by` how many tokens were missing, 0 where it was
+    left out for another reason than room. `id` may be a handle or a path; then `seq` is 0.
     """
 
     id: str

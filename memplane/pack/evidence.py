@@ -34,20 +34,10 @@ from memplane.policy import Limits, Scoring, SectionBudget
 from memplane.ports import ONE, Candidates, FoundEvent, Retriever
 from memplane.projections.files import normalised
 from memplane.projections.item import Item
+from memplane.projections.reports import is_narration, sentences_in
 from memplane.projections.window import TIERS, limits
 from memplane.recall.score import NONE, ScoredCandidate, circumstances, count, lifted, score
 from memplane.recall.suppress import Scope
-
-__all__ = [
-    "FOUND",
-    "LOOKED_AT_MAX",
-    "ValueMention",
-    "on_one_matter",
-    "place_evidence",
-    "pool_now",
-    "says_a_value",
-    "score_parts",
-]
 
 _BY_NAME = {part.name: part for part in PARTS}
 _PROMPT: Final = _BY_NAME["evidence"]
@@ -63,10 +53,10 @@ _MISSES_MAX: Final = 24  # turns in a row that were read and did not fit; then t
 
 
 class EvidenceQuery(NamedTuple):
-    """What evidence is looked for: the query, up to which seq, without the events in `never`.
+    """The query of evidence: the text, the last seq to look at, and seqs to leave out (`never`).
 
     `never` are the seqs of the query itself. `pool` are the candidates of the hotset, in log order.
-    `now` is the time as of which events fade: a prompt's own, else the request's clock.
+    `now` is the time at which events are faded: a prompt's own, else the request's clock.
     """
 
     query: str
@@ -123,10 +113,10 @@ def pool_now(materials: Materials, session: str | None) -> list[Item]:
 
 
 class Marked:
-    """The part of the evidence's room that is kept for marked turns that nothing else retrieves.
+    """The part of the evidence's room that is reserved for marked turns that no query retrieves.
 
-    `turns` are their seqs, tokens and items, None for one that `read` reads: those that matter most
-    first. `held` are the tokens of those that were chosen, which other evidence leaves free.
+    `turns` are their seqs, tokens and items (None: `read` loads it), the most important first.
+    `held` are the tokens of the chosen ones, which other evidence leaves free.
     """
 
     def __init__(
@@ -147,7 +137,7 @@ class Marked:
         self._choose((), None)
 
     def give_back(self, shown: Container[int]) -> int:
-        """Choose again, without what is shown by now; return how many tokens less that takes."""
+        """Choose again, without events that are shown by now; return the tokens that this saves."""
         before = self.held
         if self.chosen:
             self._choose(shown, before)
@@ -190,9 +180,9 @@ class Marked:
             misses += 1
 
     def place(self) -> None:
-        """Place what was chosen; of the others say that they had no room.
+        """Place the chosen turns; omit the others for want of room.
 
-        Few of those that nobody has read are named: to list one takes a look at the log.
+        Only a few of those that were not read are listed: each costs a look at the log.
         """
         sheet, part, unread = self._sheet, self._part, 0
         beyond: dict[int, str] = {}
@@ -364,6 +354,12 @@ _LEAST: Final = 8
 _NAMED_MAX: Final = 200  # omissions with all that is known of them: twice what a report lists
 _ORDERED_FROM: Final = 300  # tokens: with less there is no room for date lines that come twice
 _REPEATED_WORDS: Final = 6  # a text of so many words is not repeated
+_LINES_LEAST: Final = 2
+_LINE_WORDS: Final = 4  # a line of so many words may be a repeated one
+_REPEATED_PART: Final = 333  # permille of a text whose lines others show: it says too little
+# The passages of the best: from this part of the best score, so many times the usual tokens. They
+# go on behind the words that were looked for, since what a question asks for often comes next.
+_LONG_PASSAGES: Final = ((800, 5), (600, 3))
 # What a passage saves must be worth its mark: it has at most this part of the whole.
 _MOST_OF_WHOLE: Final = (4, 5)
 
@@ -473,11 +469,13 @@ class _Filling:
         self._misses = 0  # events in a row that were read and did not fit
         self._why: dict[int, tuple[str, int]] = {}  # seq -> reason and tokens short
         self._shown: dict[int, _Shown] = {}
+        self._lines: dict[str, int] = {}  # a line of some words -> the seq that shows it
+        self._narrated: list[int] = []  # places of what only says what comes next
 
     def place(self, above: int, materials: Materials, marked: Marked) -> None:
-        """Of the first `above` show what is worth its tokens, and say why the rest stays out.
+        """Show which of the first `above` are worth their tokens; omit the rest with a reason.
 
-        What marked turns are held back for, and do not need once others are chosen, is spent, too.
+        Tokens reserved for marked turns that are not needed, once others are chosen, are spent too.
         """
         sheet, part, seqs = self._sheet, self._part, self._found.seqs
         placed = sheet.seqs
@@ -492,6 +490,8 @@ class _Filling:
         if freed:
             self._left, self._misses = self._left + freed, 0
             self._spend([at for at in good if seqs[at] not in marked.chosen], packing, budget)
+        for at in self._narrated:
+            self._take(at, packing, self._left, grows=True, told=True)
         self._left += kept
         chosen = list(self._shown.values())
         rows = self._found.rows([one.at for one in chosen])
@@ -538,8 +538,13 @@ class _Filling:
             if self._left < _LEAST or self._misses >= _MISSES_MAX:
                 return
 
-    def _take(self, at: int, packing: FillingParameters, room: int, *, grows: bool) -> int:
-        """Show an event, or more of it; return the tokens that cost, 0 where it did not fit."""
+    def _take(
+        self, at: int, packing: FillingParameters, room: int, *, grows: bool, told: bool = False
+    ) -> int:
+        """Show an event, or more of it; return the tokens that cost, 0 where it did not fit.
+
+        Of what only says what its agent does next nothing, unless `told`.
+        """
         seq, tokens = self._found.seqs[at], self._found.tokens[at]
         cut = not grows and tokens > packing.whole_tokens and packing.passage_tokens > 0
         room = min(room, self._left)
@@ -547,9 +552,10 @@ class _Filling:
         if room < max(_LEAST, least):
             # Not even the text fits: not worth reading it for that.
             return self._refuse(seq, "budget", tokens - room)
-        read = self._formed(at, packing.passage_tokens if cut else 0)
-        if isinstance(read, str):
-            return self._refuse(seq, read, 0)
+        read = self._formed(at, packing.passage_tokens if cut else 0, room)
+        barred = read if isinstance(read, str) else self._barred(at, *read, told=told)
+        if isinstance(read, str) or barred:
+            return self._refuse(seq, barred, 0)
         item, form = read
         said = self._said(item, seq)
         same = self._texts.get(said, seq)
@@ -576,15 +582,45 @@ class _Filling:
         self._groups[group] = self._groups.get(group, 0) + more
         self._texts[said] = seq
         self._shown[seq] = _Shown(at, item, form, group)
+        for line in _lines_of(form[0]):
+            self._lines.setdefault(line, seq)
         self._left -= more
         return max(1, more)
 
-    def _formed(self, at: int, limit: int) -> tuple[Item, Form] | str:
-        """The event at a place and how it prints (see `_form`), or why it cannot be read."""
-        seq = self._found.seqs[at]
+    def _barred(self, at: int, item: Item, form: Form, *, told: bool) -> str:
+        """Why the lines of an event are not worth their tokens, "" where they are.
+
+        They only say what its agent does next, but for `told`, or others show a third of them.
+        """
+        seq = item.seq
+        if not told and _narrates(item):
+            self._narrated += [at] if at not in self._narrated else []
+            return "not_relevant"
+        lines = _lines_of(form[0])
+        shown = [line for line in lines if self._lines.get(line, seq) != seq]
+        part = sum(map(len, shown)) * _PERMILLE
+        if len(lines) < _LINES_LEAST or part < _REPEATED_PART * sum(map(len, lines)):
+            return ""
+        self._sheet.same[seq] = self._lines[shown[0]]
+        return "duplicate"
+
+    def _formed(self, at: int, limit: int, room: int) -> tuple[Item, Form] | str:
+        """The event at a place and how it prints (see `_form`), or why it cannot be read.
+
+        A passage of `limit` tokens, or a longer one of the best, where there is `room` for it.
+        """
+        seq, scores = self._found.seqs[at], self._found.scores
         try:
             item = self._item(seq) if seq in self._counted else self._needed(seq)
-            return "limit" if item is None else (item, self._form(at, item, limit))
+            if item is None:
+                return "limit"
+            share = scores[at] * _PERMILLE // max(1, scores[0])
+            times = next((times for least, times in _LONG_PASSAGES if share >= least), 1)
+            if limit and times > 1:
+                form = self._form(at, item, times * limit, goes_on=True)
+                if form[1] + self._dated(entry_group(item)) <= room:
+                    return item, form
+            return item, self._form(at, item, limit)
         except NotFoundError as error:  # the index remembers what the log or a file has lost
             return "changed" if isinstance(error, ChangedError) else "gap"
 
@@ -647,7 +683,7 @@ class _Filling:
             self._read[seq] = item
         return item
 
-    def _form(self, at: int, item: Item, limit: int) -> Form:
+    def _form(self, at: int, item: Item, limit: int, *, goes_on: bool = False) -> Form:
         """A passage of at most `limit` tokens (0: none); the whole where that saves little."""
         printer = self._sheet.printer
         if not limit and item.holds_all(printer):
@@ -656,7 +692,7 @@ class _Filling:
         text = self._retriever.text(item.seq)
         # What today's redaction would take from the whole must not come in by a part of it.
         if limit and item.is_clean(text, printer):
-            passage = self._retriever.passage(found.doc(at), self._wanted, limit)
+            passage = self._retriever.passage(found.doc(at), self._wanted, limit, goes_on=goes_on)
             form = item.passage(passage, printer)
             part, whole = _MOST_OF_WHOLE
             if form[1] * whole < found.tokens[at] * part:
@@ -689,6 +725,19 @@ class _Filling:
             rest.update(dict.fromkeys(seqs[at:above], "budget"))
             rest.update((seq, reason) for seq, (reason, _) in why.items() if seq in rest)
             sheet.pass_over(rest)
+
+
+def _narrates(item: Item) -> bool:
+    """Whether it is one sentence in which an agent says what it does next."""
+    if item.kind != _TURN or item.role != "assistant" or not is_narration(item.text):
+        return False
+    return len(sentences_in(item.text)) < _LINES_LEAST
+
+
+def _lines_of(text: str) -> list[str]:
+    """The lines of an entry that have some words, in small letters."""
+    lines = (line.lower().split() for line in text.split("\n"))
+    return [" ".join(words) for words in lines if len(words) >= _LINE_WORDS]
 
 
 def _place(shown: _Shown) -> int:
@@ -730,7 +779,7 @@ _OTHER: Final = 2
 
 
 class _ChosenEvent(NamedTuple):
-    """An event that will be shown: the document that speaks for it, and where it would stand."""
+    """An event to show: its best document, and the place in the block."""
 
     doc: int
     item: Item
@@ -823,9 +872,9 @@ def says_a_value(text: str) -> bool:
 
 
 def on_one_matter(asked: Collection[int], told: Sequence[ValueMention]) -> frozenset[int]:
-    """The seqs of the turns that are about the same fact as another one; none, or at least two.
+    """The seqs of turns that state the same fact as another one: none, or at least two.
 
-    `asked` are the term numbers of the query. Only the first `LOOKED_AT_MAX` turns are compared.
+    `asked` are the term numbers of the query. Compares the first `LOOKED_AT_MAX` turns.
     """
     query = frozenset(asked)
     least = min(_ASKED_WORDS, len(query))

@@ -17,13 +17,7 @@ from typing import Final, NamedTuple
 
 from memplane.event import TYPED_KINDS, UPKEEP_KINDS, Event
 from memplane.pack.handles import EVENTS_FROM, Handle
-from memplane.pack.task_digest import (
-    Digest,
-    Sight,
-    first_sentence,
-    task_paragraph,
-    task_sentence,
-)
+from memplane.pack.task_digest import Digest, Sight, first_sentence, task_paragraph, task_sentence
 from memplane.projections.item import Item
 from memplane.projections.sessions import is_extract
 from memplane.projections.task_table import TaskRecord
@@ -33,19 +27,6 @@ from memplane.recall.session_digest import title_in
 from memplane.recall.session_summary import extract, is_readable
 from memplane.recall.suppress import VisibilityFields
 from memplane.tokens import clip
-
-__all__ = [
-    "NO_END",
-    "Lead",
-    "Member",
-    "OpenedHandle",
-    "Shard",
-    "belongs",
-    "says",
-    "session_leads",
-    "shard",
-    "task_leads",
-]
 
 # An event that no page can hold is cut only where there is room for so many tokens of it.
 _LEAST: Final = 48
@@ -64,7 +45,7 @@ Lead = Callable[[Sight, int], Digest | None]
 
 
 class Member(NamedTuple):
-    """An event that belongs to what a handle names. `note` is printed before its text."""
+    """An event of what a handle names. `note` is printed before its text."""
 
     event: Event
     item: Item
@@ -74,9 +55,9 @@ class Member(NamedTuple):
 class OpenedHandle(NamedTuple):
     """What a handle refers to, before suppression.
 
-    `leads` compose the summary, by depth. `members` gives its events in the order in which they are
-    shown: from a seq on (0: all of them), and all or only those that are decisions and facts.
-    `first` is the seq of the first one in the log; `basis` gives what the leads are made of.
+    `leads` compose the summary for a depth. `members` gives its events in the order in which they
+    are shown: from a seq on (0: all), and all or only decisions and facts. `first` is the seq of
+    the first in the log; `basis` gives the events that the leads are made of.
     """
 
     handle: Handle
@@ -91,9 +72,9 @@ class OpenedHandle(NamedTuple):
 class Shard(NamedTuple):
     """What a handle opened within a room: lines and their tokens.
 
-    `events` are the ids of events whose whole text is there, with their seqs; `parts` the ids of
-    those of which a part is. `next` goes on where the room ended, None at the end. `hidden` is the
-    reason by seq of what may not be shown.
+    `events` are the ids and seqs of events whose whole text is there; `parts` the ids of those of
+    which a part is. `next` is the handle of what comes behind the end of the room, None at the end.
+    `hidden` maps seqs of events that may not be shown to the reason.
     """
 
     text: str
@@ -109,12 +90,12 @@ def _unmarked(item: Item) -> Item:
 
 
 def belongs(event: Event) -> bool:
-    """Whether the event is content of its task or session: no upkeep, no boundary, no summary."""
+    """Whether an event is content of its task or session, and not upkeep, boundary or summary."""
     return event.kind not in _UNTOLD and not is_extract(event)
 
 
 def says(event: Event) -> bool:
-    """Whether it is a decision or a fact, rather than a turn or a result."""
+    """Whether it is a decision or a fact, and not a turn or a result."""
     marked = event.role != "tool" and not _SAYING.isdisjoint(event.markers)
     return marked or event.kind in TYPED_KINDS
 
@@ -128,7 +109,7 @@ def shard(
     marked: Callable[[Item], Item] = _unmarked,
     inside: bool = False,
 ) -> Shard:
-    """Compose the shard that the handle asks for; without text where the room holds none of it.
+    """Compose what the handle asks for; an empty text where no part of it fits the room.
 
     `whole` are the seqs of events whose whole text is in the block already. `marked` gives the item
     that is printed for an event: a stale one has its mark. `inside` a block the lines are one
@@ -147,7 +128,7 @@ def shard(
 
 
 def _rest_of(event: Event, characters: int) -> str:
-    """The handle that goes on behind so many characters of an event."""
+    """The handle of the rest of an event, behind so many characters."""
     handle = Handle("event", str(event.seq))
     # The handle of an artifact opens its file; the text of its event is no part of that.
     return str(handle if event.kind == "artifact" else handle.behind(characters))
@@ -178,7 +159,7 @@ class _Page:
         self.next: Handle | None = None
 
     def fill(self) -> None:
-        """Put the lines in, the shallowest first, until the depth or the room is reached."""
+        """Add the lines, the shallowest depth first, until the depth or the room is reached."""
         opened, handle = self._opened, self._opened.handle
         if not handle.start:
             self._judge(opened.basis())
@@ -302,7 +283,7 @@ class _Page:
 
 
 def task_leads(task: TaskRecord, *, active: bool) -> tuple[Lead, ...]:
-    """A sentence or two about a task; the paragraph that goes on behind them."""
+    """The one or two sentences about a task, and the paragraph that follows them."""
 
     def line(sight: Sight, room: int) -> Digest | None:
         return task_sentence(task, sight, room) or task_sentence(task, sight, NO_END)
@@ -318,7 +299,7 @@ def task_leads(task: TaskRecord, *, active: bool) -> tuple[Lead, ...]:
 def session_leads(
     name: str, members: Callable[[], Sequence[Member]], *, now: str, tokens_max: int
 ) -> tuple[Lead, ...]:
-    """When a session was and what was asked first; a summary of it, and the tasks it names."""
+    """The time of a session and its first question; its summary and the tasks it names."""
 
     def line(sight: Sight, _: int) -> Digest | None:
         seen = _seen(members(), sight)

@@ -20,16 +20,8 @@ from typing import Final, NamedTuple
 
 from memplane.errors import InputError
 from memplane.event import GLOBAL
-from memplane.intake.redact import quoted_value
+from memplane.intake.redact import quoted_value, unexpected
 from memplane.lazy import regex
-
-__all__ = [
-    "DEPTH_MAX",
-    "EVENTS_FROM",
-    "Handle",
-    "parse_handle",
-]
-
 
 SCHEME: Final = "expand://"
 DEPTH_MAX: Final = {"task": 3, "session": 3, "memory": 1}
@@ -71,11 +63,11 @@ class Handle(NamedTuple):
         return int(self.name) if self.form == "event" and _NUMBER.fullmatch(self.name) else None
 
     def going_on(self, depth: int, start: int) -> Handle:
-        """Return the same at another depth or place."""
+        """Return the same handle at another depth or place."""
         return self._replace(depth=depth, start=start)
 
     def behind(self, start: int) -> Handle:
-        """Return the same from a character on; of an artifact that is its next page."""
+        """Return the same handle from a character on; of an artifact, its next page."""
         page = self.page + 1 if self.form == "artifact" and start else self.page
         return self._replace(page=page, start=start)
 
@@ -97,9 +89,9 @@ class Handle(NamedTuple):
 
 
 def parse_handle(given: object) -> Handle:
-    """Parse a handle. Raises InputError that names the fault and the forms that there are."""
+    """Parse a handle. Raises InputError that names the fault and the known forms."""
     if not isinstance(given, str):
-        raise InputError(f"expected a text, found {quoted_value(given)}", where="handle")
+        raise unexpected("a text", given, "handle")
     short = _SHORT.fullmatch(given)
     if short is not None:
         return _with(Handle("event", short[1]), short[2], given)
@@ -161,7 +153,7 @@ def _with(handle: Handle, told: str | None, given: str) -> Handle:
                 where="handle",
             )
         if _NUMBER.fullmatch(value) is None:
-            raise InputError(f"expected a whole number, found {quoted_value(value)}", where=name)
+            raise unexpected("a whole number", value, name)
         values[name] = int(value)
     depth = values.get("depth", handle.depth)
     start, page = values.get("from", 0), values.get("page", 1)

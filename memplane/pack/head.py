@@ -7,7 +7,7 @@ these areas stands before the entries of its section.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import repeat
 from typing import Final, NamedTuple
@@ -17,26 +17,13 @@ from memplane.lazy import regex
 from memplane.pack.block import Entry, Omission
 from memplane.pack.layout import PARTS, BlockPart, Sheet, own_part
 from memplane.pack.request import Materials, PackContext, View
-from memplane.policy import Budgets, Scoring, SectionBudget
+from memplane.policy import Budgets, SectionBudget
 from memplane.projections.item import Item
 from memplane.projections.system_map import Cell, MapState, Name, NameSource
 from memplane.projections.window import entry_lines, one_line, shown_view
-from memplane.recall.score import score
+from memplane.recall.reversals import derived, reversed_by
 from memplane.recall.suppress import Scope
 from memplane.tokens import clip
-
-__all__ = [
-    "answering",
-    "is_card",
-    "merge_cards",
-    "omit_unshown_views",
-    "place_cards",
-    "place_decisions",
-    "place_map",
-    "place_more_decisions",
-    "place_views",
-]
-
 
 _BY_NAME = {part.name: part for part in PARTS}
 _STANDARD = {"preferences": "identity"}
@@ -115,7 +102,7 @@ def _to_line(text: str) -> str:
 def place_cards(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
     """The most important cards as of the epoch, pinned ones first; at most `cards_max`.
 
-    Importance as it was recorded: one that fades with the clock would move the head.
+    By importance as recorded: importance that fades with the clock would change the head.
     """
     materials, epoch, hides = context.materials, context.epoch, context.scope.hides
     cards = (c for c in materials.cards if is_card(c) or _pinned(c, materials, epoch))
@@ -143,11 +130,16 @@ def place_more_decisions(sheet: Sheet, context: PackContext, _: SectionBudget) -
 
 
 def _decisions(context: PackContext) -> Iterable[tuple[Item, tuple[Item, ...]]]:
-    """The visible decisions as of the epoch, pinned ones and constraints first, newest first."""
+    """The visible decisions as of the epoch, pinned ones and constraints first, newest first.
+
+    Without those that a later one of them turned round.
+    """
     materials, epoch, hides = context.materials, context.epoch, context.scope.hides
     visible = [
         d for d in materials.decisions if d.seq <= epoch and d.role != "tool" and not hides(d)
     ]
+    gone = reversed_by(map(derived, visible))
+    visible = [d for d in visible if d.seq not in gone]
     visible.sort(
         key=lambda d: (not (_pinned(d, materials, epoch) or "constraint" in d.markers), -d.seq)
     )
@@ -232,10 +224,10 @@ class _Told(NamedTuple):
 
 
 def place_map(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
-    """The lines that fit, each with the events that stand for its names.
+    """The lines that fit, each with the events that support its names.
 
-    Where the block is for who has just come and there is room for none, the omission says how many
-    tokens were missing. No map where tags or importance are asked for.
+    For a reader that has just come (orient) a map without room is omitted with the missing tokens.
+    No map where tags or importance are asked for.
     """
     materials, scope, upto = context.materials, context.scope, context.epoch
     # A name keeps few of its events, and the tags and importance of the others are not known.
@@ -335,8 +327,7 @@ def _put(sheet: Sheet, materials: Materials, line: str, ids: tuple[str, ...]) ->
     if tokens > sheet.room(_PART):
         return tokens
     sheet.put(
-        _PART,
-        Entry(_PART.section, _PART.place, text, tokens, 0, (), ids, _SOURCE, _PART.area),
+        _PART, Entry(_PART.section, _PART.place, text, tokens, 0, (), ids, _SOURCE, _PART.area)
     )
     return 0
 
@@ -348,8 +339,6 @@ _CHARACTERS_MAX: Final = 600
 # A point inside of `v1.2` or `db.py` ends nothing; a line ends a sentence without one.
 _END: Final = regex(r"[.!?][\"')\]]*(?=\s|$)|[\u3002\uff01\uff1f]|\n")
 _WORD: Final = regex(r"\w")
-# Thousandths of the best score: a card that merely shares a word with the query is no answer.
-_FLOOR: Final = 500
 
 
 class Card(NamedTuple):
@@ -368,8 +357,8 @@ class Card(NamedTuple):
 def merge_cards(items: Sequence[Item]) -> list[Card]:
     """Merge statements with the same words, kind, namespace and key into one card.
 
-    In the order of the first of each. An observation is a card only where it recurs. An item that
-    holds a part of its text is the same as no other.
+    In the order of the first of each. An observation is a card only if it recurs. An item with only
+    a part of its text is never merged.
     """
     said: dict[tuple[str, ...], list[Item]] = {}
     for item in items:
@@ -387,23 +376,3 @@ def is_card(item: Item) -> bool:
 @lru_cache(maxsize=512)
 def _is_short(text: str) -> bool:
     return sum(1 for part in _END.split(text) if _WORD.search(part)) <= _SENTENCES_MAX
-
-
-def answering(
-    query: str, cards: Sequence[Item], hides: Callable[[Item], object], scoring: Scoring
-) -> list[tuple[int, Item]]:
-    """The visible cards that hold words, a tag or the key of the query, with their scores.
-
-    The best first; of those that hold the same, the newer. Cards come in log order.
-    """
-    hidden = [hides(card) is not None for card in cards]
-    hits = score(query, cards, hidden, scoring)
-    own = [
-        (hit.words + hit.tags + hit.key + hit.markers, hit.item)
-        for hit, masked in ((hit, hides(hit.item) is not None) for hit in hits)
-        if not masked and hit.words + hit.tags + hit.key > 0
-    ]
-    best = max((points for points, _ in own), default=0)
-    own = [(points, card) for points, card in own if points * 1000 >= best * _FLOOR]
-    own.sort(key=lambda one: (-one[0], -one[1].importance, -one[1].seq))
-    return own

@@ -12,36 +12,12 @@ from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from memplane.errors import BudgetError
+from memplane.lazy import word_table
 from memplane.pack.block import Entry, Omission
 from memplane.pack.request import Needs
 from memplane.policy import Budgets, SectionBudget
 from memplane.ports import TokenCounter
 from memplane.projections.item import Item, Printer
-
-__all__ = [
-    "DECISIONS",
-    "FENCE",
-    "FRAMED_FROM",
-    "NO_WINDOW",
-    "ORIENT_PARTS",
-    "PARTS",
-    "STEADY_FROM",
-    "BlockPart",
-    "EntryGroup",
-    "RankedCandidates",
-    "Rooms",
-    "Sheet",
-    "Window",
-    "budget_of",
-    "entry_group",
-    "entry_of",
-    "is_own_part",
-    "ladder",
-    "own_part",
-    "part_under",
-    "rooms",
-]
-
 
 FENCE: Final = "~~~~\n"
 # The section that pays for decisions, whichever part they stand in.
@@ -123,6 +99,7 @@ PARTS: Final = (
     BlockPart("tasks", "G", "task_state", "## Tasks", ordered=False),
     BlockPart("elsewhere", "G", "task_state", "## Also stated since then"),
     BlockPart("decided", "G", "relevant_decisions", "## More decisions"),
+    BlockPart("wishes", "G", "relevant_decisions", "## Standing wishes", ordered=False),
     BlockPart("more", "G", "knowledge_cards", "## More knowledge"),
     BlockPart("sessions", "G", "recent_window", "## Last sessions", ordered=False),
     BlockPart("files", "G", "tool_state", "## Files touched", ordered=False),
@@ -139,6 +116,7 @@ PARTS: Final = (
         ordered=False,
         dated=True,
     ),
+    BlockPart("traps", "G", "retrieved_evidence", "## Traps", ordered=False),
     BlockPart(
         "found", "G", "retrieved_evidence", "## Evidence: quoted data", fenced=True, dated=True
     ),
@@ -146,27 +124,10 @@ PARTS: Final = (
 
 # A reader that has just come reads on from the top: tasks, decisions, knowledge, last sessions. All
 # but the views and the map is the tail there, for tasks change at any time.
-_ORIENT_ORDER: Final = (
-    "identity",
-    "rules",
-    "map",
-    "tasks",
-    "elsewhere",
-    "decisions",
-    "decided",
-    "cards",
-    "more",
-    "sessions",
-    "newer",
-    "log",
-    "evidence",
-    "now",
-    "reminder",
-    "files",
-    "tools",
-    "expansions",
-    "found",
-)
+_ORIENT_ORDER: Final = word_table("""
+    identity rules map tasks elsewhere decisions decided wishes cards more sessions newer log
+    evidence now reminder files tools expansions traps found
+""")
 ORIENT_PARTS: Final = tuple(
     part if part.area == "A" or part.name == "map" else part._replace(area="G")
     for part in sorted(PARTS, key=lambda part: _ORIENT_ORDER.index(part.name))
@@ -200,7 +161,7 @@ def part_under(heading: str) -> BlockPart:
 
 
 class Window(NamedTuple):
-    """What the window shows: turns before the prompt (D), from it on (F), and where it starts."""
+    """The turns in the window: before the prompt (D), from the prompt on (F), and its start."""
 
     before: tuple[Item, ...]
     after: tuple[Item, ...]
@@ -285,7 +246,7 @@ class Sheet:
         return known
 
     def date_tokens(self, part: BlockPart, group: EntryGroup | None) -> int:
-        """Tokens of the date line of a group: 0 where it is there already, or none is due."""
+        """Tokens of the date line of a group: 0 where the group has one already or needs none."""
         if group is None or not part.dated or group in self.groups.get(part.name, ()):
             return 0
         line = group.line
@@ -301,10 +262,10 @@ class Sheet:
     def put(
         self, part: BlockPart, entry: Entry, group: EntryGroup | None = None, *, kind: str = ""
     ) -> None:
-        """Place an entry whose cost, and that of its date line, was checked against `room`.
+        """Place an entry whose cost, with that of its date line, was checked against `room`.
 
-        `kind` is that of its event: a decision counts as used by the section of decisions, up to
-        the cap of that, whichever part's room it takes.
+        `kind` is that of its event: a decision counts against the cap of the section of decisions,
+        also where it takes the room of another section.
         """
         # Every entry of every block passes here: no unneeded call.
         name = part.name
@@ -342,7 +303,7 @@ class Sheet:
                 del self.passed[seq]
 
     def stands(self, seq: int, *, whole: bool) -> None:
-        """Note that an event is in the block, inside an entry that was placed for another."""
+        """Note that the block shows an event inside the entry of another one."""
         self.seqs.add(seq)
         if whole:
             self.whole.add(seq)
@@ -354,7 +315,7 @@ class Sheet:
         return max(self.used.get(section, 0), self.paid.get(section, 0))
 
     def short_of(self, section: str) -> bool:
-        """Whether a candidate of the section is left out for want of room."""
+        """Whether a candidate of the section was left out for want of room."""
         return "budget" in self.passed.values() or any(
             row[3] == "budget" and row[1] == section for row in self.omitted.values()
         )
@@ -433,20 +394,20 @@ class Sheet:
     def omit(
         self, item: Item, section: str, tokens: int, reason: str, score: int = 0, short_by: int = 0
     ) -> None:
-        """Note why a candidate is not in the block; the last word on an event holds."""
+        """Note why a candidate is not in the block; a later reason replaces an earlier one."""
         seq = item.seq
         if seq not in self.seqs:
             self.omitted[seq] = (item, section, tokens, reason, score, short_by)
             self.passed.pop(seq, None)
 
     def omit_unread(self, seq: int, why: tuple[Item | None, str, int, str, int, int]) -> None:
-        """`omit` for an event that is known by its seq alone: (None, section, tokens, ...)."""
+        """`omit` for an event of which only the seq is known: (None, section, tokens, ...)."""
         if seq not in self.seqs:
             self.omitted[seq] = why
             self.passed.pop(seq, None)
 
     def omit_all(self, items: Iterable[Item], section: str, reason: str) -> None:
-        """`omit` for many that stay out for one reason, whatever room there is."""
+        """`omit` for many that are left out for one reason, independent of room."""
         placed, omitted, passed = self.seqs, self.omitted, self.passed
         for item in items:
             seq = item.seq
@@ -457,7 +418,7 @@ class Sheet:
                 passed.pop(seq, None)
 
     def pass_over(self, reasons: dict[int, str]) -> None:
-        """Note of many events, by seq, why they stay out, and no more."""
+        """Note the reasons why events, by seq, are left out, without listing them."""
         for seq in reasons.keys() & self.seqs:
             del reasons[seq]
         self.passed.update(reasons)
@@ -500,7 +461,7 @@ def _log_order(entry: Entry) -> int:
 def entry_of(
     part: BlockPart, item: Item, form: tuple[str, int, bool], score: int = 0, source: str = "event"
 ) -> Entry:
-    """The entry of one event: it is the whole of it, or a part."""
+    """The entry of one event, whole or in part."""
     lines, tokens, whole = form
     whole_of = (item.id,) if whole else ()
     part_of = () if whole else (item.id,)
@@ -541,9 +502,9 @@ class Rooms(NamedTuple):
 
 
 def budget_of(asked: int | None, budgets: Budgets) -> int:
-    """The tokens of the whole block: what was asked for, at most the total less the reserve.
+    """The tokens of the whole block: the budget asked for, at most the total less the reserve.
 
-    Raises BudgetError for a budget of 0 or less, or one that is no whole number.
+    Raises BudgetError for a budget of 0 or less, or another type than a whole number.
     """
     most = budgets.acb_total_max_tokens - budgets.reserve_tokens
     if asked is None:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from memplane.errors import InputError
 from memplane.pack.block import Block, Omission
 from memplane.pack.evidence import place_evidence, pool_now
-from memplane.pack.expansions import place_expansions
 from memplane.pack.handles import parse_handle
 from memplane.pack.head import (
     omit_unshown_views,
@@ -36,9 +35,7 @@ from memplane.pack.layout import (
     ladder,
     rooms,
 )
-from memplane.pack.reminder import (
-    SECTIONS as REMINDER_SECTIONS,
-)
+from memplane.pack.reminder import SECTIONS as REMINDER_SECTIONS
 from memplane.pack.reminder import (
     Reminder,
     leave_told,
@@ -63,12 +60,15 @@ from memplane.pack.request import (
 from memplane.pack.tail import (
     is_own_section,
     listed_files,
+    place_expansions,
     place_files,
     place_more_cards,
     place_own,
     place_sessions,
     place_tasks,
     place_tools,
+    place_traps,
+    place_wishes,
 )
 from memplane.pack.window import place_stated, place_window, stated_since
 from memplane.policy import Budgets, SectionBudget
@@ -79,8 +79,6 @@ if TYPE_CHECKING:
     from memplane.projections.item import Item
     from memplane.recall.time_words import AskedTime
 
-__all__ = ["ORIENT_TABLE", "REMINDER_TABLES", "TABLE", "Laid", "Row", "lay", "pack", "staleness"]
-
 Mark = Callable[[str], None]
 Place = Callable[[Sheet, PackContext, SectionBudget], None]
 Search = Callable[[Sheet, PackContext, SectionBudget, PackQuery], None]
@@ -88,13 +86,13 @@ Takes = Literal["own", "rest", "half"]
 
 
 class Row(NamedTuple):
-    """One turn of a section: who places its entries, which tokens they may take, when it comes.
+    """One turn of a section: who places its entries, which tokens they may take, and when.
 
-    `places` run in order, then `search`, which is given the query. `takes`: the section's `own`
-    room; the `rest`, which is all that those before it left over and none behind it will need;
-    `steady`: its own room in a steady block, else the rest; `priority`: see `_by_priority`. Rows of
-    one stage that take by priority run in that order, the policy file's where it is equal. `again`
-    runs with what evidence leaves over, where the section had to keep to its own room before it.
+    `places` run in order, then `search`, which gets the query. `takes`: `own`, the room of the
+    section; `rest`, what is left over and not needed by the sections behind it; `steady`, its own
+    room in a steady block, else the rest; `priority`, see `_by_priority`. Rows of one stage that
+    take by priority run in that order, and in the policy file's where it is equal. `again` runs
+    with what evidence leaves over, for a section that had to keep to its own room before it.
     """
 
     section: str
@@ -132,9 +130,23 @@ def _place_decisions_now(sheet: Sheet, context: PackContext, section: SectionBud
     place_decisions(sheet, context._replace(epoch=context.as_of), section)
 
 
+def _place_found(
+    sheet: Sheet, context: PackContext, section: SectionBudget, query: PackQuery
+) -> None:
+    place_traps(sheet, context, section, query)
+    place_evidence(sheet, context, section, query)
+
+
 def _place_cards_now(sheet: Sheet, context: PackContext, section: SectionBudget) -> None:
     place_cards(sheet, context._replace(epoch=context.as_of), section)
     place_more_cards(sheet, context, section, None)
+
+
+def _place_at_tool(sheet: Sheet, context: PackContext, section: SectionBudget) -> None:
+    """One line at a call of a tool: the trap that it names, else a passage."""
+    place_traps(sheet, context, section, None)
+    if not sheet.spent:
+        place_one(sheet, context, section)
 
 
 def _place_decisions_at_start(sheet: Sheet, context: PackContext, section: SectionBudget) -> None:
@@ -174,7 +186,9 @@ TABLE: Final = (
         again=(place_more_decisions,),
         when=_divides_by_priority,
     ),
-    Row(_EVIDENCE, "tail", "rest", search=place_evidence, when=_is_late),
+    # What a prompt names; behind its own evidence, which stays until the next prompt.
+    Row(_EVIDENCE, "tail", "rest", search=place_traps, when=_is_early),
+    Row(_EVIDENCE, "tail", "rest", search=_place_found, when=_is_late),
 )
 
 # For a reader that has just come: what comes first in the block also takes first what is left over.
@@ -184,7 +198,7 @@ ORIENT_TABLE: Final = (
     Row("rules", "tail", "steady", (place_views,)),
     Row("system_map", "tail", "steady", (place_map,)),
     Row("task_state", "tail", "rest", (place_views, place_tasks, place_stated)),
-    Row(DECISIONS, "tail", "rest", (_place_decisions_now,)),
+    Row(DECISIONS, "tail", "rest", (_place_decisions_now, place_wishes)),
     Row("knowledge_cards", "tail", "rest", (_place_cards_now,)),
     Row("recent_window", "tail", "rest", (place_sessions,)),
     # What the sessions came to is worth what others leave over; single turns are not.
@@ -197,10 +211,10 @@ ORIENT_TABLE: Final = (
 # Reminders: an answer to a prompt holds passages alone, one at a tool a single one.
 REMINDER_TABLES: Final = {
     "prompt": (Row(_EVIDENCE, "tail", "rest", (place_passages,)),),
-    "tool": (Row(_EVIDENCE, "tail", "rest", (place_one,)),),
+    "tool": (Row(_EVIDENCE, "tail", "rest", (_place_at_tool,)),),
     "start": (
         Row("task_state", "tail", "own", (place_tasks,)),
-        Row(DECISIONS, "tail", "own", (_place_decisions_at_start,)),
+        Row(DECISIONS, "tail", "own", (place_wishes, _place_decisions_at_start)),
         Row(_EVIDENCE, "tail", "rest", (place_statements,)),
     ),
 }
@@ -226,7 +240,7 @@ _THIN: Final = frozenset(("tool_state", "expansions"))
 
 
 class Laid(NamedTuple):
-    """A block as it was laid out: the request, what there was to choose from, and the text."""
+    """The layout of a block: the request, the candidates, what was left out, and the text."""
 
     request: Request
     facts: LayoutFacts
@@ -298,7 +312,7 @@ def lay(
     if context.asked is not None and context.orients:
         sections = [one for one in sections if one.name in _TIME_SECTIONS or is_own_section(one)]
     names = frozenset(section.name for section in sections)
-    reminder = remind(request, materials, query, context.scope)
+    reminder = remind(request, materials, query, context.scope) if request.remind else Reminder()
     if context.asked is not None:
         context, reminder = _asked_for_a_time(context, context.asked)
     if _EVIDENCE in names and not request.remind:
@@ -315,6 +329,7 @@ def lay(
         files=listed_files(context, query.text) if "tool_state" in names else (),
         remind=request.remind,
         passages=reminder.passages,
+        traps=reminder.traps[:1],
         held_marks=frozenset(request.held_marks),
     )
     lone = bool(request.query) and request.session is None
@@ -322,7 +337,7 @@ def lay(
     mark("allocate")
     layout.walk(sections, query, mark)
     sheet = layout.sheet
-    _omit_unasked(sheet, request, materials, sections)
+    _omit_unasked(sheet, request.expand, materials, sections)
     mark("tail")
     framed = budget >= FRAMED_FROM
     rendered = render_block(sheet.entries(), printer.counter, sheet.frame, framed=framed)
@@ -336,13 +351,13 @@ def lay(
 
 
 def _omit_unasked(
-    sheet: Sheet, request: Request, materials: Materials, sections: Sequence[SectionBudget]
+    sheet: Sheet, expand: Sequence[str], materials: Materials, sections: Sequence[SectionBudget]
 ) -> None:
     """Say what has no section in this block: handles, and views."""
     if all(section.name != "expansions" for section in sections):
         sheet.views_omitted += [
             Omission(str(parse_handle(handle)), 0, "expansions", 0, "section", 0, 0)
-            for handle in request.expand
+            for handle in expand
         ]
     omit_unshown_views(sheet, materials, frozenset(s.name for s in sections if _shows_views(s)))
 
@@ -454,11 +469,7 @@ def _turns(
 
 
 def _by_priority(
-    rows: list[tuple[Row, SectionBudget]],
-    sections: list[SectionBudget],
-    *,
-    early: bool,
-    lone: bool,
+    rows: list[tuple[Row, SectionBudget]], sections: list[SectionBudget], *, early: bool, lone: bool
 ) -> Iterator[Turn]:
     """The turns of a group by falling priority, in the file's order where it is equal.
 
@@ -493,8 +504,8 @@ class _Layout:
     def walk(self, sections: list[SectionBudget], query: PackQuery, mark: Mark) -> None:
         """Take the turns of the table for these sections, stage by stage.
 
-        Where no evidence is left out for want of room, sections of a lower priority take what it
-        left.
+        If no evidence was left out for want of room, sections of a lower priority get what it left
+        over.
         """
         if self.context.orients:
             asked = self.context.asked is not None
@@ -512,7 +523,7 @@ class _Layout:
             self.run([again for _, again in tail if again is not None], query)
 
     def run(self, steps: Sequence[_Step], query: PackQuery) -> None:
-        """Take the steps in order. What is to come keeps its room; no section passes its cap."""
+        """Take the steps in order. Later steps keep their room; no section passes its cap."""
         sheet, context, room = self.sheet, self.context, self.room
         for at, (section, takes, places, search) in enumerate(steps):
             name = section.name

@@ -26,19 +26,10 @@ from memplane.recall.gate import (
     is_open,
     letters_of,
     statements_of,
+    tool_names,
 )
+from memplane.recall.standing import StandingNote, named_in
 from memplane.recall.suppress import Scope
-
-__all__ = [
-    "SECTIONS",
-    "Reminder",
-    "leave_told",
-    "place_one",
-    "place_passages",
-    "place_statements",
-    "remind",
-    "said_then",
-]
 
 # What a reminder may show: passages, and at a start what is left to do and what was decided.
 SECTIONS: Final = {
@@ -51,26 +42,29 @@ _PART: Final = next(part for part in PARTS if part.name == "reminder")
 
 
 class Reminder(NamedTuple):
-    """What a request is reminded of: passages in the order in which they take the room.
+    """The passages of a reminder, in the order in which they take room.
 
-    `answer`: at a prompt or a tool, the figures of the gate; `opens`: what it decided.
+    `answer`: at a prompt or a tool, the figures of the gate; `opens`: what it decided. `traps`: at
+    a tool those that its call names.
     """
 
     passages: tuple[Passage, ...] = ()
     answer: PromptAnswer | None = None
     opens: bool = True
+    traps: tuple[StandingNote, ...] = ()
 
     def as_json(self) -> dict[str, object]:
         """The decision and its figures, for the report."""
         if self.answer is None:
             return {}
-        return {"opens": self.opens, **self.answer.figures._asdict()}
+        figures = self.answer.figures._asdict()
+        if not figures["cosine"]:  # nobody asked for vectors
+            del figures["cosine"]
+        return {"opens": self.opens, **figures}
 
 
 def remind(request: Request, materials: Materials, query: PackQuery, scope: Scope) -> Reminder:
-    """Ask the source for the passages of a reminder; none where none was asked for."""
-    if not request.remind:
-        return Reminder()
+    """Read the passages of the requested reminder from the source."""
     if request.remind == "start":
         return Reminder(tuple(materials.source.statements(scope)))
     if request.remind == "tool":
@@ -78,7 +72,10 @@ def remind(request: Request, materials: Materials, query: PackQuery, scope: Scop
         if line is None:
             return Reminder(opens=False)
         found = materials.source.at_tool(line.event, scope)
-        return Reminder(found.passages, found, bool(found.passages))
+        named = tool_names(line.event)
+        text = "\n".join([*named, str(line.event.data.get("command", ""))])
+        traps = tuple(named_in(materials.source.traps(scope), text)) if named else ()
+        return Reminder(found.passages, found, bool(found.passages or traps), traps)
     rule = materials.policies.plane.hooks.answer
     answer = materials.source.answer(query.text, scope)
     opens = is_open(answer.figures, rule)
@@ -86,10 +83,10 @@ def remind(request: Request, materials: Materials, query: PackQuery, scope: Scop
 
 
 def said_then(sessions: Sequence[LastSession]) -> list[Passage]:
-    """What was said in the sessions of a time, a passage of each in turn, the newest session first.
+    """Messages of the sessions of a time, one of each session in turn, the newest session first.
 
-    Of each what its users said, what decides something first, and what its agents reported, which
-    take turns too; then the newest.
+    Within a session messages of users (decisions first) and reports of agents take turns, the
+    newest first.
     """
     told: list[Iterable[Passage]] = []
     for session in sessions:
@@ -132,7 +129,7 @@ def place_one(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
 def place_statements(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
     """The user's words at a start: those that fit, the newest first.
 
-    What the project's files say is left out.
+    Words that the project's files contain are left out.
     """
     kept = [one for one in context.passages if not all_marked(one.text, context.held_marks)]
     told = (one.item for one in context.passages if all_marked(one.text, context.held_marks))
@@ -145,7 +142,7 @@ def place_statements(sheet: Sheet, context: PackContext, _: SectionBudget) -> No
 def leave_told(
     sheet: Sheet, context: PackContext, items: Iterable[Item], section: str
 ) -> tuple[Item, ...]:
-    """Omit the events whose whole text the project's files say; return the others."""
+    """Omit the events whose whole text is in the project's files; return the others."""
     kept: list[Item] = []
     for item in items:
         if not all_marked(item.text, context.held_marks):

@@ -13,26 +13,12 @@ from typing import Final, NamedTuple
 
 from memplane.errors import InputError
 from memplane.intake.check import skeleton
-from memplane.intake.redact import quoted_value
+from memplane.intake.redact import quoted_value, unexpected
 from memplane.lazy import regex
 from memplane.pack.block import Entry
 from memplane.pack.layout import FENCE, BlockPart, is_own_part, part_under
 from memplane.ports import TokenCounter
 from memplane.projections.window import HANDLE, own_text, own_view
-
-__all__ = [
-    "BEGIN",
-    "FORM",
-    "ParsedBlock",
-    "ParsedEntry",
-    "ParsedSection",
-    "Rendered",
-    "defused",
-    "frame_reserve",
-    "parse_block",
-    "render_block",
-]
-
 
 FORM: Final = 2  # of a block's lines: raised where the same entries are printed otherwise
 BEGIN = "memplane:begin\n"
@@ -60,7 +46,7 @@ class Rendered(NamedTuple):
 
 
 def frame_reserve(counter: TokenCounter) -> int:
-    """Tokens that the begin and end line cost at most, whatever the checksum."""
+    """The most tokens that the begin and end line can cost."""
     # No 16 hexadecimal digits and the blank before them cost more than 17 words of their own.
     return counter.count(BEGIN) + counter.count(f"{_END}{' a' * 17}\n")
 
@@ -115,11 +101,10 @@ def render_block(
 class ParsedEntry(NamedTuple):
     """One entry of a block's text.
 
-    `text` is its lines as they are printed, what `Entry.text` is. `label` says who speaks or what
-    it is; None for a view. `said` is the text without label, margin and the mark of what was cut.
-    `date` is the day of the line above its group, in UTC; `seq` the event that the label or the
-    mark of a passage names, 0 where they name none; `handle` what `expand` takes to go on where
-    the entry was cut.
+    `text` is its lines as printed, equal to `Entry.text`. `label` names the speaker or kind; None
+    for a view. `said` is the text without label, margin and the mark of a cut. `date` is the day of
+    the line above its group, in UTC; `seq` the event that the label or the mark of a passage names,
+    0 for none; `handle` opens the rest of an entry that was cut.
     """
 
     section: str
@@ -154,12 +139,12 @@ class ParsedBlock(NamedTuple):
 def parse_block(text: str) -> ParsedBlock:
     """Read a block back from its text alone, in O(n): sections, and the entries under each.
 
-    These are exactly the entries that were placed (`Block.entries`): no recorded text adds one,
-    hides one or moves one. Raises InputError for a text that is no block: marks that are cut or do
-    not verify, a line that no block has.
+    These are exactly the entries that were placed (`Block.entries`): no recorded text can add, hide
+    or move one. Raises InputError for another text: marks that are cut or do not verify, or a line
+    that cannot be in a block.
     """
     if not isinstance(text, str):
-        raise InputError(f"expected the text of a block, found {quoted_value(text)}", where="text")
+        raise unexpected("the text of a block", text, "text")
     body, checksum = _unframed(text)
     reading = _Reading()
     if body and not body.endswith("\n"):
@@ -283,7 +268,7 @@ _CONTROLS: Final = regex(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
 def defused(text: str) -> str:
-    """The text with a blank in each such mark: the same for a reader, no mark for a client."""
+    """The text with a blank in each such mark, so that a client does not take it for one."""
     if text.isascii():
         if "<" not in text:
             return text

@@ -10,6 +10,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import NotFoundError
+from memplane.lazy import word_set
 from memplane.pack.block import Block, Omission
 from memplane.pack.layout import DECISIONS, Rooms, Sheet
 from memplane.pack.reminder import Reminder
@@ -22,24 +23,6 @@ from memplane.recall.suppress import WITHHELD, Scope
 
 if TYPE_CHECKING:
     from memplane.policy.records import CachePrices
-
-__all__ = [
-    "CAUSES",
-    "REPORT_VERSION",
-    "Cost",
-    "LayoutFacts",
-    "LogChanges",
-    "chain_of",
-    "compared",
-    "cost_of",
-    "marks_of",
-    "not_placed",
-    "pack_report",
-    "shape_of",
-    "stable_prefix",
-    "unknown_names",
-]
-
 
 REPORT_VERSION: Final = 1
 _LISTED: Final = 100
@@ -216,10 +199,10 @@ def _sections(facts: LayoutFacts) -> dict[str, dict[str, int]]:
 
 
 def unknown_names(context: PackContext, printer: Printer) -> list[str]:
-    """`session` and `task` where the request names one of which its reader may see nothing.
+    """`session` and `task` of the request, where its reader can see nothing of them.
 
-    Where only the log could tell they count as known. What may not be seen is treated like what
-    does not exist; the owner's session is known as soon as it began.
+    A name that only a search of the log could find counts as known. What may not be seen is treated
+    as missing; the owner's session is known from its start.
     """
     materials, scope = context.materials, context.scope
     found: list[str] = []
@@ -244,8 +227,8 @@ def unknown_names(context: PackContext, printer: Printer) -> list[str]:
 def not_placed(context: PackContext, sheet: Sheet) -> tuple[dict[str, int], list[Item]]:
     """Counts of suppressed candidates by reason, and visible ones that no section looked at.
 
-    Of the suppressed nothing but the counts is reported; the others are older than what was looked
-    at. Decisions that no place is kept for are omitted here.
+    Of suppressed ones only the counts are reported; the others are older than what was looked at.
+    Decisions that no place is kept for are omitted here.
     """
     pool, hides = context.pool, context.scope.hides
     for item in context.materials.left:
@@ -312,27 +295,16 @@ _MOVES: Final = {
 _HEX: Final = 12
 _MILLION: Final = 1_000_000
 # What may differ between packs of one shape.
-_NOT_SHAPE: Final = frozenset(
-    (
-        "query",
-        "query_event",
-        "as_of",
-        "now",
-        "exclude",
-        "held_marks",
-        "held_seq",
-        "dense_seq",
-        "index_seq",
-    )
-)
+_NOT_SHAPE: Final = word_set("""
+    query query_event as_of now exclude held_marks held_seq dense_seq index_seq
+""")
 
 
 class LogChanges(NamedTuple):
-    """What happened in the log between two packs.
+    """The changes of the log between two packs.
 
-    `gone` has the reason why an event that an id names is out of force, None where it is not;
-    `corrected` the first reason that an event in between gives for a change in an area, None
-    without one.
+    `gone` gives the reason why the event of an id is out of force, None if it is in force;
+    `corrected` the first reason for a change in an area by an event in between, None without one.
     """
 
     gone: Callable[[str], str | None]
@@ -350,7 +322,7 @@ class Cost(NamedTuple):
 
 
 def shape_of(report: Report) -> str:
-    """Name what packs must have in common to be compared: session, budget, channel, and so on."""
+    """What two packs must share to be compared: session, budget, channel, and so on."""
     asked = {k: v for k, v in report["request"].items() if k not in _NOT_SHAPE}
     asked |= {"budget": report["budget"], "channel": report["channel"]}  # those in force
     lines = "\n".join(f"{key}={value!r}" for key, value in sorted(asked.items()))
@@ -373,7 +345,7 @@ def chain_of(block: Block) -> list[list[Any]]:
 def compared(
     old: Report | None, new: Report, name: str | None, story: LogChanges
 ) -> dict[str, Any]:
-    """The part of a report's `prefix` that needs an earlier report, `name` being that one's."""
+    """The part of a report's `prefix` that needs the earlier report `name`."""
     if old is None:
         return {
             "compared_with": None,
@@ -467,10 +439,10 @@ def cost_of(
     known: Collection[tuple[int, str]],
     common_tokens: int,
 ) -> Cost:
-    """What the block costs where the prefixes in `known` (byte, hash) are in the cache.
+    """The cost of the block where the prefixes in `known` (byte, hash) are in the cache.
 
-    `common_tokens` are those that it repeats from the pack before, for providers that find the
-    prefix by themselves.
+    `common_tokens` are those shared with the pack before, for providers that find the prefix by
+    themselves.
     """
     total, least = report["tokens"], prices.minimum_tokens
     read = written = 0
@@ -497,8 +469,8 @@ _STABLE_UNTIL = {"prompt": "ABCD", "call": "ABCDEF"}
 def stable_prefix(facts: LayoutFacts, rendered: Rendered) -> dict[str, Any]:
     """What decides how much of this block the next one will share; ids and counts only.
 
-    `stable_bytes` is the length that the next pack of the session and shape starts with: up to
-    the end of D where a new prompt comes first (`prompt`), of F where it does not (`call`).
+    `stable_bytes` is the length shared with the next pack of the session and shape: up to the end
+    of D where a new prompt comes first (`prompt`), of F where it does not (`call`).
     """
     window, context = facts.sheet.window, facts.context
     materials, ring = context.materials, context.ring

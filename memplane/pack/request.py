@@ -22,35 +22,13 @@ from memplane.ports import PackSource, Retriever, TokenCounter
 from memplane.projections.digests import SessionParts
 from memplane.projections.files import FilesState
 from memplane.projections.hotset import HotsetState, SessionRing
-from memplane.projections.item import Item, digest_of
+from memplane.projections.item import Item, saying
 from memplane.projections.system_map import MapState
 from memplane.projections.task_table import TaskTable
-from memplane.projections.window import plain_text
 from memplane.recall.gate import Passage, PromptAnswer
+from memplane.recall.standing import StandingNote
 from memplane.recall.suppress import Filter, Labels, Scope
 from memplane.recall.time_words import AskedTime, read_time
-
-__all__ = [
-    "INTENTS",
-    "REMINDERS",
-    "Expansion",
-    "FormCache",
-    "LastSession",
-    "ListedFile",
-    "Materials",
-    "Needs",
-    "PackContext",
-    "PackFields",
-    "PackQuery",
-    "Request",
-    "Source",
-    "StatedEvent",
-    "View",
-    "chosen_intent",
-    "intent_of",
-    "prepare_pack",
-    "prompt_of",
-]
 
 
 class Request(NamedTuple):
@@ -83,10 +61,17 @@ class Request(NamedTuple):
     held_marks: tuple[str, ...] = ()  # of sentences that the caller holds: `gate.sentence_marks`
     now: str = ""
 
+    def scope(self, policies: Policies) -> Scope:
+        """The filter of the groups of events that the reader may see."""
+        return Scope.of(
+            policies, self.channel, now=self.now, as_of=self.as_of, ns=self.ns, agent=self.agent
+        )
+
     @property
-    def only(self) -> Filter:
-        """What is asked for by tag and importance."""
-        return Filter(self.tag, self.without_tag, self.importance_min)
+    def is_open(self) -> bool:
+        """Whether it names no intent, time, section or handle that decides the layout."""
+        named = self.remind or self.sections or self.expand
+        return self.intent == "auto" and not named and self.since is None and self.until is None
 
     def as_json(self) -> dict[str, Any]:
         """The fields that were set."""
@@ -99,9 +84,9 @@ class Request(NamedTuple):
 
 
 class PackFields(TypedDict, total=False):
-    """What may be asked of a pack beside its query; see `Plane.pack`. None: not asked for.
+    """The arguments of a pack beside its query; see `Plane.pack`. None: not given.
 
-    Times are RFC 3339 or aware datetimes; lists may be one text.
+    Times are RFC 3339 or aware datetimes; a list may be one text.
     """
 
     budget: int | None
@@ -127,7 +112,6 @@ class PackFields(TypedDict, total=False):
     index_seq: int | None
     cited: bool
     remind: str | None
-    in_files: Iterable[str] | None
     now: str | datetime | None
 
 
@@ -149,8 +133,8 @@ class Needs:
     """What a request needs to read, counted from the log and the policy alone, within limits.
 
     Files are views, artifacts and bodies of long texts; bytes are those of views, of the texts of
-    entries, and of what a search goes through. What this process really reads, of caches and to
-    make them, is another matter: so a block is the same from a warm plane and a cold one.
+    entries, and of what a search reads. Reads of caches are not counted, so a block is the same
+    from a warm plane and a cold one.
     """
 
     __slots__ = ("bytes", "bytes_max", "files", "files_max")
@@ -218,24 +202,26 @@ class LastSession(NamedTuple):
 
 # What packs read of a plane while they are laid out: the port with the types of this layer.
 Source = PackSource[
-    Retriever[Scope, Item], LastSession, Item, Scope, PromptAnswer, Passage, AskedTime
+    Retriever[Scope, Item], LastSession, Item, Scope, PromptAnswer, Passage, AskedTime, StandingNote
 ]
 
 Form = tuple[str, int, bool]  # lines, their tokens, whether all of the text stands there
 
 
+_FORMS_MAX: Final = 1_000
+
+
 class FormCache:
     """Redacted and counted lines, kept between packs; a block never depends on what it holds.
 
-    Holds at most `most` forms and is emptied when it is full. One process's packs share it under
+    Holds at most 1,000 forms and is emptied when it is full. One process's packs share it under
     the plane's lock.
     """
 
-    __slots__ = ("_forms", "_most")
+    __slots__ = ("_forms",)
 
-    def __init__(self, most: int = 1000) -> None:
+    def __init__(self) -> None:
         self._forms: dict[tuple[str, int, str], Form] = {}
-        self._most = most
 
     def form(self, name: str, room: int, stamp: str, make: Callable[[], Form]) -> Form:
         """The form of what `name` names, in `room` tokens (-1: in any), made where it is not kept.
@@ -246,7 +232,7 @@ class FormCache:
         known = self._forms.get(key)
         if known is None:
             known = make()
-            if len(self._forms) >= self._most:
+            if len(self._forms) >= _FORMS_MAX:
                 self._forms.clear()
             self._forms[key] = known
         return known
@@ -308,7 +294,7 @@ class ListedFile(NamedTuple):
 
 
 class PackContext(NamedTuple):
-    """What every section reads and none changes: the materials, who may see what, which session.
+    """The materials, the reader and the session: read by every section, changed by none.
 
     It does not hold the query: what reads it alone cannot depend on what was asked (R2). `intent`
     is fast, deep or orient.
@@ -332,6 +318,7 @@ class PackContext(NamedTuple):
     files: tuple[ListedFile, ...] = ()  # to list: the session's own, or those that it may need
     remind: str = ""  # as requested
     passages: tuple[Passage, ...] = ()  # of a reminder, in the order in which they take its room
+    traps: tuple[StandingNote, ...] = ()  # at a tool, those that its call names
     held_marks: frozenset[str] = frozenset()  # see `Request`
     asked: AskedTime | None = None  # the query asks for a time and nothing else
     then: tuple[LastSession, ...] = ()  # the sessions of that time, newest first
@@ -343,11 +330,11 @@ class PackContext(NamedTuple):
 
 
 class PackQuery(NamedTuple):
-    """What evidence and cards are searched with.
+    """The query of evidence and cards.
 
-    `own`: the text is the session's prompt, so evidence stands before what followed it. `event`:
-    seq of the event that is the query itself, which would only find itself; 0 if none. `rule` says
-    what chose the intent. `retriever` searches the whole log, where the intent is `deep`.
+    `own`: the text is the session's prompt, so evidence is placed before what followed it. `event`:
+    seq of the event that is the query itself and must not find itself; 0 if none. `rule` names what
+    chose the intent. `retriever` searches the whole log, for the intent `deep`.
     """
 
     text: str
@@ -360,9 +347,9 @@ class PackQuery(NamedTuple):
 def prepare_pack(
     request: Request, materials: Materials, pool: list[Item], counter: TokenCounter
 ) -> tuple[PackContext, PackQuery]:
-    """What the request asks of these materials; `counter` counts the prompt.
+    """The context and the query of a request over its materials; `counter` counts the prompt.
 
-    Raises InputError for an intent that does not exist.
+    Raises InputError for an unknown intent.
     """
     source, hotset, session = materials.source, materials.hotset, request.session
     held = None if session is None or request.held_seq is None else (session, request.held_seq)
@@ -380,7 +367,7 @@ def prepare_pack(
         exclude=frozenset(request.exclude),
         approvals=source,
         held=held,
-        only=request.only,
+        only=Filter(request.tag, request.without_tag, request.importance_min),
         labels=lambda seq: _labels(source, seq),
     )
     ring = hotset.sessions.get(session) if session is not None else None
@@ -393,7 +380,10 @@ def prepare_pack(
     # The prompt's own words decide where it is the query: its evidence must not change when the
     # caller stops repeating it.
     intent, rule = chosen_intent(request.intent, text, materials.policies.scoring)
-    asked = _asked_time(request, text, materials.policies.scoring)
+    times = materials.policies.scoring.times
+    asked = read_time(text, request.now, times) if request.is_open else None
+    if asked is not None and not asked.alone:
+        asked = None
     if asked is not None:
         intent, rule = "orient", f"time: {asked.words}"
         if session is None:
@@ -409,7 +399,8 @@ def prepare_pack(
         return context, _reminder_query(request, context, rule)
     asked_seq = materials.query_seq
     if request.query_event is None:
-        asked_seq = _event_saying(request.query, context) if request.query else 0
+        own_pool = pool if session is None else [one for one in pool if one.session == session]
+        asked_seq = max(saying(own_pool, request.query), default=0) if request.query else 0
     return context, PackQuery(text, own, asked_seq, rule)
 
 
@@ -430,7 +421,7 @@ def _reminder_query(request: Request, context: PackContext, rule: str) -> PackQu
         line = materials.source.line(seq)
         text = "" if line is None else remembered(line.event).text.strip()
     items = [materials.hotset.items[turn.seq] for turn in ring.ring] if ring is not None else []
-    said = (one.seq for one in items if one.role == "user" and one.says(text))
+    said = saying((one for one in items if one.role == "user"), text)
     return PackQuery(text, own=False, event=seq or max(said, default=0), rule=rule)
 
 
@@ -449,31 +440,6 @@ def prompt_of(ring: SessionRing | None, hotset: HotsetState, scope: Scope) -> It
 def _labels(source: Source, seq: int) -> Labels | None:
     line = source.line(seq)
     return None if line is None else Labels(line.event.tags, line.event.importance)
-
-
-def _event_saying(query: str, context: PackContext) -> int:
-    """Seq of the newest event of the session in the pool whose text is the query; 0 for none."""
-    digest, text = digest_of(query), plain_text(query)
-    same = (
-        item.seq
-        for item in context.pool
-        if (context.session is None or item.session == context.session)
-        and item.is_same(digest, text)
-    )
-    return max(same, default=0)
-
-
-def _asked_time(request: Request, text: str, scoring: Scoring) -> AskedTime | None:
-    """The time that a query asks for and nothing else, where the request leaves it open.
-
-    One that names an intent, a time, sections or handles is laid out as it says.
-    """
-    named = request.remind or request.sections or request.expand
-    free = request.intent == "auto" and not named
-    if not free or request.since is not None or request.until is not None:
-        return None
-    asked = read_time(text, request.now, scoring.times)
-    return asked if asked is not None and asked.alone else None
 
 
 # The intent of a query, by the patterns of scoring.yaml; no model.

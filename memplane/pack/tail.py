@@ -1,18 +1,31 @@
-"""Area G, the tail: tasks, more cards, last sessions, files, tools, and sections of a policy's own.
+"""Area G, the tail: tasks, more cards, last sessions, files, tools, expansions, own sections.
 
-Only here may stand what changes at any time.
+Only here may stand what changes at any time. Of the handles that a request asks to expand the
+first is the most important one: it takes what it needs, and where the room ends the later ones are
+left out, or end early with the handle that goes on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Final
 
 from memplane.event import bare_project
-from memplane.pack.block import Entry
-from memplane.pack.head import answering, is_card, merge_cards
-from memplane.pack.layout import PARTS, Sheet, own_part
-from memplane.pack.request import LastSession, ListedFile, Materials, PackContext, PackQuery
+from memplane.pack.block import Entry, Omission
+from memplane.pack.expansion_depths import NO_END, OpenedHandle, Shard, shard
+from memplane.pack.handles import Handle, parse_handle
+from memplane.pack.head import is_card, merge_cards
+from memplane.pack.layout import PARTS, BlockPart, Sheet, own_part
+from memplane.pack.request import (
+    Expansion,
+    LastSession,
+    ListedFile,
+    Materials,
+    PackContext,
+    PackQuery,
+    View,
+)
 from memplane.pack.task_digest import (
     PARAGRAPH_TOKENS_MAX,
     Digest,
@@ -21,34 +34,28 @@ from memplane.pack.task_digest import (
     task_paragraph,
     task_sentence,
 )
-from memplane.policy import SectionBudget
+from memplane.policy import Scoring, SectionBudget
 from memplane.projections.files import FILES, FileTouch
 from memplane.projections.hotset import HotsetState
 from memplane.projections.item import Item
 from memplane.projections.task_table import EventQuote, TaskRecord
-from memplane.projections.window import entry_lines, one_line, safe_name
+from memplane.projections.window import entry_lines, one_line, plain_text, safe_name
 from memplane.recall.file_guess import guess_files
-from memplane.recall.score import importance_now
+from memplane.recall.score import importance_now, score
 from memplane.recall.session_digest import session_digest, session_label
+from memplane.recall.standing import StandingNote, named_in
 from memplane.recall.suppress import Scope
-
-__all__ = [
-    "is_own_section",
-    "listed_files",
-    "naming_texts",
-    "place_files",
-    "place_more_cards",
-    "place_own",
-    "place_sessions",
-    "place_tasks",
-    "place_tools",
-]
+from memplane.tokens import clip
 
 _BY_NAME = {part.name: part for part in PARTS}
 _STANDARD: Final = frozenset(part.section for part in PARTS) | {"system_map"}
 _OWN_MAX: Final = 50
 _LEAST_CARD: Final = 6  # tokens
+# Thousandths of the best score: a card that merely shares a word with the query is no answer.
+_FLOOR: Final = 500
 _LEAST_SESSION: Final = 40  # tokens of a digest: a shorter one says nothing
+_NOTES_MAX: Final = 3  # traps that a query names
+_WISHES_MAX: Final = 8
 _LABEL_TOKENS: Final = 12  # of a session's label and what stands around its lines
 
 
@@ -60,10 +67,9 @@ def is_own_section(section: SectionBudget) -> bool:
 def place_more_cards(
     sheet: Sheet, context: PackContext, _: SectionBudget, query: PackQuery | None
 ) -> None:
-    """Cards that the head has no place for or does not know yet: those that answer the query.
+    """Cards without a place in the head, or recorded since: those that answer the query.
 
-    Without a query, or one with a text, the most important ones, as far as importance has not
-    faded.
+    With `query` None or an empty text: the most important ones, by importance as it has faded.
     """
     part, materials, scope = _BY_NAME["more"], context.materials, context.scope
     if sheet.room(part) < _LEAST_CARD:
@@ -72,7 +78,7 @@ def place_more_cards(
     # All are scored, the placed ones too: how rare a word is does not depend on the head.
     cards = [card for card in materials.cards if card.role != "tool" and is_card(card)]
     if text:
-        found = answering(text, cards, scope.hides, materials.policies.scoring)
+        found = _answering(text, cards, scope.hides, materials.policies.scoring)
     else:
         left = (c for c in cards if not scope.hides(c))
         found = [(_faded_importance(card, materials, scope), card) for card in left]
@@ -86,6 +92,25 @@ def place_more_cards(
             sheet.omit_all(others, part.section, "duplicate")
 
 
+def _answering(
+    query: str, cards: Sequence[Item], hides: Callable[[Item], object], scoring: Scoring
+) -> list[tuple[int, Item]]:
+    """The visible cards that hold words, a tag or the key of the query, with their scores.
+
+    The best first; of those that hold the same, the newer. Cards come in log order.
+    """
+    hits = score(query, cards, [hides(card) is not None for card in cards], scoring)
+    own = [
+        (hit.words + hit.tags + hit.key + hit.markers, hit.item)
+        for hit in hits
+        if hides(hit.item) is None and hit.words + hit.tags + hit.key > 0
+    ]
+    best = max((points for points, _ in own), default=0)
+    own = [(points, card) for points, card in own if points * 1000 >= best * _FLOOR]
+    own.sort(key=lambda one: (-one[0], -one[1].importance, -one[1].seq))
+    return own
+
+
 def _faded_importance(card: Item, materials: Materials, scope: Scope) -> int:
     """What time has left of a card's importance, at the request's clock."""
     last, pinned = materials.source.touched(card, upto=scope.as_of)
@@ -94,10 +119,9 @@ def _faded_importance(card: Item, materials: Materials, scope: Scope) -> int:
 
 
 def place_sessions(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
-    """What was done last: the digest of each session, the newest session first.
+    """The last sessions: the digest of each, the newest session first.
 
-    Beside it what was recorded of the session as a summary or a plan. Where there is nothing to
-    make a digest of, its last words.
+    With the summary or plan that was recorded in it; without material for a digest, its last words.
     """
     part, hides = _BY_NAME["sessions"], context.scope.hides
     then = context.then if context.asked is not None else None
@@ -139,6 +163,39 @@ def _place_session(sheet: Sheet, context: PackContext, session: LastSession) -> 
     )
     sheet.put(part, entry)
     return True
+
+
+def place_wishes(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
+    """What users want from now on, the newest first."""
+    part = _BY_NAME["wishes"]
+    if sheet.room(part) >= _LEAST_CARD:
+        wishes = context.materials.source.wishes(context.scope)[:_WISHES_MAX]
+        _place_notes(sheet, part, wishes, "preference")
+
+
+def place_traps(
+    sheet: Sheet, context: PackContext, _: SectionBudget, query: PackQuery | None
+) -> None:
+    """The traps whose file, command or rule the query names; at a tool's call what that names."""
+    part = _BY_NAME["traps"]
+    if sheet.room(part) < _LEAST_CARD:
+        return
+    traps = list(context.traps)
+    if query is not None and query.text:
+        traps = named_in(context.materials.source.traps(context.scope), query.text)
+    _place_notes(sheet, part, traps[:_NOTES_MAX], "note")
+
+
+def _place_notes(sheet: Sheet, part: BlockPart, notes: Sequence[StandingNote], label: str) -> None:
+    printer = sheet.printer
+    for note in notes:
+        text = entry_lines(f"{label} {note.label}", printer.redact(note.text))
+        tokens = printer.counter.count(text)
+        if tokens > sheet.room(part) or not sheet.needs.take_text(text):
+            continue
+        source = "projection:digests"
+        entry = Entry(part.section, part.place, text, tokens, 0, (), note.refs, source, part.area)
+        sheet.put(part, entry)
 
 
 def place_own(sheet: Sheet, context: PackContext, section: SectionBudget) -> None:
@@ -279,7 +336,7 @@ def naming_texts(hotset: HotsetState, decisions: Sequence[Item], scope: Scope) -
 def place_files(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
     """The first of the listed files that fit, each once.
 
-    In a parted plane each says of which project it is: paths are named from that one's root.
+    In a parted plane each names its project: paths are relative to that project's root.
     """
     if sheet.room(_FILES) < _LEAST_FILE:
         return
@@ -317,3 +374,186 @@ def place_tools(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
             item = hotset.items[seq]
             if item.seq not in sheet.seqs and not hides(item):
                 sheet.offer(_TOOLS, item, tier=1)
+
+
+_PART: Final = next(part for part in PARTS if part.name == "expansions")
+
+_TRIES: Final = 4  # to leave room for the handle that goes on, whose seq has more digits or fewer
+
+
+def place_expansions(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
+    """What the request's handles opened, in the order asked for, each cut where the room ends."""
+    scope = context.scope
+    for expansion in context.materials.expansions:
+        if not _needed(sheet, expansion):
+            name = expansion.handle if not isinstance(expansion, View) else _view_handle(expansion)
+            sheet.views_omitted.append(Omission(str(name), 0, _PART.section, 0, "limit", 0, 0))
+        elif isinstance(expansion, Expansion):
+            _place_event(sheet, expansion, scope)
+        elif isinstance(expansion, View):
+            _place_view(sheet, expansion)
+        else:
+            _place_shard(sheet, expansion, scope)
+
+
+def _needed(sheet: Sheet, expansion: Expansion | OpenedHandle | View) -> bool:
+    """Count what opening it takes; False where that passes a limit."""
+    if isinstance(expansion, OpenedHandle):  # of what events said, which counts as it is placed
+        return sheet.needs.left > 0
+    is_file = isinstance(expansion, View) or expansion.item.kind == "artifact"
+    return sheet.needs.take_text(expansion.text, own_file=is_file)
+
+
+def _view_handle(view: View) -> Handle:
+    return Handle("views", view.path)
+
+
+def _place_event(sheet: Sheet, expansion: Expansion, scope: Scope) -> None:
+    item = expansion.item
+    reason = scope.hides(item)
+    if reason is not None and not (expansion.lost and reason == expansion.lost):
+        sheet.hidden[item.seq] = reason
+        return
+    if expansion.lost:
+        lost = Omission(expansion.handle, item.seq, _PART.section, 0, expansion.lost, 0, 0)
+        sheet.views_omitted.append(lost)
+        return
+    # A handle shows the rest of what is in the block in part; only a whole text is not repeated.
+    # The text of an artifact's event is not the artifact's text.
+    repeated = item.seq in sheet.whole and item.kind != "artifact"
+    if repeated or not expansion.text.strip():
+        return
+    room = sheet.room(_PART)
+    handle, start = parse_handle(expansion.handle), expansion.start
+
+    def on(characters: int) -> str:
+        return str(handle.behind(start + characters))
+
+    form = sheet.marked(_PART, item).expanded(
+        expansion.text, room, sheet.printer, on=on, whole=expansion.whole, ends=expansion.ends
+    )
+    if form is None:
+        tokens = sheet.counter.count(expansion.text)
+        _give_up(sheet, expansion.handle, tokens, tokens - room, item.seq)
+        return
+    lines, tokens, whole = form
+    ids = (item.id,)
+    sheet.put(
+        _PART,
+        Entry(
+            _PART.section,
+            _PART.place,
+            lines,
+            tokens,
+            0,
+            ids if whole else (),
+            () if whole else ids,
+            "event",
+            _PART.area,
+            item.seq,
+        ),
+    )
+
+
+def _place_view(sheet: Sheet, view: View) -> None:
+    """The view as quoted data: nothing in it can end the quotation."""
+    count, room = sheet.counter.count, sheet.room(_PART)
+    handle = _view_handle(view)
+    if view.start and not view.text:
+        name = str(handle.behind(view.start))
+        lost = Omission(name, 0, _PART.section, 0, "past_end", 0, 0)
+        sheet.views_omitted.append(lost)
+        return
+    head = f"view {safe_name(view.path)}"
+    lines = entry_lines(head, plain_text(view.text))
+    tokens = count(lines)
+    if tokens > room:
+        made = clip(
+            sheet.counter,
+            view.text,
+            room,
+            lambda kept: entry_lines(
+                head, plain_text(kept), f"\n… {handle.behind(view.start + len(kept))}"
+            ),
+            around=tokens - count(view.text),
+            ended=_to_line,
+        )
+        if made is None:
+            _give_up(sheet, str(handle.behind(view.start)), tokens, tokens - room)
+            return
+        lines, tokens = made
+    source = f"view:{view.path}@{view.sha256}"
+    sheet.put(
+        _PART, Entry(_PART.section, _PART.place, lines, tokens, 0, (), (), source, _PART.area)
+    )
+
+
+def _to_line(text: str) -> str:
+    kept = text[: text.rfind("\n") + 1]
+    return kept if kept.strip() else ""
+
+
+def _place_shard(sheet: Sheet, opened: OpenedHandle, scope: Scope) -> None:
+    sight = Sight(scope.hides, sheet.printer, sheet.whole)
+    room = sheet.room(_PART)
+    made, mark = _fitted(sheet, opened, sight, room)
+    sheet.hidden.update(made.hidden)
+    if not made.text:
+        least = _least(opened, sight)
+        if least:  # else there is nothing that this request may see, or all of it stands here
+            _give_up(sheet, str(opened.handle), least, least - room)
+        return
+    if not sheet.needs.take_text(made.text):
+        lost = Omission(str(opened.handle), 0, _PART.section, made.tokens, "limit", 0, 0)
+        sheet.views_omitted.append(lost)
+        return
+    tokens = made.tokens + sheet.counter.count(mark)
+    sheet.put(
+        _PART,
+        Entry(
+            _PART.section,
+            _PART.place,
+            f"{made.text}{mark}",
+            tokens,
+            0,
+            tuple(made.events),
+            made.parts,
+            opened.source,
+            _PART.area,
+        ),
+    )
+    if made.next is not None:
+        sheet.views_omitted.append(Omission(str(made.next), 0, _PART.section, 0, "cut", 0, 0))
+    for seq in made.events.values():
+        sheet.seqs.add(seq)
+        sheet.whole.add(seq)
+        sheet.omitted.pop(seq, None)
+        sheet.passed.pop(seq, None)
+
+
+def _fitted(sheet: Sheet, opened: OpenedHandle, sight: Sight, room: int) -> tuple[Shard, str]:
+    """What the handle opens and the line with the handle that goes on; both within the room."""
+    count = sheet.counter.count
+    marked, whole = partial(sheet.marked, _PART), sheet.whole
+    made, spare = shard(opened, sight, room, whole=whole, marked=marked, inside=True), 0
+    for _ in range(_TRIES):
+        mark = "" if made.next is None else f" … {made.next}\n"
+        over = made.tokens + count(mark) - room
+        if over <= 0 or not made.text:
+            return made, mark
+        spare += max(over, count(mark) - spare)
+        made = shard(opened, sight, room - spare, whole=whole, marked=marked, inside=True)
+    return made, ""
+
+
+def _least(opened: OpenedHandle, sight: Sight) -> int:
+    """Tokens of the shortest thing to say of it; 0 where there is nothing."""
+    handle = opened.handle
+    shortest = opened._replace(handle=handle if handle.start else handle.going_on(0, 0))
+    elsewhere = frozenset(sight.elsewhere)
+    return shard(shortest, sight, NO_END, whole=elsewhere, inside=True).tokens
+
+
+def _give_up(sheet: Sheet, handle: str, tokens: int, short_by: int, seq: int = 0) -> None:
+    omission = Omission(handle, seq, _PART.section, tokens, "budget", 0, max(1, short_by))
+    sheet.views_omitted.append(omission)

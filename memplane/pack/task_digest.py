@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from memplane.lazy import regex
+from memplane.lazy import regex, word_table
 from memplane.projections.item import Printer
 from memplane.projections.task_table import (
     CLOSED,
@@ -24,22 +24,6 @@ from memplane.projections.window import handle, one_line, own_end, safe_name
 from memplane.recall.suppress import NAMED, VisibilityFields
 from memplane.tokens import clip
 
-__all__ = [
-    "PARAGRAPH_TOKENS_MAX",
-    "Digest",
-    "PlanStep",
-    "Sight",
-    "artifact_words",
-    "first_sentence",
-    "is_seen",
-    "plan_steps",
-    "task_paragraph",
-    "task_sentence",
-    "visible_artifacts",
-    "visible_quotes",
-]
-
-
 PARAGRAPH_TOKENS_MAX: Final = 400
 _GOAL_TOKENS: Final = 120
 _LINE_TOKENS: Final = 64
@@ -53,20 +37,9 @@ _MARK: Final = " …"
 _ENDS: Final = (".", "!", "?", "…", "\u3002", "\uff01", "\uff1f")
 _SENTENCE: Final = regex(r"(?<=[.!?])\s|(?<=[\u3002\uff01\uff1f])")
 # A paragraph fills in this order: what a reader needs most comes first, wherever it prints.
-_ORDER: Final = (
-    "state",
-    "failing",
-    "doing",
-    "decided",
-    "next",
-    "note",
-    "failed",
-    "todo",
-    "older",
-    "past",
-    "made",
-    "files",
-)
+_ORDER: Final = word_table("""
+    state failing doing decided next note failed todo older past made files
+""")
 _BY_STATE: Final = {"doing": "doing", "failed": "doing", "todo": "todo", "done": "past"}
 _STANDS: Final = {"doing": "Doing", "todo": "Next,", "failed": "Failed:"}
 _FORMS_MAX: Final = 64
@@ -80,11 +53,11 @@ class Sight(NamedTuple):
     elsewhere: Collection[int] = frozenset()
 
     def sees(self, quote: EventQuote | None) -> bool:
-        """Whether there is something, and it may be shown."""
+        """Whether the event exists and may be shown."""
         return quote is not None and self.hides(quote) is None
 
     def names(self, quote: EventQuote) -> bool:
-        """Whether it may be named, even if its text may not be shown."""
+        """Whether the event may be named, even if its text may not be shown."""
         return self.hides(quote) in NAMED
 
 
@@ -132,7 +105,7 @@ def is_seen(task: TaskRecord, sight: Sight) -> bool:
 
 
 def plan_steps(task: TaskRecord, sight: Sight) -> list[PlanStep]:
-    """The plan as the reader may see it: a mark that is hidden changes nothing."""
+    """The plan as the reader may see it: hidden marks change nothing."""
     if task.plan is None or not sight.sees(task.plan):
         return []
     found = []
@@ -275,9 +248,9 @@ def visible_artifacts(task: TaskRecord, sight: Sight) -> list[EventQuote]:
 
 
 def artifact_words(quote: EventQuote, sight: Sight) -> str:
-    """The words for an artifact: the text of its event, if that is approved, and its card.
+    """The text of an artifact's event, if it is approved, and its card.
 
-    "" for one that has no card and is not approved.
+    "" for one without a card that is not approved.
     """
     said = quote.text if sight.sees(quote) else ""
     return " ".join(" ".join((said, *quote.more)).split())

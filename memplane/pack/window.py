@@ -24,8 +24,6 @@ from memplane.projections.item import Item
 from memplane.recall.suppress import Scope
 from memplane.tokens import cut
 
-__all__ = ["place_stated", "place_window", "stated_since"]
-
 _BY_NAME = {part.name: part for part in PARTS}
 _QUARTER_STEPS_FROM: Final = 8000
 _PIN_MAX: Final = 400
@@ -240,9 +238,9 @@ def _place_before_anchor(sheet: Sheet, context: PackContext, room: int) -> None:
 
 
 def place_stated(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
-    """In the tail: what C has no room for, and what others stated behind the anchor.
+    """In the tail: statements without room in C, and those of others behind the anchor.
 
-    What the session itself states behind the anchor is a turn of its window.
+    Statements of the session itself behind the anchor are turns of its window.
     """
     part, anchor = _BY_NAME["elsewhere"], sheet.window.anchor
     for one in sorted(context.stated, key=_order):

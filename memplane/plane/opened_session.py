@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from memplane.event import EventFields
     from memplane.pack.block import Block
     from memplane.pack.request import PackFields
-    from memplane.work.sessions import Ended, PlaneSessions
+    from memplane.plane.work import PlaneWork
+    from memplane.work.sessions import Ended
     from memplane.work.turns import ContextAssembly
 
 
@@ -26,7 +27,7 @@ class SessionHost(Protocol):
     """What a session needs of its plane."""
 
     @property
-    def sessions(self) -> PlaneSessions: ...
+    def work(self) -> PlaneWork: ...
     def record(self, text: str = "", **fields: Unpack[EventFields]) -> Receipt: ...
     def pack(self, query: str = "", **asked: Unpack[PackFields]) -> Block: ...
     def recall(
@@ -62,13 +63,13 @@ class OpenedSession:
 
     def start(self) -> Self:
         """Begin it, or go on with it."""
-        started = self.plane.sessions.start(self._id, agent=self.agent, goal=self.goal or None)
+        started = self.plane.work.sessions.start(self._id, agent=self.agent, goal=self.goal or None)
         self._id = started.session
         return self
 
     def end(self, *, failed: bool = False) -> Ended:
         """End it; `failed`: for the reason `error`, without a summary."""
-        self.ended = self.plane.sessions.end(
+        self.ended = self.plane.work.sessions.end(
             self.id, summary=not failed, reason="error" if failed else "explicit"
         )
         return self.ended

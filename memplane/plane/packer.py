@@ -10,8 +10,8 @@ from memplane.context.calls import checked_request
 from memplane.context.context import PlaneContext
 from memplane.context.folds import seq_by
 from memplane.context.materials import (
+    PlaneSource,
     Stopwatch,
-    gather,
     load_views,
     run_pack,
 )
@@ -23,7 +23,7 @@ from memplane.pack.request import FormCache
 from memplane.policy import Policies
 from memplane.ports import Position
 from memplane.projections.hotset import HotsetState
-from memplane.search.service import IndexReach, degraded_parts, index_service
+from memplane.search.service import IndexReach, degraded_parts, index_service, nearest_percent
 
 if TYPE_CHECKING:
     from memplane.context.folds import Folds
@@ -76,35 +76,35 @@ class Packer:
         was made without, the report says (`degraded`). Raises BudgetError, InputError, PolicyError.
         """
         context, clock = self.context, Stopwatch()
-        with context.lock, counting(Tally()) as tally, self.context.log.held():
+        with context.lock, counting(Tally()) as tally, context.log.held():
             policies = context.seen_from(asked)
             clock.mark("policy")
             folds = context.caught_up(policies)
-            head = folds.log.head()
+            now = folds.log.head().seq
             request = checked_request(
-                query, dict(asked), policies, head=head.seq, clock=context.clock,
+                query, context.asked(asked), policies, head=now, clock=context.clock,
                 seq_by=partial(seq_by, context.log), redactor=context.intake(policies).redactor,
             )  # fmt: skip
             clock.mark("catch_up")
-            if request.as_of != head.seq:
+            if request.as_of != now:
                 folds = context.prefix(request.as_of, policies)
-                head = folds.log.head()
-            seen = context.seen(folds, request, policies)
+            scope = request.scope(policies)
+            seen = context.seen(folds, scope, request.session, policies)
             views = load_views(context.watched, policies, request.channel)
             opened = partial(handles.open_handle, context, folds)
-            expansions = [opened(handle, request, policies) for handle in request.expand]
+            expansions = [opened(one, request, policies) for one in request.expand]
 
             def made(request: Request) -> Block:
                 reach = IndexReach(request.dense_seq, request.index_seq, wait, progress)
-                search = self._search(policies, folds, reach)
-                passages = partial(self._passages, policies, folds)
-                materials = gather(
-                    context, folds, request, policies, seen, search, passages,
-                    views=views, expansions=expansions, lines=self._lines,
+                source = PlaneSource(
+                    context, folds, policies, scope, request.session, seen,
+                    self._search(policies, folds, reach),
+                    partial(self._passages, policies, folds, request), request.held_seq,
                 )  # fmt: skip
-                printer = context.printer(policies, cites=request.cited)
-                clock.mark("read")
-                return run_pack(request, materials, printer, clock, head[:2], laid=watch)
+                return run_pack(
+                    context, folds, request, policies, seen, source, views=views,
+                    expansions=expansions, lines=self._lines, clock=clock, watch=watch,
+                )  # fmt: skip
 
             block = _made_anyhow(made, request)
             if not self._plain:  # a hook only reads
@@ -122,11 +122,18 @@ class Packer:
             return partial(hook_retriever.HookRetriever, self.context, policies, folds)
         return partial(index_service(self.context).retriever, policies, folds, wanted)
 
-    def _passages(self, policies: Policies, folds: Folds) -> search_passages.SavedPassages:
+    def _passages(
+        self, policies: Policies, folds: Folds, request: Request
+    ) -> search_passages.SavedPassages:
         if not self._plain and self.context.keeps:
             index_service(self.context).index(policies).save()
         retriever = hook_retriever.HookRetriever(self.context, policies, folds)
-        return search_passages.SavedPassages(retriever, policies.plane.hooks.answer)
+        return search_passages.SavedPassages(
+            retriever,
+            policies.plane.hooks.answer,
+            request,
+            partial(nearest_percent, self.context, policies, folds),
+        )
 
     def save_report(self, block: Block) -> Block:
         """Keep the report of a block in reports/, held against that of the pack before it.
@@ -181,7 +188,7 @@ def _made_anyhow(made: Callable[[Request], Block], request: Request) -> Block:
     except DegradedError as error:
         # As if nothing were embedded: what the report names gives the same block again.
         block, without = made(request._replace(dense_seq=0)), [error.part]
-    without += degraded_parts(block.report["request"])
+    without += degraded_parts(request.as_of, block.report["request"].get("index_seq"))
     if without:
         block.report["degraded"] = without
     return block

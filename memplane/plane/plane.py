@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
 from functools import cached_property
-from typing import IO, TYPE_CHECKING, Any, Self, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, Unpack
 
 from memplane.context.calls import (
     BulkReceipt,
     Receipt,
-    Spooled,
     check_count,
     check_kind,
     check_named,
@@ -20,14 +19,13 @@ from memplane.context.calls import (
     check_texts,
 )
 from memplane.context.context import PlaneContext
-from memplane.context.event_access import KeyVersion, Standing
+from memplane.context.event_access import KeyVersion
 from memplane.context.folds import seq_by
 from memplane.errors import InputError, NotFoundError
 from memplane.event import GLOBAL, Event, EventFields
 from memplane.intake import timestamp
 from memplane.intake.redact import quoted_value
 from memplane.lazy import late
-from memplane.nofollow import counting
 from memplane.recall.suppress import is_pattern, within
 
 if TYPE_CHECKING:
@@ -35,36 +33,29 @@ if TYPE_CHECKING:
 
     from memplane.artifacts import service
     from memplane.context import materials
-    from memplane.log.recovery import Restart
-    from memplane.log.spool import AsideNote
     from memplane.pack.block import Block
     from memplane.pack.pack import Laid
     from memplane.pack.request import PackFields
     from memplane.plane import opened_session, packer
-    from memplane.policy import Policies
-    from memplane.policy.files import PolicyCheck, PolicyValue
+    from memplane.plane import upkeep as plane_upkeep
+    from memplane.plane import work as plane_work
     from memplane.ports import Position
-    from memplane.projections.hotset import HotsetState
     from memplane.search import search
     from memplane.search import service as search_service
     from memplane.upkeep import export as upkeep_export
     from memplane.upkeep import purge, restore, verify
     from memplane.upkeep import verify as upkeep_audit
-    from memplane.upkeep.export import ExportReport
-    from memplane.upkeep.purge import Due, PurgeReport
-    from memplane.upkeep.restore import MergeReport
-    from memplane.upkeep.verify import AuditReport, PlaneReport
     from memplane.work import changes as work_changes
     from memplane.work import episodes, handles, projects, recalling, sessions, tasks
     from memplane.work import forget as work_forget
-    from memplane.work.changes import Eviction, Undone
-    from memplane.work.forget import Forgotten
     from memplane.work.turns import ContextAssembly
 else:
     service = late("memplane.artifacts.service")
     materials = late("memplane.context.materials")
     opened_session = late("memplane.plane.opened_session")
     packer = late("memplane.plane.packer")
+    plane_upkeep = late("memplane.plane.upkeep")
+    plane_work = late("memplane.plane.work")
     search = late("memplane.search.search")
     search_service = late("memplane.search.service")
     upkeep_audit = late("memplane.upkeep.verify")
@@ -85,6 +76,56 @@ _OneOrMore: TypeAlias = str | Iterable[str] | None
 _Time: TypeAlias = str | datetime | None
 
 
+# Which face has a name that stood on `Plane` itself in version 0.1.
+_MOVED = {
+    **dict.fromkeys(
+        (
+            "waiting",
+            "set_aside",
+            "damage",
+            "restarts",
+            "index",
+            "embed",
+            "hotset",
+            "policies",
+            "policy_values",
+            "check_policies",
+            "held_files",
+            "audit",
+            "purge",
+            "due",
+            "purge_due",
+            "rebuild",
+            "verify",
+            "differing",
+            "export",
+            "merge",
+        ),
+        "upkeep",
+    ),
+    **dict.fromkeys(
+        (
+            "spool",
+            "recalled",
+            "archived",
+            "standing",
+            "decisions",
+            "files",
+            "update",
+            "name_decision",
+            "undo",
+            "forget_many",
+            "evict",
+            "tasks",
+            "projects",
+            "sessions",
+            "artifacts",
+        ),
+        "work",
+    ),
+}
+
+
 class Keys(list[str]):
     """Keys in byte order; `more` says whether others follow behind the limit."""
 
@@ -102,6 +143,7 @@ class Plane:
         self.context, self._log = context, context.log
         self.home, self.id = context.home.path, context.home.plane_id
         self.durability, self.read_only = context.durability, context.read_only
+        self.agent = context.agent
 
     @cached_property
     def _packer(self) -> packer.Packer:
@@ -123,7 +165,8 @@ class Plane:
         if self.context.closed:
             return f"<Plane {str(self.home)!r}, closed>"
         read = ", read only" if self.read_only else ""
-        return f"<Plane {str(self.home)!r} up to seq {self.head().seq}{read}>"
+        agent = f", for {self.agent}" if self.agent is not None else ""
+        return f"<Plane {str(self.home)!r} up to seq {self.head().seq}{read}{agent}>"
 
     # --- recording ---
 
@@ -161,45 +204,6 @@ class Plane:
             tuple(refused),
         )
 
-    def spool(self, text: str = "", **fields: Unpack[EventFields]) -> Spooled:
-        """Store one event without waiting for another writer.
-
-        Where nobody holds the log's lock it is recorded as `record` does. Else it is left in the
-        spool, as durable (durability `spool`, seq None), and the next writer takes it in, once.
-        Raises as `record` does, and WriteError where the spool is full.
-        """
-        context = self.context
-        context.check_open()
-        draft = context.drafting()({"text": text, **fields}, "")
-        if not context.keeps:
-            context.append([])  # says why nothing can be written
-        done = self._log.spool([draft])
-        if done is None:
-            return Spooled(draft.id, "spool")
-        return Spooled(draft.id, self.durability, done[0].seq, done[0].duplicate)
-
-    @property
-    def waiting(self) -> int:
-        """How many calls of `spool` wait for a writer to take them in."""
-        return len(self._log.waiting.names())
-
-    @property
-    def set_aside(self) -> tuple[AsideNote, ...]:
-        """What lay in the spool and could not be taken in; it is in log/quarantine now."""
-        return tuple(self._log.waiting.notes)
-
-    @property
-    def damage(self) -> str:
-        """Why the log takes no event: its newest segment lost its first line; "" if it did not."""
-        with counting(self.context.opening):
-            refusal = self._log.headless()
-        return "" if refusal is None else str(refusal)
-
-    @property
-    def restarts(self) -> tuple[Restart, ...]:
-        """The repairs after which the log, or its newest segment, was started again."""
-        return tuple(self._log.restarts())
-
     def flush(self) -> None:
         """Make everything recorded here survive a power cut, whatever the durability."""
         self.context.check_open()
@@ -219,7 +223,7 @@ class Plane:
         Raises NotFoundError: for one that the channel and agent may not see, as for none. That an
         event was purged is for the owner.
         """
-        reader = self.context.reader(channel, agent=agent)
+        reader = self.context.reader(channel, agent=self.context.agent_of(agent))
         check_named(id, "id")
         line = self._log.line(id) if isinstance(id, int) else self._log.find(id)
         if (
@@ -243,16 +247,6 @@ class Plane:
             return self.context.reader("private").emit(event).text
         return self.context.redact(self.context.watched.policies_or_last())(self._log.text(event))
 
-    def recalled(self, event: Event) -> list[str | None]:
-        """The quoted blocks that were moved out of an event's text, secrets masked, in order.
-
-        For the owner: a block quotes what other events say, also those that a channel may not see.
-        None stands for a block whose file is lost. Events of earlier versions kept none.
-        """
-        redact = self.context.redact(self.context.watched.policies_or_last())
-        blocks = self._log.recalled(event)
-        return [None if block is None else redact(block) for block in blocks]
-
     def events(
         self,
         *,
@@ -275,7 +269,7 @@ class Plane:
             check_count(limit, "limit", 1)
         if kind is not None:
             check_kind(kind)
-        reader = self.context.reader(channel, agent=agent, ns=ns)
+        reader = self.context.reader(channel, agent=self.context.agent_of(agent), ns=ns)
         lines = self._log.read(after, self.context.as_of)
         return reader.events(lines, kind=kind, session=session, ns=ns, limit=limit)
 
@@ -296,7 +290,7 @@ class Plane:
         """
         check_text(key, "key")
         ns = self.context.key_space(key, ns)
-        reader = self.context.reader(channel, now, agent=agent, ns=ns)
+        reader = self.context.reader(channel, now, agent=self.context.agent_of(agent), ns=ns)
         with self.context.lock:
             memories = self.context.caught_up(reader.policies).memories
             row = self.context.recent.current(memories, ns, key, self.context.as_of)
@@ -346,7 +340,7 @@ class Plane:
         now: _Time,
         agent: str | None,
     ) -> Keys:
-        reader = self.context.reader(channel, now, agent=agent, ns=ns)
+        reader = self.context.reader(channel, now, agent=self.context.agent_of(agent), ns=ns)
         check_text(prefix, "prefix")
         check_count(limit, "limit", 1)
         found, most = Keys(), min(limit + 1, sys.maxsize)
@@ -381,7 +375,7 @@ class Plane:
         """
         check_text(key, "key")
         ns = self.context.key_space(key, ns)
-        reader = self.context.reader(channel, now, agent=agent, ns=ns)
+        reader = self.context.reader(channel, now, agent=self.context.agent_of(agent), ns=ns)
         with self.context.lock:
             memories = self.context.caught_up(reader.policies).memories
             rows = reader.rows(memories.history(ns, key, upto=self.context.as_of), memories)
@@ -393,80 +387,6 @@ class Plane:
             for (row, before), line in zip(rows, lines, strict=True)
             if line is not None
         ]
-
-    def archived(
-        self,
-        event: Event,
-        *,
-        now: _Time = None,
-        channel: str = "private",
-        agent: str | None = None,
-    ) -> tuple[str, int | None] | None:
-        """Why an event is out of force, and by which event (its seq); None where it is in force.
-
-        `superseded`, `forgotten`, `evicted`; `expired` by its own `valid_until` at the clock. The
-        seq is None where that event is one that the channel and agent may not see.
-        """
-        standing = self.standing(event, now=now, channel=channel, agent=agent)
-        if standing.reason is None or standing.reason == "pending":
-            return None
-        return standing.reason, standing.by_seq
-
-    def standing(
-        self,
-        event: Event,
-        *,
-        now: _Time = None,
-        channel: str = "private",
-        agent: str | None = None,
-    ) -> Standing:
-        """What became of an event, what it superseded, and what time has left of its importance.
-
-        Other values of its key are named where the channel and agent may see them.
-        """
-        reader, as_of = self.context.reader(channel, now, agent=agent), self.context.as_of
-        with self.context.lock:
-            memories = self.context.caught_up(reader.policies).memories
-            return reader.standing(event, memories, as_of)
-
-    def decisions(
-        self, *, channel: str = "private", ns: str | None = None, agent: str | None = None
-    ) -> list[Event]:
-        """The decisions in force that the ledger knows of, in log order: some 400 at most."""
-        reader = self.context.reader(channel, agent=agent, ns=ns)
-        with self.context.lock:
-            ledger = self.context.caught_up(reader.policies).decisions.state
-            found = sorted(one.seq for one in (*ledger.active(), *ledger.left()))
-            lines = [self._log.line(seq) for seq in found]
-        events = [line.event for line in lines if line is not None]
-        return [
-            reader.emit(event)
-            for event in events
-            if reader.shows(event)
-            and reader.in_time(event)
-            and (ns is None or within(event.ns, (ns,)))
-        ]
-
-    def files(
-        self,
-        query: str = "",
-        *,
-        session: str | None = None,
-        branch: str | None = None,
-        limit: int = 20,
-        channel: str = "private",
-        ns: _OneOrMore = None,
-        agent: str | None = None,
-    ) -> list[materials.FileView]:
-        """The files that the session works on, then those that it may need: the best first.
-
-        Without a branch, the session's. Guessed from what was touched, never from the disk.
-        Raises ScopeError for a namespace that the caller may not read.
-        """
-        asked: dict[str, Any] = {"channel": channel, "ns": ns, "agent": agent}
-        return materials.list_files(
-            self.context, query, session=session, branch=branch, limit=limit, asked=asked
-        )
 
     def expand(
         self,
@@ -489,7 +409,12 @@ class Plane:
         namespace that is not for them and an artifact that nobody approved, BudgetError.
         """
         return handles.expand_handle(
-            self.context, handle, budget, channel=channel, agent=agent, now=now
+            self.context,
+            handle,
+            budget,
+            channel=channel,
+            agent=self.context.agent_of(agent),
+            now=now,
         )
 
     # --- packing and searching ---
@@ -620,58 +545,7 @@ class Plane:
         )
         return recalling.recall_plane(self.context, asked)
 
-    def index(self, progress: Callable[[int, int], None] | None = None) -> int:
-        """Bring the search index up to the log; return the last seq that it has looked at.
-
-        The first search or deep pack does it too; who has just recorded much may do it before.
-        """
-        with self.context.lock:
-            indexed = search_service.index_service(self.context).index(
-                self.context.watched.policies(), progress
-            )
-            if self.context.keeps:
-                indexed.save()
-            return indexed.seq
-
-    def embed(
-        self, limit: int | None = None, progress: Callable[[int, int], None] | None = None
-    ) -> int:
-        """Make the vectors that are missing, at most `limit`, in log order; return how many.
-
-        Only here, never while something is recorded or packed. What is done is kept, however it
-        ends; searches and packs use what there is. Raises InputError where no embedder is named,
-        MissingExtraError where it is not installed, LockError while another process embeds.
-        """
-        return search_service.embed(self.context, limit, progress)
-
     # --- changing what counts ---
-
-    def update(self, id: str | int, **changes: Any) -> Receipt:  # noqa: A002
-        """Change a statement in force, with or without a key, by recording it anew.
-
-        `changes`: text, importance, tags, markers, sensitivity, valid_from, valid_until. The new
-        event names the old one in its refs and keeps all else of it but its session; the old one
-        is superseded, or forgotten where it has no key. Raises NotFoundError, and InputError for
-        what is no statement or out of force.
-        """
-        return work_changes.update_statement(self.context, id, changes)
-
-    def name_decision(self, id: str | int, key: str) -> Receipt:  # noqa: A002
-        """Give a decision in force a key, by recording it anew: a later one of the key replaces it.
-
-        Also one that a user said with `Decision: ...`. Without a key it is filed under its seq.
-        Raises NotFoundError, and InputError for what is no decision or out of force.
-        """
-        return work_changes.name_decision(self.context, id, key)
-
-    def undo(self, *, dry_run: bool = False) -> Undone:
-        """Take back the last statement that was recorded, or the last forget or unforget.
-
-        A statement is forgotten, and the value that it had replaced is recorded anew; an update is
-        taken back whole. Again, it goes further back. Turns, tasks and sessions stay. Raises
-        NotFoundError where the last 10,000 lines have nothing to take back.
-        """
-        return work_changes.undo_statement(self.context, dry_run=dry_run)
 
     def forget(
         self,
@@ -691,46 +565,6 @@ class Plane:
         named = {"key": key, "id": id, "session": session, "source": source}
         ns = self.context.key_space(key, ns)
         return work_forget.forget(self.context, named, ns, reason, undo=False)
-
-    def forget_many(
-        self,
-        *,
-        query: str | None = None,
-        tag: str | Iterable[str] | None = None,
-        since: _Time = None,
-        older_than: str | timedelta | None = None,
-        project: str | None = None,
-        kind: str | Iterable[str] | None = None,
-        ns: str | None = None,
-        decisions: bool = False,
-        reason: str = "",
-        dry_run: bool = False,
-        now: str | datetime | None = None,
-        progress: Callable[[int, int], None] | None = None,
-    ) -> Forgotten:
-        """Archive what matches all that is given: a tag, words, a span of time, a project.
-
-        `query`: its whole text has every one of these words. `since` is a time or an age (`2d`),
-        `older_than` an age (`90d`, a timedelta), `project` a namespace. Of one or several kinds and
-        one namespace, if named; only what is in force, and nothing of another project than the
-        plane is opened for. Decisions, rules, constraints and what is pinned stay, unless
-        `decisions` or their kind is given. A `dry_run` says what it would take and writes nothing.
-        `undo` takes it back whole, `unforget(id=)` one. Raises InputError naming the argument.
-        """
-        given = {
-            "query": query,
-            "tag": tag,
-            "since": since,
-            "older_than": older_than,
-            "project": project,
-            "kind": kind,
-            "ns": ns,
-            "decisions": decisions,
-            "now": now,
-        }
-        return work_forget.forget_many(
-            self.context, given, reason, dry_run=dry_run, progress=progress
-        )
 
     def unforget(
         self,
@@ -785,43 +619,29 @@ class Plane:
         """
         return self.context.write(work_changes.touch_row(self, id, key, ns))
 
-    def evict(
-        self,
-        below: float,
-        *,
-        dry_run: bool = False,
-        ns: str | None = None,
-        kind: str | None = None,
-        now: str | datetime | None = None,
-        progress: Callable[[int, int], None] | None = None,
-    ) -> Eviction:
-        """Archive the memories whose importance has faded below a line (0 to 1000, or 0.0 to 1.0).
+    # --- its other faces ---
 
-        Facts, observations, plans, summaries, insights and preferences, of one `ns` or `kind` or of
-        all, by the importance that they have now or at `now`; never a decision, a rule, a
-        constraint or what is pinned. The log keeps them; `unforget` takes them back. A `dry_run`
-        says what it would take and writes nothing.
-        """
-        return work_changes.evict(
-            self.context, below, ns=ns, kind=kind, now=now, dry_run=dry_run, progress=progress
-        )
+    @cached_property
+    def upkeep(self) -> plane_upkeep.PlaneUpkeep:
+        """Check, mend, embed, erase and export the plane; read its policies."""
+        return plane_upkeep.PlaneUpkeep(self.context)
 
-    # --- work and artifacts ---
+    @cached_property
+    def work(self) -> plane_work.PlaneWork:
+        """Tasks, sessions, artifacts, files, projects; change, evict, take back statements."""
+        return plane_work.PlaneWork(self.context, self.record)
 
-    @property
-    def tasks(self) -> tasks.PlaneTasks:
-        """Open, update, block, switch, close and list tasks."""
-        return tasks.PlaneTasks(self.record, self.context)
+    if not TYPE_CHECKING:  # so that checkers and editors know the new names alone
 
-    @property
-    def projects(self) -> projects.PlaneProjects:
-        """The projects of the user's own plane: list, join, assign. HomeError for another plane."""
-        return projects.PlaneProjects(self.context)
-
-    @property
-    def sessions(self) -> sessions.PlaneSessions:
-        """The sessions: begin, mark and end them, list them, show one."""
-        return sessions.PlaneSessions(self.context)
+        def __getattr__(self, name: str) -> Any:
+            """Find what a name of earlier versions is now, and warn; gone in the next version."""
+            face = _MOVED.get(name)
+            if face is None:
+                raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+            warnings.warn(
+                f"plane.{name} is now plane.{face}.{name}", DeprecationWarning, stacklevel=2
+            )
+            return getattr(getattr(self, face), name)
 
     def session(
         self,
@@ -835,28 +655,18 @@ class Plane:
         It starts where the block begins (without an id it gets a new one) and ends behind it, with
         its summary; where the block raises it ends too, for the reason `error` and without one.
         """
-        return opened_session.OpenedSession(self, id, agent=agent, goal=goal)
+        return opened_session.OpenedSession(self, id, agent=self.context.agent_of(agent), goal=goal)
 
     @property
     def episodes(self) -> episodes.PlaneEpisodes:
         """The episodes of a session, by the rules of plane.yaml: list them, get one, close one."""
         return episodes.PlaneEpisodes(self.context)
 
-    @property
-    def artifacts(self) -> service.PlaneArtifacts:
-        """Files beside the log: add, list, show, export, approve and revoke them."""
-        return service.PlaneArtifacts(self.context)
-
     # --- where it stands ---
 
     def head(self) -> Position:
         """Where the log ends now."""
         return self.context.head()
-
-    def hotset(self) -> HotsetState:
-        """The hotset as of now, whoever may see what. Read only."""
-        with self.context.lock:
-            return self.context.caught_up().hotset.state.seen()
 
     def at(self, when: int | str | datetime) -> Plane:
         """The plane as it was, read only: the log up to a seq, or to what was recorded by a time.
@@ -902,202 +712,6 @@ class Plane:
                 files=files,
                 make_embedder=context.make_embedder,
                 embedder=context.embedder,
+                agent=context.agent,
             )
         )
-
-    # --- policies ---
-
-    @property
-    def policies(self) -> Policies:
-        """The policies as they are now; raises PolicyError."""
-        return self.context.watched.policies()
-
-    def policy_values(self) -> list[PolicyValue]:
-        """Every value in force, with where it comes from; raises PolicyError."""
-        return self.context.watched.rows()
-
-    def check_policies(self) -> PolicyCheck:
-        """Every mistake in the policies, and what is likely not meant; raises nothing."""
-        return self.context.watched.checked()
-
-    def held_files(self) -> list[str]:
-        """The policies and views that count as they were trusted, not as they are; sorted.
-
-        Only of a plane that was found by looking upward; `memplane policy accept` takes them.
-        """
-        with self.context.lock:
-            return self.context.watched.held()
-
-    # --- upkeep ---
-
-    def audit(
-        self, *, limit: int | None = None, progress: Callable[[int, int], None] | None = None
-    ) -> AuditReport:
-        """What today's rules find in all that is stored, and what a purge would take; no secret.
-
-        At most `limit` findings (1,000).
-        """
-        most = upkeep_audit.FINDINGS_MAX if limit is None else limit
-        return upkeep_audit.audit(self.context, limit=most, progress=progress)
-
-    def purge(
-        self,
-        *ids: int | str,
-        key: str | None = None,
-        session: str | None = None,
-        source: str | None = None,
-        archived: Sequence[str] = (),
-        ns: str | None = None,
-        tag: str | Iterable[str] | None = None,
-        older_than: str | timedelta | None = None,
-        kind: str | Iterable[str] | None = None,
-        decisions: bool = False,
-        reason: str = "",
-        cascade: bool = False,
-        summaries: bool = False,
-        dry_run: bool = False,
-        now: str | datetime | None = None,
-        progress: Callable[[int, int], None] | None = None,
-    ) -> PurgeReport:
-        """Erase events for good: from the log, projections, index, bodies and reports.
-
-        Named by ids or seqs, or a key (all its values), a session, a source (the beginning of
-        ids), or why they are archived (forgotten, superseded, evicted; `forgotten:TEXT` for what
-        was forgotten with this reason). Or described, beside `archived` or alone, as
-        `forget_many` does: by tag, age, kind and namespace, where decisions, rules, constraints
-        and what is pinned stay unless `decisions` or their kind is given. The report lists what
-        still quotes them; with `cascade` that goes too. Summaries that memplane made of sessions,
-        and that rest on them, go with `summaries` or `cascade`; without either they are named in an
-        InputError, and nothing is purged. A dry run changes nothing. Raises
-        InputError, NotFoundError, HomeError where the plane is read-only, WriteError, LockError.
-        """
-        named = {"ids": ids, "key": key, "session": session, "source": source, "archived": archived}
-        pick = work_forget.Pick.of(
-            self.context.clock() if now is None else timestamp(now, where="now"),
-            tag=tag,
-            older_than=older_than,
-            kind=kind,
-            ns=None if key else ns,
-            decisions=decisions,
-        )
-        return purge.purge_plane(
-            self.context,
-            named,
-            self.context.key_space(key, ns or GLOBAL),
-            pick,
-            reason,
-            cascade=cascade,
-            summaries=summaries,
-            dry_run=dry_run,
-            progress=progress,
-        )
-
-    def due(self, *, now: str | datetime | None = None) -> Due:
-        """What `keep` of plane.yaml lets go of by now: tool results of old sessions.
-
-        Nothing is over where the policy keeps all, which is the default. Reads the log.
-        """
-        with self.context.lock:
-            moment = self.context.clock() if now is None else timestamp(now, where="now")
-            return purge.due_of(self.context, moment)
-
-    def purge_due(
-        self,
-        *,
-        dry_run: bool = False,
-        now: str | datetime | None = None,
-        progress: Callable[[int, int], None] | None = None,
-    ) -> PurgeReport | None:
-        """Erase what `due` names, as `purge` does; None where nothing is over."""
-        due = self.due(now=now)
-        if not due.seqs:
-            return None
-        reason = f"keep of plane.yaml: {due}"
-        return self.purge(*due.seqs, reason=reason, dry_run=dry_run, progress=progress)
-
-    def rebuild(self, *, progress: Callable[[int, int], None] | None = None) -> int:
-        """Throw the projections away and fold the log again; returns the events folded.
-
-        So too the index, if there is one; `progress` is told where that is much: done, in all.
-        Raises LockError where another process has them, WriteError where they cannot be kept.
-        """
-        with self.context.lock:
-            return verify.rebuild_caches(self.context, progress)
-
-    def verify(
-        self,
-        progress: Callable[[int, int], None] | None = None,
-        *,
-        processes: int = 1,
-        deep: bool = False,
-    ) -> PlaneReport:
-        """Check every byte of the log, its bodies, and what was made from it; writes nothing.
-
-        `progress` is told done and total, of all parts; `processes` scan the segments. `deep`: of
-        caches also the parsed policies. Never raises for what is damaged.
-        """
-        context = self.context
-        report = verify.of_log(context, progress, processes)
-        with context.lock:
-            return verify.verify_caches(context, report, progress, deep=deep)
-
-    def differing(self) -> list[str]:
-        """Files that say something else than the log; reads, never writes.
-
-        By their names below `projections/`; `index/manifest.json` stands for the index. What
-        memplane would not believe anyway (torn, stale, of another version) is none of them: it is
-        made again when it is needed. Raises PolicyError.
-        """
-        with self.context.lock:
-            policies = self.context.watched.policies()
-            found = verify.differing_caches(self.context, policies)
-            index = (
-                ["index/manifest.json"]
-                if search_service.index_service(self.context).differs(policies)
-                else []
-            )
-            return [*found, *index]
-
-    def export(
-        self,
-        to: str | os.PathLike[str] | IO[bytes],
-        *,
-        replace: bool = False,
-        ns: str | Iterable[str] | None = None,
-        kind: str | Iterable[str] | None = None,
-        session: str | Iterable[str] | None = None,
-        since: str | datetime | None = None,
-        until: str | datetime | None = None,
-        redact: bool = False,
-        secret: bool = False,
-        progress: Callable[[int, int], None] | None = None,
-    ) -> ExportReport:
-        """Write all of the plane, as of one head, to a file or an open one, for `memplane.restore`.
-
-        The whole of it is a backup: the log byte by byte, with what is secret, and the texts and
-        files beside it; no policies and views. With a filter, or `redact`, it is a part: events as
-        the owner sees them, redacted under today's policies; no files, nothing forgotten, and what
-        is `secret` only if asked for. Writers go on meanwhile. Raises InputError for a file that
-        is there (unless `replace`), WriteError, PlaneError where purges do not let it end.
-        """
-        asked = upkeep_export.ExportFilter.of(
-            ns=ns,
-            kind=kind,
-            session=session,
-            since=since,
-            until=until,
-            redact=redact,
-            secret=secret,
-        )
-        return upkeep_export.export_plane(
-            self.context, to, asked, replace=replace, progress=progress
-        )
-
-    def merge(
-        self, export: IO[bytes], name: str, progress: Callable[[int, int], None] | None = None
-    ) -> MergeReport:
-        """Record the events of an export (`name` stands in errors) with ids and origin, once.
-
-        `memplane.restore` does it, and more: it checks the whole file before anything is recorded.
-        """
-        return restore.merge_export(self.context, export, name, progress)

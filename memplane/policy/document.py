@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
 from memplane.errors import Problem
 
@@ -298,6 +298,7 @@ def _syntax(error: Any, text: str) -> _RefusedError:
 # raises TypeError or ValueError here: the cached form is then ignored and the YAML is read.
 
 Json: TypeAlias = dict[str, Any]
+Record = TypeVar("Record", bound=tuple[Any, ...])
 
 PERMILLE: Final = 1_000
 PPM: Final = 1_000_000
@@ -324,7 +325,7 @@ def _text(value: object) -> str:
 
 
 def whole_number(value: object) -> int:
-    """Return a whole number; `4000.0` is one, as JSON Schema has it, and `true` is none."""
+    """Return a whole number; accepts `4000.0`, as JSON Schema does, but not `true`."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
         raise TypeError(f"expected a whole number, found {value!r}")
     return int(value)
@@ -335,6 +336,26 @@ def parts_per(value: object, unit: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"expected a number, found {value!r}")
     return round(value * unit)
+
+
+def filled_record(usual: Record, given: Json) -> Record:
+    """Return a record with the values that a mapping without mistakes names in place of its own.
+
+    A NamedTuple of numbers, texts, lists of texts and other such records, by the names of the
+    fields. A number or a switch is taken where the record has one.
+    """
+    record: Any = usual
+    taken = {name: _value(getattr(record, name), given[name]) for name in given}
+    return cast("Record", record._replace(**taken))
+
+
+def _value(usual: object, value: object) -> object:
+    if isinstance(usual, tuple):
+        is_record = hasattr(usual, "_fields")
+        return filled_record(usual, mapping(value)) if is_record else texts_of_list(value)
+    if isinstance(usual, bool):
+        return bool(value)
+    return whole_number(value) if isinstance(usual, int) else _text(value)
 
 
 # What is wrong with a document, in words for the person who wrote it.

@@ -142,11 +142,10 @@ def _built(form: ParsedPolicies, data: dict[str, bytes]) -> Policies:
 
 
 class Documents(NamedTuple):
-    """The files as they were read: `documents` as they stand, `effective` with the overrides.
+    """The files as read: `documents` without and `effective` with the overrides.
 
-    Where nothing is wrong, scoring.yaml says all there is to say in `effective`.
-    A root is None where a file is empty or cannot be read. `problems` are those that stop a pack,
-    file by file, the environment's last.
+    Without mistakes, scoring.yaml is complete in `effective`. A root is None where a file is empty
+    or cannot be read. `problems` are those that stop a pack, file by file, the environment's last.
     """
 
     roots: dict[str, Node | None]
@@ -359,9 +358,9 @@ class Override(NamedTuple):
 
 
 def variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of an environment that are meant to override, in order of their names.
+    """Return the variables of an environment that override policies, sorted by name.
 
-    `MEMPLANE_HOME`, and any other name without two underscores behind the prefix, is none.
+    `MEMPLANE_HOME` is not one, nor is a name without two underscores behind the prefix.
     """
     return {
         name: environment[name]
@@ -497,13 +496,17 @@ class PolicyValue(NamedTuple):
     line: int | None = None
     variable: str | None = None
 
-    def __str__(self) -> str:
-        source = self.origin
+    @property
+    def name(self) -> str:
+        """The key behind the name of its policy: budgets.default_pack_tokens."""
+        return f"{self.file.removesuffix('.yaml')}.{self.key}"
+
+    @property
+    def source(self) -> str:
+        """What sets the value: a line of a file, a variable of the environment, or a default."""
         if self.line is not None:
-            source = f"policies/{self.file}:{self.line}"
-        elif self.variable is not None:
-            source = f"environment {self.variable}"
-        return f"{self.file.removesuffix('.yaml')}.{self.key}: {as_yaml(self.value)}    # {source}"
+            return f"policies/{self.file}:{self.line}"
+        return self.origin if self.variable is None else f"environment {self.variable}"
 
 
 def policy_values(
@@ -709,7 +712,7 @@ def _without_rule(found: Documents) -> Iterator[Fault]:
 
 
 def _of_hooks(found: Documents) -> Iterator[Fault]:
-    """Name a channel of the hooks that is none, and a wait for the log that outlasts a hook."""
+    """Name an unknown channel of the hooks, and a wait for the log longer than a hook may run."""
     hooks = found.effective["plane.yaml"].get("hooks", {})
     known = channel_names(found.effective["channels.yaml"]) or ()
     channel = hooks.get("channel", _HOOKS.channel)

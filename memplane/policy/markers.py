@@ -280,11 +280,11 @@ _KNOWN: Final = frozenset(pattern for row in STANDING.values() for pattern in ro
 
 
 class Markers(NamedTuple):
-    """What is looked for at intake, where the caller gave no markers; nothing unless `detect`.
+    """The markers that intake looks for in events without any; nothing unless `detect`.
 
-    `line_starts`: marker -> words that stand before a colon at the beginning of a line.
-    `standing`: marker -> phrase -> the pattern that tells, in the sentence around the phrase,
-    whether it is meant; an empty pattern switches the phrase off. Case counts in none of them.
+    `line_starts`: marker -> words before a colon at the beginning of a line. `standing`: marker ->
+    phrase -> the pattern that decides, in the sentence around the phrase, whether it is meant; an
+    empty pattern switches the phrase off. None of them depends on case.
     """
 
     detect: bool = True

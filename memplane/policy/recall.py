@@ -11,7 +11,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from memplane.policy.document import PERMILLE, PPM, Fault, Json, mapping, parts_per, texts_of_list
+from memplane.policy.document import PERMILLE, PPM, Fault, Json, filled_record, mapping, parts_per
 from memplane.policy.document import whole_number as whole
 from memplane.policy.regex_safety import pattern_faults
 
@@ -47,14 +47,8 @@ EPISODE_PROFILES: Final = {"chat": CHAT, "agent": AGENT, "none": EpisodeRules(0,
 
 def build_episode_rules(document: Json) -> EpisodeRules:
     """Build the rules of `episodes` in plane.yaml, a document without mistakes."""
-    usual = EPISODE_PROFILES[str(document.get("profile", "agent"))]
-    patterns = document.get("close_on_patterns")
-    return EpisodeRules(
-        whole(document.get("max_turns", usual.max_turns)),
-        whole(document.get("gap_seconds", usual.gap_seconds)),
-        bool(document.get("close_on_tool_result", usual.close_on_tool_result)),
-        usual.close_on_patterns if patterns is None else texts_of_list(patterns),
-    )
+    rules = {name: value for name, value in document.items() if name != "profile"}
+    return filled_record(EPISODE_PROFILES[str(document.get("profile", "agent"))], rules)
 
 
 def episode_faults(document: Json) -> Iterator[Fault]:

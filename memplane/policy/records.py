@@ -19,6 +19,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.event import SENSITIVITIES
+from memplane.lazy import word_set, word_table
 from memplane.policy import markers
 from memplane.policy.document import (
     PERMILLE,
@@ -26,6 +27,7 @@ from memplane.policy.document import (
     Fault,
     Json,
     Path,
+    filled_record,
     found_value,
     mapping,
     meant,
@@ -49,17 +51,9 @@ if TYPE_CHECKING:
 
 
 # What a phrase may mean, and the units that are counted.
-RELATIVE: Final = (
-    "today",
-    "yesterday",
-    "before_yesterday",
-    "this_week",
-    "last_week",
-    "this_month",
-    "last_month",
-    "this_year",
-    "last_year",
-)
+RELATIVE: Final = word_table("""
+    today yesterday before_yesterday this_week last_week this_month last_month this_year last_year
+""")
 UNITS: Final = ("day", "week", "month")
 _ROW: Final = "|"  # between names of one month or weekday
 _PART: Final = re.compile(r"\{(n|unit)\}")
@@ -168,8 +162,9 @@ class AnswerRule(NamedTuple):
     `when`: relevant, always or never. Relevant: the prompt shares at least `matched` content words
     with the best passage, and `new_percent` of its rare words that the memory holds are new to the
     session; or it holds a question word and both figures reach `asked_matched` and
-    `asked_new_percent`, or it names an identifier that the memory holds. `passages`: the most that
-    are said.
+    `asked_new_percent`, or it names an identifier that the memory holds. `cosine_percent`: or, with
+    vectors of the plane's embedder, two content words match, `asked_new_percent` is reached, and a
+    remembered text is as near; 0: words alone. `passages`: the most that are said.
     """
 
     when: str = "relevant"
@@ -177,6 +172,7 @@ class AnswerRule(NamedTuple):
     new_percent: int = 40
     asked_matched: int = 3
     asked_new_percent: int = 75
+    cosine_percent: int = 0
     passages: int = 3
 
 
@@ -235,81 +231,53 @@ class PlanePolicy(NamedTuple):
     episodes: EpisodeRules = AGENT  # likewise
 
 
-_PLANE_DEFAULT: Final = PlanePolicy()
-
-
 def build_plane_policy(document: Json) -> PlanePolicy:
     """Build the record from a document without mistakes."""
-    reports = mapping(document.get("reports", {}))
-    log = mapping(document.get("log", {}))
-    sessions = mapping(document.get("sessions", {}))
-    index = mapping(document.get("index", {}))
-    namespaces = mapping(document.get("namespaces", {}))
-    keep = mapping(document.get("keep", {}))
-    return PlanePolicy(
-        whole_number(reports.get("keep", _PLANE_DEFAULT.reports_keep)),
-        whole_number(log.get("lock_wait_ms_max", _PLANE_DEFAULT.lock_wait_ms_max)),
-        whole_number(sessions.get("gap_minutes", _PLANE_DEFAULT.session_gap_minutes)),
-        whole_number(sessions.get("summary_tokens_max", _PLANE_DEFAULT.session_summary_tokens_max)),
-        whole_number(index.get("tool_result_tokens", _PLANE_DEFAULT.tool_result_tokens)),
-        str(index.get("embedder", _PLANE_DEFAULT.embedder)),
-        texts_of_list(namespaces.get("shared", [])),
-        _cache(mapping(document.get("prompt_cache", {}))),
-        _hooks(mapping(document.get("hooks", {}))),
-        whole_number(keep.get("tool_result_days", _PLANE_DEFAULT.keep_days)),
-        whole_number(keep.get("tool_result_mb", _PLANE_DEFAULT.keep_mb)),
-        build_episode_rules(mapping(document.get("episodes", {}))),
+    given = {
+        field: mapping(document[part])[name]
+        for field, (part, name) in _PLANE_KEYS.items()
+        if name in mapping(document.get(part, {}))
+    }
+    if "hooks" in document:
+        given["hooks"] = document["hooks"]
+    return filled_record(PlanePolicy(), given)._replace(
+        cache=_cache(mapping(document.get("prompt_cache", {}))),
+        episodes=build_episode_rules(mapping(document.get("episodes", {}))),
     )
+
+
+# Where the fields of `PlanePolicy` stand in plane.yaml.
+_PLANE_KEYS: Final = {
+    "reports_keep": ("reports", "keep"),
+    "lock_wait_ms_max": ("log", "lock_wait_ms_max"),
+    "session_gap_minutes": ("sessions", "gap_minutes"),
+    "session_summary_tokens_max": ("sessions", "summary_tokens_max"),
+    "tool_result_tokens": ("index", "tool_result_tokens"),
+    "embedder": ("index", "embedder"),
+    "shared": ("namespaces", "shared"),
+    "keep_days": ("keep", "tool_result_days"),
+    "keep_mb": ("keep", "tool_result_mb"),
+}
 
 
 def _cache(given: Json) -> CachePrices:
-    usual = _PLANE_DEFAULT.cache
-    return CachePrices(
-        parts_per(given.get("write", usual.write / PERMILLE), PERMILLE),
-        parts_per(given.get("read", usual.read / PERMILLE), PERMILLE),
-        whole_number(given.get("minimum_tokens", usual.minimum_tokens)),
-        whole_number(given.get("marks", usual.marks)),
-        whole_number(given.get("step_tokens", usual.step_tokens)),
-    )
-
-
-def _hooks(given: Json) -> Hooks:
-    usual = _PLANE_DEFAULT.hooks
-    return Hooks(
-        str(given.get("channel", usual.channel)),
-        whole_number(given.get("start_tokens", usual.start_tokens)),
-        whole_number(given.get("prompt_tokens", usual.prompt_tokens)),
-        whole_number(given.get("characters_max", usual.characters_max)),
-        whole_number(given.get("wait_ms", usual.wait_ms)),
-        whole_number(given.get("milliseconds_max", usual.milliseconds_max)),
-        texts_of_list(given.get("exclude", [])),
-        _answer(mapping(given.get("answer", {}))),
-        _tool(mapping(given.get("tool", {}))),
-    )
-
-
-def _answer(given: Json) -> AnswerRule:
-    usual = _PLANE_DEFAULT.hooks.answer
-    numbers = {
-        name: whole_number(given.get(name, getattr(usual, name)))
-        for name in usual._fields
-        if name != "when"
-    }
-    return AnswerRule(str(given.get("when", usual.when)), **numbers)
-
-
-def _tool(given: Json) -> ToolRule:
-    usual = _PLANE_DEFAULT.hooks.tool
-    return ToolRule(
-        str(given.get("when", usual.when)),
-        whole_number(given.get("tokens", usual.tokens)),
-        whole_number(given.get("answers", usual.answers)),
-    )
+    prices = {name: parts_per(given[name], PERMILLE) for name in ("write", "read") if name in given}
+    return filled_record(CachePrices(), given | prices)
 
 
 def plane_faults(document: Json) -> Iterator[Fault]:
-    """Name what the schema cannot see: patterns that do not compile, or that can blow up."""
+    """Name what the schema cannot see: patterns, and vectors that are asked for without any."""
     yield from episode_faults(document)
+    hooks, index = document.get("hooks"), document.get("index")
+    answer = hooks.get("answer") if isinstance(hooks, dict) else None
+    wanted = answer.get("cosine_percent") if isinstance(answer, dict) else 0
+    named = index.get("embedder", NO_EMBEDDER) if isinstance(index, dict) else NO_EMBEDDER
+    if type(wanted) is int and 0 < wanted <= 100 and named == NO_EMBEDDER:
+        yield Fault(
+            ("hooks", "answer", "cosine_percent"),
+            "needs vectors: expected 0, or an embedder in index.embedder (all-MiniLM-L6-v2 is in "
+            "the extra [dense])",
+        )
 
 
 _SHARED: Final = ("views/identity.md", "views/rules.project.md")
@@ -579,7 +547,7 @@ def build_budgets(document: Json) -> Budgets:
         counter,
         parts_per(document.get("scale", 1), PPM),
         _sections(sections),
-        Limits(**{name: whole_number(most) for name, most in limits.items()}),
+        filled_record(Limits(), limits),
         () if any(_SHARES & mapping(row).keys() for row in sections.values()) else tuple(sections),
     )
 
@@ -655,31 +623,16 @@ def _is_whole(value: object) -> bool:
 
 
 # Numbers that count something; all others are weights and parts, in thousandths.
-_COUNTS: Final = frozenset(
-    {
-        "fade",
-        "reach",
-        "related_most",
-        "sources_max",
-        "wide_sources_max",
-        "passage_tokens",
-        "whole_tokens",
-        "passage_mean",
-        "base_tokens",
-        "recency_half_life_hours",
-    }
-)
+_COUNTS: Final = word_set("""
+    fade reach related_most sources_max wide_sources_max passage_tokens whole_tokens passage_mean
+    base_tokens recency_half_life_hours
+""")
 
 
-_OWN_NUMBERS: Final = (
-    "evidence_floor",
-    "tag_weight",
-    "key_weight",
-    "neighbour",
-    "recency_weight",
-    "recency_half_life_hours",
-    "coherence_weight",
-)
+_OWN_NUMBERS: Final = word_table("""
+    evidence_floor tag_weight key_weight neighbour recency_weight recency_half_life_hours
+    coherence_weight
+""")
 
 
 class Around(NamedTuple):

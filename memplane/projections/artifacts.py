@@ -28,26 +28,10 @@ from bisect import insort
 from typing import Any, Final, NamedTuple, TypeGuard
 
 from memplane.event import Event
-from memplane.lazy import regex
+from memplane.lazy import regex, word_table
 from memplane.ports import Line
 from memplane.projections.in_force import Moment, moment_of
 from memplane.projections.projector import canonical
-
-__all__ = [
-    "COPY",
-    "HANDLE_DIGITS",
-    "NAME_MAX",
-    "REFERENCE",
-    "SCHEME",
-    "TYPES",
-    "ApprovalChange",
-    "ArtifactFacts",
-    "ArtifactTable",
-    "Artifacts",
-    "Sidecar",
-    "facts_of",
-    "is_digest",
-]
 
 COPY: Final = "copy"
 REFERENCE: Final = "reference"
@@ -140,20 +124,9 @@ class ApprovalChange(NamedTuple):
         return cls(ref, event, sha256, undo, moment)
 
 
-_APPROVAL_ROW: Final = (
-    "ref",
-    "seq",
-    "id",
-    "ns",
-    "session",
-    "key",
-    "sha256",
-    "undo",
-    "valid_from",
-    "valid_until",
-    "time",
-    "turn",
-)
+_APPROVAL_ROW: Final = word_table("""
+    ref seq id ns session key sha256 undo valid_from valid_until time turn
+""")
 
 
 class ArtifactTable:

@@ -37,17 +37,6 @@ from memplane.projections.in_force import Act, KeyValueRow, Rows, Target, TouchA
 if TYPE_CHECKING:
     import sqlite3
 
-__all__ = [
-    "CACHE_NAME",
-    "Broken",
-    "Cache",
-    "Database",
-    "create_cache",
-    "extend",
-    "position_of",
-    "put_sum",
-]
-
 CACHE_NAME: Final = "cache.sqlite"
 _WAIT_S: Final = 0.2  # a commit takes milliseconds; who holds the file longer is not one of us
 _PROJECTOR: Final = "memories"

@@ -14,34 +14,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from memplane.lazy import regex
-
-__all__ = [
-    "SHELLS",
-    "ShellCheck",
-    "blamed",
-    "checks_in",
-    "closes",
-    "command_in",
-    "is_misused",
-    "says_green",
-    "shows_red",
-]
+from memplane.lazy import regex, word_set
 
 SHELLS: Final = frozenset(
     ("bash", "exec", "exec_command", "local_shell", "run_terminal_cmd", "sh", "shell", "terminal")
 )
 _COMMAND_MAX: Final = 4_000
 _PARTS_MAX: Final = 40
+_NAMES_CHARS: Final = 240  # of what a call checks; what is longer is covered by the same alone
 _OUTPUT_READ: Final = 4_000  # of an output's beginning, and of its end
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 # They look at something, prepare or tidy up.
-_LOOKS: Final = _words(
+_LOOKS: Final = word_set(
     """
     . : [ [[ ack ag alias awk basename bat cat cd chmod chown clear cmp code column command comm cp
     curl cut date declare df diff dig dirname du echo env exit export false fd file find fold fuser
@@ -52,7 +37,9 @@ _LOOKS: Final = _words(
     wait watch wc wget whereis which whoami xargs xxd yes yq
     """
 )
-_GRAMMAR: Final = _words("if then else elif fi for while until do done case esac { } ! function in")
+_GRAMMAR: Final = word_set(
+    "if then else elif fi for while until do done case esac { } ! function in"
+)
 _GIT_WORKS: Final = {
     "am": "integrate",
     "cherry-pick": "integrate",
@@ -63,8 +50,8 @@ _GIT_WORKS: Final = {
     "rebase": "integrate",
     "revert": "integrate",
 }
-_GH_LOOKS: Final = _words("api auth checks diff list search status view watch")
-_VERBS: Final = _words(
+_GH_LOOKS: Final = word_set("api auth checks diff list search status view watch")
+_VERBS: Final = word_set(
     """
     ansible bazel bun bundle cargo cmake composer conda dbt deno docker docker-compose dotnet fly go
     golangci-lint goreleaser gradle gradlew helm hugo just kubectl make mise mix mvn mvnw nox npm nx
@@ -72,32 +59,32 @@ _VERBS: Final = _words(
     terraform tofu tox turbo uv vercel wrangler xcodebuild yarn
     """
 )
-_LOOKING_VERBS: Final = _words(
+_LOOKING_VERBS: Final = word_set(
     """
     config describe doc env explain fmt-check get help images info inspect list log logs ls outdated
     ps run-list search show status tasks top tree version view which why
     """
 )
-_RUN_SCRIPTS: Final = _words("bun mise npm pnpm yarn just task nx deno turbo rake")
-_RUNNERS: Final = _words("bunx command env exec nice nohup npx sudo time timeout xvfb-run")
+_RUN_SCRIPTS: Final = word_set("bun mise npm pnpm yarn just task nx deno turbo rake")
+_RUNNERS: Final = word_set("bunx command env exec nice nohup npx sudo time timeout xvfb-run")
 _RUNNERS_OF_TWO: Final = frozenset(
     [("bundle", "exec"), ("hatch", "run"), ("pdm", "run"), ("pipenv", "run"), ("pnpm", "exec"),
      ("pnpm", "dlx"), ("poetry", "run"), ("python", "-m"), ("python3", "-m"), ("uv", "run"),
      ("yarn", "dlx")]
 )  # fmt: skip
-_INTERPRETERS: Final = _words("python python3 node ruby perl bash sh zsh php deno bun osascript")
-_INLINE: Final = _words("-c -e -p - -i /dev/stdin --eval --print")
-_FILTERS: Final = _words("-run --run -k --filter --grep --testNamePattern -bench")
-_TEST_FILTERS: Final = _FILTERS | _words("-t -g -m")
-_VALUED: Final = _words(
+_INTERPRETERS: Final = word_set("python python3 node ruby perl bash sh zsh php deno bun osascript")
+_INLINE: Final = word_set("-c -e -p - -i /dev/stdin --eval --print")
+_FILTERS: Final = word_set("-run --run -k --filter --grep --testNamePattern -bench")
+_TEST_FILTERS: Final = _FILTERS | word_set("-t -g -m")
+_VALUED: Final = word_set(
     "-C -count -coverprofile -n -o -p -parallel -tags -timeout --jobs -j --timeout --maxfail -f "
     "--file --config -c --profile --target -l -t --tag"
 )
 _SCRATCH: Final = ("/tmp/", "/var/tmp/")  # noqa: S108 - named, not used
 _EVERYTHING: Final = frozenset((".", "./", "...", "./..."))
 # Who runs the tools of a language on behalf of a project.
-_PROJECT_RUNNERS: Final = _words("bazel just make mise nox pre-commit task tox")
-_LANGUAGE_TOOLS: Final = _words(
+_PROJECT_RUNNERS: Final = word_set("bazel just make mise nox pre-commit task tox")
+_LANGUAGE_TOOLS: Final = word_set(
     """
     black cargo clippy eslint flake8 go gofmt goimports golangci-lint gotestsum isort jest mypy
     prettier pyright pytest python python3 ruff rustfmt staticcheck tsc unittest vitest
@@ -140,6 +127,23 @@ _MISUSED: Final = regex(
     r"\b(?:found|make)|missing script|timed? ?out|permission denied|not found in path|"
     r"cannot find (?:module|package)\b.{0,80}\bargument)"
 )
+_MISSING: Final = regex(
+    r"(?i)\b(?:(?:file|path|directory) does not exist|no such file or directory|enoent|not found)\b"
+)
+_WRONG_CALL: Final = regex(
+    r"(?i)\b(?:exit code:? 12[67]\b|unknown (?:flag|option|command|subcommand|shorthand)|"
+    r"unrecognized (?:option|argument|subcommand)|(?:invalid|no such) option|command not found|"
+    r"no module named|no go files in|syntax error|is not recognized|missing script|"
+    r"no (?:task|rule|target|script)\b.{0,60}\b(?:found|make))"
+)
+# What a linter calls its rule, in a line that begins with a place: `a.go:3:1: G104: ... (gosec)`.
+_RULE: Final = regex(
+    r"(?m)^\S+\.\w{1,5}:\d+(?::\d+)?:\s+(?:(?:error|warning)[: ]\s*)?"
+    r"(?:([A-Z]{1,4}\d{2,4})\b)?.*?(?:[(\[]([a-z][a-z0-9_/-]{2,30})[)\]])?\s*$"
+)
+_RULES_MAX: Final = 8  # of one output
+_NO_RULES: Final = frozenset(("typecheck", "error", "warning"))  # that it does not compile
+_PATH: Final = regex(r"[\w.@+-]*(?:/[\w.@+-]+)+|[\w@+-]+\.[A-Za-z]\w{0,4}")
 _NAMED_RED: Final = regex(
     r"(?m)^\s*\[([\w:.-]+)\] (?:ERROR|FAIL)|"
     r"\bmake(?:\[\d+\])?: \*\*\* \[(?:[^\]]*: )?([\w.:-]+)\]"
@@ -219,6 +223,10 @@ def blamed(command: str, output: str) -> ShellCheck | None:
     checks = checks_in(command)
     if not checks or is_misused(output):
         return None
+    return _blamed(checks, output)
+
+
+def _blamed(checks: Sequence[ShellCheck], output: str) -> ShellCheck:
     named = _NAMED_RED.search(_ends(output))
     if named is not None:
         word = named[1] or named[2]
@@ -226,6 +234,49 @@ def blamed(command: str, output: str) -> ShellCheck | None:
             if word in one.program.split() or word in one.targets:
                 return one
     return checks[-1]
+
+
+def check_names(tool: str, text: str) -> str:
+    """What a call checks, a line each as `covers` takes it; "" for no shell or nothing checked.
+
+    `text` is that of the call: the tool with its arguments, or a command line alone.
+    """
+    names = [_name_of(one) for one in checks_in(command_in(tool, text))]
+    names = names if sum(map(len, names)) <= _NAMES_CHARS else names[-1:]
+    joined = "\n".join(names)
+    return joined if len(joined) <= _NAMES_CHARS else ""
+
+
+def blamed_name(names: str, output: str) -> str:
+    """Of `check_names` the one that failed."""
+    checks = [_named(line) for line in names.split("\n")]
+    if len(checks) < 2 or None in checks:
+        return names
+    return _name_of(_blamed([one for one in checks if one is not None], output))
+
+
+def covers(passed: str, failed: str) -> bool:
+    """Whether what passed (`check_names`) says that what failed (`blamed_name`) is in order now.
+
+    Names of calls that check nothing are covered by the same ones alone.
+    """
+    if passed == failed:
+        return True
+    red = _named(failed)
+    greens = [_named(line) for line in passed.split("\n")]
+    return red is not None and any(one is not None and closes(one, red) for one in greens)
+
+
+def _name_of(check: ShellCheck) -> str:
+    return "\t".join((check.program, check.filter, *check.targets))
+
+
+def _named(name: str) -> ShellCheck | None:
+    """The check of a name; None for what is no such name."""
+    if "\t" not in name:
+        return None
+    program, filter_, *targets = name.split("\t")
+    return ShellCheck(program, tuple(targets), filter_)
 
 
 def closes(passed: ShellCheck, failed: ShellCheck) -> bool:
@@ -250,6 +301,38 @@ def closes(passed: ShellCheck, failed: ShellCheck) -> bool:
 def is_misused(output: str) -> bool:
     """Whether the output says that the call was wrong, rather than what it checked."""
     return _MISUSED.search(output[:_OUTPUT_READ]) is not None
+
+
+def is_missing(output: str) -> bool:
+    """Whether a result says that a file is not there."""
+    return _MISSING.search(output[:_OUTPUT_READ]) is not None
+
+
+def is_variant(command: str, failed: str, output: str) -> bool:
+    """Whether a command that works is another wording of one that was a wrong call.
+
+    `output` is what the wrong call gave. They share half of their words, but are not the same.
+    """
+    if _WRONG_CALL.search(output[:_OUTPUT_READ]) is None or "\n" in f"{command}{failed}":
+        return False
+    mine, other = set(_split(command)), set(_split(failed))
+    both = len(mine & other)
+    return mine != other and bool(both) and 2 * both >= min(len(mine), len(other))
+
+
+def paths_in(command: str) -> list[str]:
+    """The paths and names of files in a command line, each once."""
+    return list(dict.fromkeys(_PATH.findall(command[:_COMMAND_MAX])))
+
+
+def rules_in(output: str) -> list[str]:
+    """The rules that a linter's output names, each once: `gosec G104`, `F401`, `no-shadow`."""
+    found: dict[str, None] = {}
+    for line in _RULE.finditer(_ends(output)):
+        named = " ".join(part for part in (line[2], line[1]) if part)
+        if named and named not in _NO_RULES and len(found) < _RULES_MAX:
+            found[named] = None
+    return list(found)
 
 
 def shows_red(output: str) -> bool:

@@ -14,6 +14,14 @@ session it keeps, apart for each group of events that are open to the same reade
     done        commits and pull requests
     files       files that were changed, each with the branch and the number of edits
     branches    the branch that was worked on last
+    standing    what its people want from now on, by their own words; wishes: what else they said,
+                which stands where it is said again
+    missed      calls that went to a file that is not there, or were wrong: they wait for their mend
+    traps       the same, once a later call did it right; `mends` has that one
+    bites       rules that a linter complained of, each till it was green again
+    mends       what did it right, or what the agent said of such a rule
+
+The last six outlive the session: `memplane.recall.standing` reads them over all sessions.
 
 Who reads composes a digest of the quotes that he may see: `memplane.recall.session_digest`. What
 an event that was forgotten or replaced said is left out there, too.
@@ -35,6 +43,10 @@ from memplane.projections.checks import (
     checks_in,
     closes,
     command_in,
+    is_missing,
+    is_variant,
+    paths_in,
+    rules_in,
     says_green,
     shows_red,
 )
@@ -46,6 +58,7 @@ from memplane.projections.reports import (
     ends_in_narration,
     heading_of,
     is_deferred,
+    is_lasting_wish,
     is_narration,
     is_report,
     left_in,
@@ -53,21 +66,9 @@ from memplane.projections.reports import (
     pull_request_in,
     sentences_in,
     title_of,
+    wishes_in,
 )
 from memplane.projections.task_table import EventQuote
-
-__all__ = [
-    "ANSWERED",
-    "KEPT_MAX",
-    "OPEN",
-    "PARTS",
-    "REPORTED",
-    "DigestParts",
-    "Digests",
-    "DigestsState",
-    "SessionParts",
-    "parts_of",
-]
 
 KEPT_MAX: Final = 32  # sessions of most events' group
 _OTHERS_PART: Final = 4  # any other group keeps so much less
@@ -90,18 +91,32 @@ PARTS: Final = {
     "done": 12,
     "files": 24,
     "branches": 1,
+    "standing": 6,
+    "wishes": 8,
+    "missed": 6,
+    "traps": 8,
+    "bites": 8,
+    "mends": 16,
 }
+# What is kept when its session is let go of, and how much of it.
+STANDING: Final = {"standing": 48, "wishes": 48, "traps": 24, "bites": 24, "mends": 48}
+_TAGS_MAX: Final = 4
+_TRAP_CHARS: Final = 160
 # What became of the last prompt: nothing yet, a report, or a short word.
 OPEN, REPORTED, ANSWERED = range(3)
 _FIRST_KEPT: Final = frozenset(("asked", "first"))
 _SIDE: Final = frozenset(("sidechain", "reasoning"))
 _NOT_ASKED: Final = frozenset(("reason", "meta", "interrupted", "compact"))
+_NOT_SAID: Final = frozenset(("command", "meta", "interrupted", "compact"))
 _NO_BRANCH: Final = frozenset(("", "HEAD"))  # where none is checked out
 _EDITS: Final = frozenset(
     ("edit", "multiedit", "write", "notebookedit", "apply_patch", "str_replace_editor", "create")
 )
 _PLANNED: Final = "Implement the following plan"
 _RESOLVED: Final = frozenset(("resolved", "fixed", "ok"))
+_GREEN: Final = "green"
+_WRONG: Final = "command not found"  # what a call that waits for its mend gave
+_RULES_TOLD: Final = 4
 _GREEN_SORTS: Final = frozenset(("test", "lint", "format"))
 
 
@@ -131,7 +146,7 @@ class DigestParts:
         elif kind == "message":
             self._said(event)
         elif kind == "decision" and event.role != "tool":
-            self._put("decisions", EventQuote.of(event))
+            self._put("decisions", EventQuote.of(event, more=list(event.tags[:_TAGS_MAX])))
         elif kind == "task" and isinstance(event.data.get("plan"), list):
             self._planned(event)
         elif kind == "session":
@@ -205,6 +220,12 @@ class DigestParts:
         if not event.text.strip() or not _SIDE.isdisjoint(tags):
             return
         if event.role == "user":
+            if _NOT_SAID.isdisjoint(tags):
+                for wish in wishes_in(event.text):
+                    self._put(
+                        "standing" if is_lasting_wish(wish) else "wishes",
+                        EventQuote.of(event, wish),
+                    )
             if "command" not in tags and _NOT_ASKED.isdisjoint(tags):
                 self._asked(event)
         elif event.role == "assistant":
@@ -233,6 +254,7 @@ class DigestParts:
         text = event.text
         if self.quotes["failures"] and says_green(text):
             self._drop("failures", lambda one: _check_of(one).sort in _GREEN_SORTS)
+        self._explained(event)
         if not is_report(text):
             if not is_narration(text):
                 self._turned(event, ANSWERED if self.turn == OPEN else self.turn)
@@ -246,6 +268,17 @@ class DigestParts:
             # One who says what comes next is not at the end.
             self._turned(event, self.turn if ends_in_narration(text) else REPORTED)
 
+    def _explained(self, event: Event) -> None:
+        """Keep what an agent says of a rule that bit last."""
+        last = [one for one in self.quotes["bites"] if not one.call][-_RULES_TOLD:]
+        said = [each.text for each in sentences_in(event.text)] if last else []
+        for one in last:
+            rule = one.more[0].split()
+            told = next((each for each in said if any(word in each.split() for word in rule)), "")
+            if told:
+                quote = EventQuote.of(event, clipped_words(told, 30), call=one.more[0])
+                self._put("mends", quote)
+
     def _planned(self, event: Event) -> None:
         steps = [
             [str(step["step"])[:200], str(step.get("state", "todo"))]
@@ -258,16 +291,16 @@ class DigestParts:
 
     def _called(self, event: Event) -> None:
         data = event.data
-        call, tool = data.get("call"), data.get("tool")
+        call, tool, path = data.get("call"), data.get("tool"), data.get("path")
         if not isinstance(tool, str):
             return
-        path = data.get("path")
-        edits = tool.lower() in _EDITS and isinstance(path, str) and 0 < len(path) <= _PATH_MAX
+        named = path if isinstance(path, str) and 0 < len(path) <= _PATH_MAX else ""
+        edits = bool(named) and tool.lower() in _EDITS
         command = command_in(tool, event.text)[:_COMMAND_MAX]
         if edits:
-            self._changed(event, str(path))
-        if isinstance(call, str) and call and (command or edits):
-            more = [command, str(path) if edits else ""]
+            self._changed(event, named)
+        if isinstance(call, str) and call and (command or named):
+            more = [command, named, "edits" if edits else ""]
             self.calls[call] = EventQuote.of(event, "", more=more)
             if len(self.calls) > _CALLS_MAX:
                 del self.calls[next(iter(self.calls))]
@@ -287,24 +320,30 @@ class DigestParts:
         known = self.calls.pop(call, None) if isinstance(call, str) else None
         if known is None:
             return
-        command, path = known.more
+        command, path, edits = known.more
         failed = event.data.get("status") == "error"
-        if path and failed:
+        if edits and failed:
             self._drop("files", lambda one: one.seq == known.seq)
+        if event.data.get("rejected") or event.text.startswith("[Request interrupted"):
+            return
+        if failed:
+            self._missed(known, command, path, event.text)
+        else:
+            self._mended(known, command, path)
         if command:
             self._ran(event, known, command, failed=failed)
 
     def _ran(self, event: Event, call: EventQuote, command: str, *, failed: bool) -> None:
         text = event.text
         if failed:
-            if event.data.get("rejected") or text.startswith("[Request interrupted"):
-                return
             check = blamed(command, text)
             if check is not None:
                 self._passed([one for one in checks_in(command) if one != check])
                 self._failed(event, check, call)
+                if check.sort == "lint":
+                    self._bitten(event, check)
             return
-        if self.quotes["failures"] and not shows_red(text):
+        if (self.quotes["failures"] or self.quotes["bites"]) and not shows_red(text):
             self._passed(checks_in(command))
         if "git " in command and "commit" in command:
             for one in commits_in(text):
@@ -317,6 +356,49 @@ class DigestParts:
 
     def _passed(self, checks: list[ShellCheck]) -> None:
         self._drop("failures", lambda one: any(closes(check, _check_of(one)) for check in checks))
+        for at, one in enumerate(self.quotes["bites"]):
+            if not one.call and any(closes(check, ShellCheck(one.more[1])) for check in checks):
+                self.quotes["bites"][at] = EventQuote({**one.row(), "call": _GREEN})
+
+    def _bitten(self, event: Event, check: ShellCheck) -> None:
+        """Note the rules that a linter names; one that was not green since bites but once."""
+        open_ = [one.more[0] for one in self.quotes["bites"] if not one.call]
+        for rule in rules_in(event.text):
+            if rule not in open_:
+                more = [rule, check.program]
+                self._put("bites", EventQuote.of(event, "", more=more))
+
+    def _missed(self, call: EventQuote, command: str, path: str, output: str) -> None:
+        """Note a call that went wrong by what it names: a file, or how a program is called."""
+        if path or command:
+            missing = [path] if path and not command else []
+            if command and is_missing(output):
+                missing = [one for one in paths_in(command) if one in output][:1]
+            if missing and is_missing(output):
+                more = ["path", missing[0][:_PATH_MAX], ""]
+            elif command and is_variant(f"{command} .", command, output):
+                more = ["command", command[:_TRAP_CHARS], ""]
+            else:
+                return
+            self._drop("missed", lambda one: one.more == more)
+            self._put("missed", EventQuote({**call.row(), "more": more}))
+
+    def _mended(self, call: EventQuote, command: str, path: str) -> None:
+        """Make traps of what was missed, where this call does it right."""
+        paths = paths_in(command) if command else [path]
+        for one in [*self.quotes["missed"]]:
+            sort, wrong, _ = one.more
+            if sort == "path":
+                right = next((each for each in paths if _is_named_alike(each, wrong)), "")
+            else:
+                right = command if is_variant(command, wrong, _WRONG) else ""
+            if right and len(right) <= _PATH_MAX:
+                self.quotes["missed"].remove(one)
+                traps = self.quotes["traps"]
+                self.quotes["traps"] = [each for each in traps if each.more[:2] != [sort, wrong]]
+                more = [sort, wrong, right[:_TRAP_CHARS]]
+                self._put("traps", EventQuote({**one.row(), "more": more, "call": call.id}))
+                self._put("mends", EventQuote({**call.row(), "more": []}))
 
     def _failed(self, event: Event, check: ShellCheck, call: EventQuote) -> None:
         """Note what failed as a quote of the call: of the result no word is quoted."""
@@ -333,6 +415,20 @@ def _check_of(quote: EventQuote) -> ShellCheck:
         return ShellCheck("")
     program, filter_, *targets = quote.more
     return ShellCheck(program, tuple(targets), filter_)
+
+
+def _is_named_alike(path: str, wrong: str) -> bool:
+    """Whether a path has the name of one that is not there, but for its folder or its ending.
+
+    The whole path of the same file is none: that one was looked for from another folder.
+    """
+    name, other = path.rpartition("/")[2], wrong.rpartition("/")[2]
+    stem, _, end = name.rpartition(".")
+    its_stem, _, its_end = other.rpartition(".")
+    # `a.yml` and `a.yaml` are one file; `a.py` and `a.md` are two.
+    kin = bool(stem) and stem == its_stem and end[:1] == its_end[:1] and end[-1:] == its_end[-1:]
+    whole = path.startswith(("/", "~")) or path.endswith(f"/{wrong}")
+    return path != wrong and bool(name) and not whole and (name == other or kin)
 
 
 def _moment(quote: EventQuote) -> tuple[str, int]:
@@ -397,19 +493,29 @@ class DigestsState:
 
     `places`: of a group the sessions that it tells of, the one with its latest event last; the
     group with the latest event last. Each has its own bound, so that what a reader may not see
-    takes no place of what he sees.
+    takes no place of what he sees. `standing`: of a group what outlives its sessions, by sort.
     """
 
-    __slots__ = ("places", "sessions")
+    __slots__ = ("places", "sessions", "standing")
 
     def __init__(self) -> None:
         self.sessions: dict[str, SessionParts] = {}
         self.places: dict[VisibilityGroup, dict[str, None]] = {}
+        self.standing: dict[VisibilityGroup, dict[str, list[EventQuote]]] = {}
+
+    def lasting(self, sort: str) -> list[EventQuote]:
+        """The quotes of a sort of `STANDING` over all sessions, in the order of time."""
+        found = [one for kept in self.standing.values() for one in kept[sort]]
+        found += [one for session in self.sessions.values() for one in session.quotes(sort)]
+        return sorted(found, key=_moment)
 
     def give_up(self, group: VisibilityGroup, session: str) -> None:
-        """Drop what a group tells of a session."""
+        """Drop what a group tells of a session, but for what outlives it."""
         del self.places[group][session]
-        del self.sessions[session].groups[group]
+        parts = self.sessions[session].groups.pop(group)
+        kept = self.standing.setdefault(group, {sort: [] for sort in STANDING})
+        for sort, most in STANDING.items():
+            kept[sort] = [*kept[sort], *parts.quotes[sort]][-most:]
         if not self.sessions[session].groups:
             del self.sessions[session]
 
@@ -418,7 +524,7 @@ class Digests:
     """The projector."""
 
     name = "digests"
-    version = 3
+    version = 4
 
     def __init__(self, *, kept_max: int = KEPT_MAX) -> None:
         self.kept_max = kept_max
@@ -447,11 +553,16 @@ class Digests:
             for one in [*state.places[oldest]]:
                 state.give_up(oldest, one)
             del state.places[oldest]
+            state.standing.pop(oldest, None)
 
     def dump(self, state: DigestsState) -> bytes:
         places = [[int(high), space, list(ids)] for (high, space), ids in state.places.items()]
         sessions = [state.sessions[id_].row() for id_ in sorted(state.sessions)]
-        return canonical({"places": places, "sessions": sessions})
+        standing = [
+            [int(high), space, [[one.row() for one in kept[sort]] for sort in STANDING]]
+            for (high, space), kept in state.standing.items()
+        ]
+        return canonical({"places": places, "sessions": sessions, "standing": standing})
 
     def load(self, data: bytes) -> DigestsState:
         state, fields = self.initial(), json.loads(data)
@@ -460,6 +571,9 @@ class Digests:
             state.sessions[session.id] = session
         for high, space, ids in fields["places"]:
             state.places[VisibilityGroup(bool(high), space)] = dict.fromkeys(ids)
+        for high, space, sorts in fields["standing"]:
+            kept = zip(STANDING, ([EventQuote(one) for one in rows] for rows in sorts), strict=True)
+            state.standing[VisibilityGroup(bool(high), space)] = dict(kept)
         return state
 
 

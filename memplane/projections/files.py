@@ -23,7 +23,8 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from memplane.event import UPKEEP_KINDS, Event
-from memplane.lazy import regex
+from memplane.index.function_words import SAID_ANYWHERE
+from memplane.lazy import regex, word_set
 from memplane.ports import Line
 from memplane.projections.groups import Grouped, Groups, Sees, share_of
 from memplane.projections.in_force import Forget, forget_of
@@ -31,37 +32,6 @@ from memplane.projections.projector import canonical
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-__all__ = [
-    "BYTES_MAX",
-    "COUNT_BYTES",
-    "FILES",
-    "HALF_LIFE",
-    "PATHS",
-    "PATH_MAX",
-    "QUOTES",
-    "UNIT",
-    "AllFiles",
-    "AllFilesState",
-    "FileEpisode",
-    "FileIndex",
-    "FileTable",
-    "FileTouch",
-    "Files",
-    "FilesState",
-    "LastTouch",
-    "Now",
-    "Origin",
-    "fade",
-    "joined_files",
-    "json_bytes",
-    "json_bytes_of",
-    "normalised",
-    "path_words",
-    "search_words",
-    "touched_by",
-]
-
 
 # The files that a word could mean, so that a prediction need not look at every file.
 #
@@ -763,25 +733,10 @@ _ROW_BYTES: Final = 40  # numbers, quotes and commas
 _KINDS: Final = frozenset(("tool_call", "artifact", "message"))
 # Tools that look around: the path is where they searched, not a file that was worked on. Counting
 # them costs 4 of 91 points of what a list of ten covers.
-_SEARCHES: Final = frozenset(
-    (
-        "grep",
-        "glob",
-        "ls",
-        "list",
-        "find",
-        "search",
-        "rg",
-        "tree",
-        "list_dir",
-        "list_directory",
-        "file_search",
-        "grep_search",
-        "search_files",
-        "list_files",
-        "codebase_search",
-    )
-)
+_SEARCHES: Final = word_set("""
+    grep glob ls list find search rg tree list_dir list_directory file_search grep_search
+    search_files list_files codebase_search
+""")
 
 
 def fade(heat: int, age: int, half_life: int = HALF_LIFE) -> int:
@@ -926,87 +881,6 @@ _PART: Final = 1 << 16
 _BLANKS_MAX: Final = 64
 _BLANK: Final = regex(r"\s")
 _ENDINGS: Final = ("ing", "ed", "es", "s")
-_SAID_ANYWHERE: Final = frozenset(
-    [
-        "a",
-        "about",
-        "all",
-        "an",
-        "and",
-        "any",
-        "are",
-        "as",
-        "at",
-        "be",
-        "been",
-        "but",
-        "by",
-        "can",
-        "could",
-        "did",
-        "do",
-        "does",
-        "for",
-        "from",
-        "get",
-        "had",
-        "has",
-        "have",
-        "how",
-        "i",
-        "if",
-        "in",
-        "into",
-        "is",
-        "it",
-        "its",
-        "just",
-        "let",
-        "make",
-        "me",
-        "my",
-        "need",
-        "no",
-        "not",
-        "now",
-        "of",
-        "on",
-        "or",
-        "our",
-        "please",
-        "should",
-        "so",
-        "some",
-        "that",
-        "the",
-        "their",
-        "them",
-        "then",
-        "there",
-        "these",
-        "they",
-        "this",
-        "to",
-        "up",
-        "us",
-        "use",
-        "want",
-        "was",
-        "we",
-        "were",
-        "what",
-        "when",
-        "where",
-        "which",
-        "who",
-        "why",
-        "will",
-        "with",
-        "would",
-        "you",
-        "your",
-    ]
-)
 
 
 def search_words(text: str, most: int) -> list[str]:
@@ -1051,7 +925,7 @@ def _words_of(run: str) -> tuple[str, ...]:
     parts = (run,) if run.islower() or not run.isascii() else _CAMEL.findall(run)
     words = (part.lower() for part in parts)
     return tuple(
-        _stem(word[:_LONGEST]) for word in words if len(word) > 1 and word not in _SAID_ANYWHERE
+        _stem(word[:_LONGEST]) for word in words if len(word) > 1 and word not in SAID_ANYWHERE
     )
 
 

@@ -24,19 +24,6 @@ from memplane.event import PROJECTS, UPKEEP_KINDS, Event
 from memplane.ports import Line
 from memplane.projections.projector import canonical
 
-__all__ = [
-    "GROUPS_MAX",
-    "HOME",
-    "Grouped",
-    "Groups",
-    "PartProjector",
-    "Sees",
-    "VisibilityGroup",
-    "group_space",
-    "share_of",
-    "visibility_group",
-]
-
 GROUPS_MAX: Final = 12
 PROJECT_SHARES: Final = 3  # of a project, where an agent has one
 LOST_MAX: Final = 256  # names of groups that are not whole here
@@ -90,6 +77,11 @@ def visibility_group(event: _Judged) -> VisibilityGroup:
 def group_space(ns: str) -> str:
     """Return the space of a namespace's group: an agent's or project's namespace, else ""."""
     return ns if ns.startswith(_CLOSED) else ""
+
+
+def project_space(ns: str) -> str:
+    """Return the project's namespace that a namespace is, else ""."""
+    return ns if ns.startswith(PROJECTS) else ""
 
 
 def _apart(space: str, other: str) -> bool:

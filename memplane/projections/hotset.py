@@ -32,27 +32,6 @@ from memplane.projections.item import Item, fields_getter, row_size
 from memplane.projections.sessions import is_extract
 from memplane.projections.window import limits
 
-__all__ = [
-    "BYTES_MAX",
-    "NO_TURNS",
-    "PLANE_RING",
-    "PROMPTS",
-    "SESSION_RING",
-    "TOOLS",
-    "TOPICS",
-    "Hotset",
-    "HotsetState",
-    "Hotsets",
-    "HotsetsState",
-    "RingTurn",
-    "SessionRing",
-    "is_standing",
-    "is_stated",
-    "joined_hotsets",
-    "without_gaps",
-]
-
-
 # The hotset's state: rings of sequence numbers over one table of items.
 #
 # There is one for each group of events (`groups`), and one that a request sees: of the groups that

@@ -44,35 +44,6 @@ from memplane.event import GLOBAL, UPKEEP_KINDS, Event
 from memplane.ports import Line
 from memplane.projections.projector import canonical
 
-__all__ = [
-    "EVICTED",
-    "KEYLESS_KINDS",
-    "ORIGIN",
-    "Act",
-    "Acts",
-    "Archived",
-    "Chains",
-    "Forget",
-    "KeyValueRow",
-    "MemoryChains",
-    "Moment",
-    "Moments",
-    "Named",
-    "Rows",
-    "Target",
-    "TouchAct",
-    "acts_of",
-    "forget_of",
-    "is_foreign",
-    "moment_of",
-    "order_scope",
-    "originated",
-    "out_of_time",
-    "place_of",
-    "settle_values",
-    "touches_of",
-]
-
 ORIGIN: Final = "origin"
 # Their keys, if any, are memplane's own: they neither supersede nor are superseded.
 KEYLESS_KINDS: Final = frozenset((*UPKEEP_KINDS, "session"))

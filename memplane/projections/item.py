@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from json.encoder import encode_basestring
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -26,8 +26,6 @@ from memplane.tokens import cut
 
 if TYPE_CHECKING:
     from memplane.projections.in_force import Archived
-
-__all__ = ["Item", "Printer", "digest_of", "fields_getter", "row_size"]
 
 # Characters kept of a text that is too long, until its tokens are counted: about what the
 # limit of tokens holds in English, so that counting can wait until somebody reads it.
@@ -308,11 +306,7 @@ class Item:
 
     def says(self, text: str) -> bool:
         """Whether the text equals the event's: by digest for prompts, else as kept here."""
-        return self.is_same(digest_of(text), plain_text(text))
-
-    def is_same(self, digest: str, text: str) -> bool:
-        """`says` with the digest and plain text computed by the caller, once for many items."""
-        return self.digest == digest if self.digest else self.text == text
+        return any(saying((self,), text))
 
     def expanded(
         self,
@@ -430,6 +424,14 @@ def row_size(event: Event, tokens: int, line_bytes: int) -> int:
 def digest_of(text: str) -> str:
     """Return the digest that a query is compared with: 16 hex digits of SHA-256 of the text."""
     return hashlib.sha256(text.strip().encode()).hexdigest()[:16]
+
+
+def saying(items: Iterable[Item], text: str) -> Iterator[int]:
+    """Seqs of the items that say the text: by digest for prompts, else as kept here."""
+    digest, plain = digest_of(text), plain_text(text)
+    for item in items:
+        if item.digest == digest if item.digest else item.text == plain:
+            yield item.seq
 
 
 def _name(value: object) -> str:

@@ -21,6 +21,7 @@ from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from memplane.event import PROJECTS, Event
+from memplane.lazy import word_table
 from memplane.ports import Line, TokenCounter
 from memplane.projections.groups import (
     Grouped,
@@ -32,20 +33,6 @@ from memplane.projections.in_force import KEYLESS_KINDS, Forget, forget_of
 from memplane.projections.item import Item
 from memplane.projections.projector import canonical
 from memplane.projections.window import plain_text
-
-__all__ = [
-    "Cards",
-    "Decisions",
-    "EntryForm",
-    "Ledger",
-    "LedgerProjector",
-    "Ledgers",
-    "LedgersProjector",
-    "Statement",
-    "statement_item",
-    "states_decision",
-]
-
 
 KEPT_MAX: Final = 100
 # Of one group.
@@ -423,30 +410,10 @@ def _data(rationale: str | None) -> dict[str, Any]:
 # The row of a statement in the checkpoint: the columns below, then whether it has a key of its own
 # and its state (1 forgotten, 2 left; flags are digits, so that a forget changes no size), then its
 # form, or the size of one that left. `key` is `#<seq>` where the event has none.
-_COLUMNS: Final = (
-    "seq",
-    "id",
-    "ts",
-    "ns",
-    "session",
-    "task",
-    "key",
-    "kind",
-    "text",
-    "tokens",
-    "refs",
-    "tags",
-    "markers",
-    "sensitivity",
-    "importance",
-    "valid_from",
-    "valid_until",
-    "pinned_at",
-    "actor",
-    "role",
-    "rationale",
-    "whole",
-)
+_COLUMNS: Final = word_table("""
+    seq id ts ns session task key kind text tokens refs tags markers sensitivity importance
+    valid_from valid_until pinned_at actor role rationale whole
+""")
 
 
 def _row(one: Statement) -> list[Any]:

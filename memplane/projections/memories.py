@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from memplane.event import Event
+from memplane.index.storage import alone
 from memplane.ports import Line, Position
 from memplane.projections.cache import CACHE_NAME, Broken, Cache, create_cache, extend
 from memplane.projections.in_force import (
@@ -36,12 +37,7 @@ from memplane.projections.in_force import (
     place_of,
     settle_values,
 )
-from memplane.projections.projector import Replayable, Stretch, alone, catch_up, fold, overtaken
-
-__all__ = [
-    "Memories",
-]
-
+from memplane.projections.projector import Replayable, Stretch, catch_up, fold, overtaken
 
 Answer = TypeVar("Answer")
 _PAGE_ROWS: Final = 256

@@ -54,30 +54,6 @@ from memplane.ports import Line, Position
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = [
-    "BUNDLE",
-    "FILE_BYTES_MAX",
-    "Bundle",
-    "Checkpoint",
-    "Folded",
-    "Follower",
-    "Projector",
-    "Replayable",
-    "State",
-    "Stretch",
-    "alone",
-    "canonical",
-    "catch_up",
-    "encode_checkpoint",
-    "fold",
-    "followers_behind",
-    "overtaken",
-    "parse_checkpoint",
-    "read_checkpoint",
-    "replace_bytes",
-]
-
-
 State = TypeVar("State")
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 _USUAL: Final = frozenset(("message", "tool_call", "tool_result"))  # nine of ten events

@@ -13,26 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from memplane.index.function_words import SMALL_WORDS
 from memplane.lazy import regex
-
-__all__ = [
-    "OUTCOME_CHARS_MAX",
-    "TITLE_WORDS_MAX",
-    "Sentence",
-    "clipped_words",
-    "commits_in",
-    "ends_in_narration",
-    "heading_of",
-    "is_deferred",
-    "is_narration",
-    "is_report",
-    "left_in",
-    "meaning_words",
-    "outcome_of",
-    "pull_request_in",
-    "sentences_in",
-    "title_of",
-]
 
 OUTCOME_CHARS_MAX: Final = 420
 TITLE_WORDS_MAX: Final = 14
@@ -48,6 +30,11 @@ _ABOUT_WORDS: Final = 24
 _ITEMS_READ: Final = 8
 _MEANT_READ: Final = 5
 _TITLE_LEAST: Final = 3  # content words
+_WISH_WORDS: Final = (3, 24)  # content words of a wish, at least and at most
+_STANDING_WORDS: Final = 2  # of one that says by itself that it is to hold
+_WISH_CHARS: Final = 300
+_WISHES_MAX: Final = 4  # of one text
+_PASTED_CHARS: Final = 1_500  # of a text that is longer than people type
 
 _FENCE: Final = regex(r"(?ms)^[ \t]*(```|~~~).*?(?:^[ \t]*\1[^\n]*$|\Z)")
 _TABLE_RULE: Final = regex(r"[\s|:+=\u2500-\u257f-]*")
@@ -61,133 +48,6 @@ _END: Final = regex(r"(?<![\s(]\d)[.!?](?:[\"')\]*`]+)?(?=\s+[\"'(*`\[]*[A-Z0-9]
 # People write small letters behind a full stop, too.
 _END_TYPED: Final = regex(r"[?!]+(?=\s|$)|(?<!\b[ei]\.[ge])(?<!\betc)\.(?=\s|$)")
 _WORD: Final = regex(r"[^\W_][\w'-]*")
-_SMALL_WORDS: Final = frozenset(
-    [
-        "a",
-        "about",
-        "after",
-        "all",
-        "also",
-        "am",
-        "an",
-        "and",
-        "any",
-        "are",
-        "as",
-        "at",
-        "be",
-        "been",
-        "before",
-        "being",
-        "but",
-        "by",
-        "can",
-        "could",
-        "did",
-        "do",
-        "does",
-        "doing",
-        "done",
-        "down",
-        "for",
-        "from",
-        "get",
-        "go",
-        "got",
-        "had",
-        "has",
-        "have",
-        "he",
-        "help",
-        "her",
-        "here",
-        "hey",
-        "hi",
-        "his",
-        "how",
-        "i",
-        "if",
-        "in",
-        "into",
-        "is",
-        "it",
-        "its",
-        "just",
-        "know",
-        "let",
-        "let's",
-        "like",
-        "look",
-        "make",
-        "me",
-        "more",
-        "my",
-        "need",
-        "no",
-        "not",
-        "now",
-        "of",
-        "off",
-        "ok",
-        "okay",
-        "on",
-        "one",
-        "only",
-        "or",
-        "our",
-        "out",
-        "over",
-        "please",
-        "really",
-        "see",
-        "she",
-        "should",
-        "so",
-        "some",
-        "sure",
-        "tell",
-        "than",
-        "thank",
-        "thanks",
-        "that",
-        "the",
-        "their",
-        "them",
-        "then",
-        "there",
-        "these",
-        "they",
-        "thing",
-        "things",
-        "think",
-        "this",
-        "those",
-        "to",
-        "too",
-        "up",
-        "us",
-        "use",
-        "very",
-        "want",
-        "was",
-        "we",
-        "well",
-        "were",
-        "what",
-        "when",
-        "where",
-        "which",
-        "while",
-        "who",
-        "why",
-        "will",
-        "with",
-        "would",
-        "yes",
-        "you",
-        "your",
-    ]
-)
 # What an agent says before it does something.
 _NARRATES: Final = regex(
     r"(?i)^\W*(?:(?:now|ok|okay|first|next|then|also|good|great|perfect|right|alright|got it|yes|"
@@ -257,6 +117,30 @@ _DEFERS: Final = regex(
     r"this )?later\b|"
     r"postpone|defer\b|leave (?:it|that|this) for\b)"
 )
+# What is to hold from now on, by its own words.
+_STANDS: Final = regex(
+    r"(?i)(?:\b(?<!there )(?:should|must|please|to|we|you|and|but) (?:also |please )?"
+    r"(?:always|never)\b|"
+    r"^(?:please )?(?:always|never(?! mind))\b|\bfrom now on\b|\bgoing forward\b|\bin (?:the )?"
+    r"future\b|\b(?:each|every|any) ?time (?:you|we)\b|\bwhenever (?:you|we)\b|"
+    r"\b(?:before|after) (?:each|every) \w+|\bremember (?:to|that|this)\b|"
+    r"\bi(?:'d| would)?(?: personally| really| always)? prefer\b|\boverriding\b|"
+    r"\b(?:claude|agents)\.md\b.{0,60}\b(?:that|so|remember|prevent|add)\b|"
+    r"\badd (?:this|it|that) to (?:claude|agents)\.md\b|"
+    r"\bplease (?:use|keep|write|avoid|don't|do not)\b.{0,60}\b(?:spelling|english|german|style|"
+    r"tone|language|comments?|commits?|messages?)\b|\bto any\b|"
+    r"\b(?:ab (?:jetzt|sofort)|in zukunft|k\u00fcnftig|grunds\u00e4tzlich)\b|"
+    r"\b(?:bitte|soll(?:te|ten|en|st)?|muss|m\u00fcssen|du|wir)\b.{0,20}\b(?:immer|niemals|nie)\b)"
+)
+_ONCE: Final = regex(
+    r"(?i)\b(?:for now|this time|just (?:this )?once|in this (?:pr|branch|session|case|commit)|"
+    r"here only|only here|never mind|diesmal|f\u00fcr (?:jetzt|heute)|nur hier)\b"
+)
+_INQUIRES: Final = regex(
+    r"(?i)^\W*(?:so|and|but|ok|hm+)?[\s,]*(?:what|why|how|where|which|who|when|do|does|did|is|are|was|"
+    r"were|has|have|i wonder|was|warum|wie|wo|wer|wann|ist|sind|hat|gibt)\b"
+)
+_QUOTES: Final = regex(r"^\s*(?:[>$|{}\[\]<]|\d{4}-\d\d|[\w./-]+\.\w{1,5}:\d)")
 _COMMIT: Final = regex(
     r"(?m)^\[(?:[^\]\s]+|detached HEAD)(?: \(root-commit\))? ([0-9a-f]{7,40})\] (\S.*)$"
 )
@@ -317,7 +201,7 @@ def _plain(line: str) -> str:
 def meaning_words(text: str) -> list[str]:
     """The words of a text that carry its meaning, in lower case, in their order."""
     words = (word.lower() for word in _WORD.findall(text[:_CHARS_READ]))
-    return [word for word in words if len(word) > 1 and word not in _SMALL_WORDS]
+    return [word for word in words if len(word) > 1 and word not in SMALL_WORDS]
 
 
 def clipped_words(text: str, most: int) -> str:
@@ -471,6 +355,41 @@ def title_of(text: str) -> str:
         if len(meaning_words(bare)) >= _TITLE_LEAST:
             return clipped_words(bare.rstrip(".!,;: "), TITLE_WORDS_MAX)
     return ""
+
+
+def is_lasting_wish(sentence: str) -> bool:
+    """Whether a person wants with this sentence what is to hold from now on."""
+    return (
+        _STANDS.search(sentence) is not None
+        and _ONCE.search(sentence) is None
+        and not (sentence.rstrip().endswith("?") and _INQUIRES.match(sentence) is not None)
+    )
+
+
+def wishes_in(text: str) -> list[str]:
+    """What a person may want more than once: the sentences of a typed text that say something.
+
+    At most four, those that say by themselves that they are to hold first; none of what is longer
+    than people type, and no line that was pasted.
+    """
+    if len(text) > _PASTED_CHARS:
+        return []
+    found = [
+        one.text
+        for one in sentences_in(text, typed=True)
+        if not one.leads
+        and len(one.text) <= _WISH_CHARS
+        and _QUOTES.match(one.text) is None
+        and _ONCE.search(one.text) is None
+        and _may_last(one.text)
+    ]
+    return sorted(found, key=lambda one: not is_lasting_wish(one))[:_WISHES_MAX]
+
+
+def _may_last(sentence: str) -> bool:
+    least, most = _WISH_WORDS
+    words = len(meaning_words(sentence))
+    return (_STANDING_WORDS if is_lasting_wish(sentence) else least) <= words <= most
 
 
 def heading_of(plan: str) -> str:

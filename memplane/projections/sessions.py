@@ -21,20 +21,10 @@ from typing import Any, Final
 
 from memplane.event import KINDS, UPKEEP_KINDS, Event
 from memplane.harness import is_interruption
+from memplane.lazy import word_table
 from memplane.ports import Line, TokenCounter
 from memplane.projections.in_force import Moment, forget_of, moment_of
 from memplane.projections.projector import Replayable, canonical
-
-__all__ = [
-    "Named",
-    "Origin",
-    "SessionFacts",
-    "SessionsProjector",
-    "SessionsState",
-    "is_derived",
-    "is_extract",
-    "session_facts",
-]
 
 KEPT_MAX: Final = 200
 # Rows as counted here; with the hashes and the checkpoint around it the file has 512 KiB at most.
@@ -57,35 +47,11 @@ _KNOWN: Final = frozenset(KINDS)
 # No artifact: one is shown only where an approval covers it.
 _TOUCHING: Final = frozenset(("tool_call", "tool_result", "message"))
 _TELLABLE: Final = frozenset(("low", "normal"))
-_FIELDS: Final = (
-    "id",
-    "agent",
-    "started",
-    "ended",
-    "reason",
-    "branch",
-    "cwd",
-    "first_seq",
-    "last_seq",
-    "first_ts",
-    "last_ts",
-    "last_rec",
-    "last_id",
-    "prompts",
-    "errors",
-    "tokens",
-    "summary",
-    "summary_at",
-    "judged",
-    "forgotten",
-    "partial",
-    "more",
-    "agent_seq",
-    "branch_seq",
-    "cwd_seq",
-    "asked",
-    "interrupted",
-)
+_FIELDS: Final = word_table("""
+    id agent started ended reason branch cwd first_seq last_seq first_ts last_ts last_rec last_id
+    prompts errors tokens summary summary_at judged forgotten partial more agent_seq branch_seq
+    cwd_seq asked interrupted
+""")
 
 
 Origin = tuple[str, str, str]  # kind, sensitivity, namespace of events

@@ -23,21 +23,6 @@ from memplane.projections.sessions import is_extract
 from memplane.projections.task_table import CLOSED
 from memplane.projections.tasks import status_of, task_of
 
-__all__ = [
-    "SORTS",
-    "STEPS",
-    "Cell",
-    "MapState",
-    "Name",
-    "NameSource",
-    "PlaneMap",
-    "PlaneMaps",
-    "cell_size",
-    "joined_maps",
-    "name_size",
-]
-
-
 # The names that are kept, and how many of each sort. `keys`: the word before the first dot.
 SORTS: Final = {"tasks": 40, "keys": 40, "tags": 24, "namespaces": 40, "tools": 24}
 _ROW_BYTES: Final = 100

@@ -16,21 +16,6 @@ from memplane.event import GLOBAL, Event
 from memplane.projections.groups import GROUPS_MAX, HOME, Sees, VisibilityGroup, visibility_group
 from memplane.projections.in_force import Forget, Moment, is_foreign, moment_of
 
-__all__ = [
-    "BRIEF_MAX",
-    "CLOSED",
-    "DETAILED_MAX",
-    "SHOWN",
-    "TEXT_CHARS_MAX",
-    "EventQuote",
-    "Form",
-    "Place",
-    "TaskRecord",
-    "TaskTable",
-    "open_to",
-]
-
-
 DETAILED_MAX: Final = 20
 BRIEF_MAX: Final = 100
 ACTIVE_MAX: Final = 64

@@ -22,13 +22,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
 
 from memplane.event import Event
-from memplane.lazy import regex
 from memplane.ports import Line
 from memplane.projections.artifacts import facts_of
-from memplane.projections.groups import VisibilityGroup, share_of, visibility_group
+from memplane.projections.checks import blamed_name, check_names, covers, shows_red
+from memplane.projections.groups import (
+    GROUPS_MAX,
+    LOST_MAX,
+    Sees,
+    VisibilityGroup,
+    project_space,
+    share_of,
+    visibility_group,
+)
 from memplane.projections.in_force import KEYLESS_KINDS, forget_of, is_foreign, moment_of
 from memplane.projections.projector import canonical
 from memplane.projections.task_table import (
@@ -39,21 +48,6 @@ from memplane.projections.task_table import (
     TaskTable,
     open_to,
 )
-
-__all__ = [
-    "BYTES_MAX",
-    "PLAN_MAX",
-    "STATES",
-    "STEP_CHARS_MAX",
-    "Tasks",
-    "check_of",
-    "covers",
-    "owner_of",
-    "shows_failure",
-    "status_of",
-    "task_of",
-]
-
 
 # What one group may take in quotes: with names of sessions and calls it stays below 512 KiB.
 BYTES_MAX: Final = 320 * 1024
@@ -85,10 +79,10 @@ _TELLING: Final = frozenset(("decision", "tool_call", "tool_result", "artifact")
 
 
 class Tasks:
-    """The projector. `keep`: a task whose details no bound and no closing takes away."""
+    """The projector of one table. `keep`: a task that no bound and no closing takes details of."""
 
     name = "tasks"
-    version = 7
+    version = 8
 
     def __init__(self, *, keep: str | None = None, bytes_max: int = BYTES_MAX) -> None:
         self.keep, self.bytes_max = keep, bytes_max
@@ -124,25 +118,30 @@ class Tasks:
             pass
 
     def dump(self, state: TaskTable) -> bytes:
-        return canonical(
-            {
-                "tasks": [task.row() for task in state.tasks.values()],
-                "brief": [task.row() for task in state.brief.values()],
-                "active": [
-                    [int(group.high), group.space, session, *one]
-                    for (group, session), one in state.active.items()
-                ],
-                "calls": [
-                    [int(group.high), group.space, list(calls.items())]
-                    for group, calls in state.calls.items()
-                ],
-                "gone": [[id_, int(high), space] for id_, (high, space) in state.gone.items()],
-                "shed": state.shed,
-            }
-        )
+        return canonical(self.fields(state))
+
+    def fields(self, state: TaskTable) -> dict[str, Any]:
+        """The state as JSON values."""
+        return {
+            "tasks": [task.row() for task in state.tasks.values()],
+            "brief": [task.row() for task in state.brief.values()],
+            "active": [
+                [int(group.high), group.space, session, *one]
+                for (group, session), one in state.active.items()
+            ],
+            "calls": [
+                [int(group.high), group.space, list(calls.items())]
+                for group, calls in state.calls.items()
+            ],
+            "gone": [[id_, int(high), space] for id_, (high, space) in state.gone.items()],
+            "shed": state.shed,
+        }
 
     def load(self, data: bytes) -> TaskTable:
-        fields: dict[str, Any] = json.loads(data)
+        return self.of(json.loads(data))
+
+    def of(self, fields: dict[str, Any]) -> TaskTable:
+        """The state that `fields` gave."""
         state = self.initial()
         for row in fields["tasks"]:
             state.load(TaskRecord.from_row(row), detailed=True)
@@ -156,6 +155,138 @@ class Tasks:
             state.remember(id_, VisibilityGroup(bool(high), space))
         state.shed = fields["shed"]
         return state
+
+
+class TaskTables:
+    """The state: a table for each project of a parted plane, and "" for all that is of none.
+
+    Two projects may use one name for a task: neither sees or changes the other's. `lost`: projects
+    whose tables are not whole here; `shed`: there are more of these. Read only.
+    """
+
+    __slots__ = ("lost", "shed", "tables")
+
+    def __init__(self) -> None:
+        self.tables: dict[str, TaskTable] = {}  # the one with the latest word on a task last
+        self.lost: dict[str, None] = {}
+        self.shed = False
+
+    def missing(self, sees: Sees, named: Iterable[str]) -> set[VisibilityGroup]:
+        """The groups of projects, visible to a reader, of which only the log has all tasks."""
+        gone = {*self.lost, *(named if self.shed else ())} - ({*self.tables} - {*self.lost})
+        both = (VisibilityGroup(high, space) for space in gone for high in (False, True))
+        return {group for group in both if project_space(group.space) and sees(*group)}
+
+    def filled(self, other: TaskTables) -> TaskTables:
+        """These tables, with those of another fold in their place. Changes neither."""
+        both = TaskTables()
+        both.tables = {**self.tables, **other.tables}
+        return both
+
+    def seen_by(self, sees: Sees) -> TaskTable:
+        """The tasks of the projects that a reader sees, as one table: for reading only.
+
+        Of several with one name the one that a project has stands before that of none, else the
+        newest; the others have no name here by which they are found.
+        """
+        seen = {
+            space: table.seen_by(sees)
+            for space, table in sorted(self.tables.items())
+            if not space or sees(False, space) or sees(True, space)
+        }
+        if len(seen) == 1:  # as a rule
+            return next(iter(seen.values()))
+        best: dict[str, tuple[bool, int, str]] = {}
+        for space, table in seen.items():
+            for task in table.newest():
+                rank = bool(space), task.seen, space
+                best[task.id] = max(best.get(task.id, rank), rank)
+        joined = TaskTable()
+        for space, table in seen.items():
+            alone = {id_: id_ for id_, (_, _, its) in best.items() if its == space}
+            names = {task.id: alone.get(task.id, f"{task.id}\n{space}") for task in table.newest()}
+            joined.tasks |= {names[id_]: task for id_, task in table.tasks.items()}
+            joined.brief |= {names[id_]: task for id_, task in table.brief.items()}
+            joined.active |= {
+                place: (names.get(id_, id_), seq) for place, (id_, seq) in table.active.items()
+            }
+            joined.gone |= table.gone
+            joined.shed += table.shed
+        return joined
+
+
+class ProjectTasks:
+    """The projector of all tables. `only` selects the projects to fold; then none is dropped.
+
+    At most `GROUPS_MAX` projects have a table; the one longest without a word on a task goes first.
+    """
+
+    name = "tasks"
+    version = 8
+
+    def __init__(self, *, only: Sees | None = None, bytes_max: int = BYTES_MAX) -> None:
+        self._part, self._only = Tasks(bytes_max=bytes_max), only
+
+    def initial(self) -> TaskTables:
+        state = TaskTables()
+        if self._wants(""):
+            state.tables[""] = self._part.initial()
+        return state
+
+    def _wants(self, space: str) -> bool:
+        return self._only is None or self._only(False, space) or self._only(True, space)
+
+    def apply(self, state: TaskTables, line: Line) -> None:
+        kind = line.event.kind
+        if kind in KEYLESS_KINDS:
+            for table in state.tables.values():
+                self._part.apply(table, line)
+            return
+        space = project_space(line.event.ns)
+        if space and kind == "task" and self._wants(space):
+            self._enter(state, space)
+        found = state.tables.get(space)
+        if found is not None:
+            self._part.apply(found, line)
+
+    def _enter(self, state: TaskTables, space: str) -> None:
+        """Make a project's table the latest; the first may have to go."""
+        table = state.tables.pop(space, None)
+        if table is None:
+            table = self._part.initial()
+            if state.shed:
+                self._lose(state, space)
+        state.tables[space] = table
+        if len(state.tables) > GROUPS_MAX and self._only is None:
+            gone = next(one for one in state.tables if one)
+            del state.tables[gone]
+            self._lose(state, gone)
+
+    def _lose(self, state: TaskTables, space: str) -> None:
+        state.lost[space] = None
+        if len(state.lost) > LOST_MAX:
+            absent = next((one for one in state.lost if one not in state.tables), None)
+            if absent is not None:
+                del state.lost[absent]
+                state.shed = True
+
+    def dump(self, state: TaskTables) -> bytes:
+        tables = [[space, self._part.fields(one)] for space, one in state.tables.items()]
+        return canonical({"lost": list(state.lost), "shed": state.shed, "tables": tables})
+
+    def load(self, data: bytes) -> TaskTables:
+        fields: dict[str, Any] = json.loads(data)
+        state = TaskTables()
+        state.lost, state.shed = dict.fromkeys(fields["lost"]), fields["shed"]
+        state.tables = {space: self._part.of(one) for space, one in fields["tables"]}
+        return state
+
+
+def lines_of(lines: Iterable[Line], space: str) -> Iterator[Line]:
+    """The lines that the table of a project, or "", is folded from."""
+    for line in lines:
+        if line.event.kind in KEYLESS_KINDS or project_space(line.event.ns) == space:
+            yield line
 
 
 def task_of(event: Event) -> str | None:
@@ -310,6 +441,7 @@ def _told(state: TaskTable, task: TaskRecord, event: Event) -> None:
         _call(state, event)
     elif kind == "tool_result":
         call = _digest(state, event)
+        call = blamed_name(call, event.text) if failed else call
         _closed(state, task, event, call, failed=failed)
         if failed and keeps:
             state.add(task, "failures", EventQuote.of(event, call=call))
@@ -335,7 +467,7 @@ def _call(state: TaskTable, event: Event) -> None:
     if isinstance(call, str) and 0 < len(call) <= _NAME_MAX:
         keeps = isinstance(tool, str) and event.sensitivity != "secret"
         text = event.text.encode(errors="surrogatepass")
-        check = check_of(str(tool), event.text) if keeps else ""
+        check = check_names(str(tool), event.text) if keeps else ""
         digest = check or hashlib.sha256(text).hexdigest()[:16]
         state.call(visibility_group(event), _call_name(event, call), digest)
 
@@ -359,7 +491,7 @@ def _closed(state: TaskTable, task: TaskRecord, event: Event, call: str, *, fail
     failed those of its own check, or that say the same, where the same readers see both.
     """
     tool, path = event.data.get("tool"), event.data.get("path")
-    if not isinstance(tool, str) or not tool or (not failed and shows_failure(event.text)):
+    if not isinstance(tool, str) or not tool or (not failed and shows_red(event.text)):
         return
     said, group = event.text[:TEXT_CHARS_MAX], visibility_group(event)
 
@@ -389,207 +521,3 @@ def _file(state: TaskTable, task: TaskRecord, event: Event) -> None:
     again = [one for one in task.files if one.path == path and visibility_group(one) == group]
     state.drop(task, "files", again)
     state.add(task, "files", EventQuote.of(event, ""))
-
-
-# What a call of a shell checked, so that a later success of the same check closes its failure.
-#
-# A check is named by its program, a filter and its targets, without what changes from run to run:
-# descriptions, flags, redirections, what runs it (`uv run`, `python -m`, `time`) and what stands
-# before it (`cd x &&`) or behind a pipe. `pytest -x` is the check of `python -m pytest tests/a.py`,
-# only wider.
-
-_CHARS_MAX: Final = 240  # of a check's name; a longer one is the same as its equal alone
-_COMMAND_MAX: Final = 4000
-_SEPARATOR: Final = "\t"
-_ARGUMENT: Final = regex(r"(?:\A|\s)(?:command|cmd)=(?=\S)")
-_BLOCK: Final = regex(r"(?ms)^(?:command|cmd):\n(.*?)(?=^\w+:$|\Z)")
-_REDIRECTION: Final = regex(r"\d*(?:>>?|<)&?\s*[^\s;|&]+")
-_ASSIGNMENT: Final = regex(r"\w+=")
-_SHELLS: Final = frozenset(
-    ("bash", "exec", "exec_command", "local_shell", "run_terminal_cmd", "sh", "shell", "terminal")
-)
-_ENDS: Final = frozenset(("&&", "||", ";", ";;", "&", "\n"))
-# Who runs another program: these words go, and for some the word behind them.
-_RUNNERS: Final = frozenset(("bunx", "env", "exec", "nice", "npx", "sudo", "time"))
-_RUNNERS_OF_TWO: Final = frozenset(
-    (
-        ("bundle", "exec"),
-        ("hatch", "run"),
-        ("pipenv", "run"),
-        ("pnpm", "exec"),
-        ("poetry", "run"),
-        ("python", "-m"),
-        ("python3", "-m"),
-        ("uv", "run"),
-    )
-)
-# Look at something, and check nothing.
-_PROBES: Final = frozenset(
-    ("cat", "cd", "echo", "export", "grep", "head", "ls", "pwd", "set", "source", "tail", "true")
-)
-# Programs whose first word says what they do; of these runners of scripts the second does.
-_WITH_VERB: Final = frozenset(
-    (
-        "bazel",
-        "bun",
-        "bundle",
-        "cargo",
-        "docker",
-        "dotnet",
-        "git",
-        "go",
-        "gradle",
-        "gradlew",
-        "helm",
-        "just",
-        "kubectl",
-        "make",
-        "mise",
-        "mvn",
-        "npm",
-        "nx",
-        "pnpm",
-        "rake",
-        "ruff",
-        "swift",
-        "terraform",
-        "yarn",
-    )
-)
-_FILTERS: Final = frozenset(("--filter", "--grep", "-k", "-m", "-run", "-t"))
-_EVERYTHING: Final = frozenset((".", "./", "..."))
-_RED: Final = regex(
-    r"(?i)\b[1-9]\d* (?:failed|failures?|errors?)\b|^(?:failed|error|traceback)\b|\berror:"
-)
-
-
-class _Check(NamedTuple):
-    program: str
-    filter: str
-    targets: tuple[str, ...]
-
-
-def check_of(tool: str, text: str) -> str:
-    """Name what a call of `tool` checks, as `covers` takes it; "" where it names no command.
-
-    `text` is that of the call: the tool with its arguments, or a command line alone.
-    """
-    command = _command(tool, text[:_COMMAND_MAX])
-    if not command or "<<" in command:
-        return ""
-    try:
-        check = _blamed(command)
-    except ValueError:  # quotes that do not close
-        return ""
-    if check is None:
-        return ""
-    name = _SEPARATOR.join((check.program, check.filter, *check.targets))
-    return name if len(name) <= _CHARS_MAX else ""
-
-
-def covers(passed: str, failed: str) -> bool:
-    """Whether a check that passed says that one which failed is in order now."""
-    if passed == failed:
-        return True
-    if _SEPARATOR not in passed or _SEPARATOR not in failed:
-        return False
-    program, filter_, *targets = passed.split(_SEPARATOR)
-    of_failed, its_filter, *its_targets = failed.split(_SEPARATOR)
-    if program != of_failed or filter_ not in ("", its_filter):
-        return False
-    if not targets or not _EVERYTHING.isdisjoint(targets):
-        return True
-    return bool(its_targets) and all(
-        any(_lies_in(one, target) for target in targets) for one in its_targets
-    )
-
-
-def shows_failure(text: str) -> bool:
-    """Whether what a call printed says that something failed, whatever its exit code was."""
-    return any(_RED.search(line) is not None for line in text.splitlines())
-
-
-def _lies_in(one: str, target: str) -> bool:
-    return one == target or one.startswith((f"{target.rstrip('/')}/", f"{target}::"))
-
-
-def _command(tool: str, text: str) -> str:
-    """The command line of a call; "" where there is none."""
-    rest = text.removeprefix(tool).lstrip(" ")
-    found = _ARGUMENT.search(rest)
-    if found is not None:
-        value = rest[found.end() :]
-        if not value.startswith('"'):
-            return value.split(None, 1)[0]
-        try:
-            read, _ = json.JSONDecoder().raw_decode(value)
-        except ValueError:
-            return ""
-        return str(read)
-    block = _BLOCK.search(rest)
-    if block is not None:
-        return block.group(1)
-    return rest if tool.lower() in _SHELLS else ""
-
-
-def _blamed(command: str) -> _Check | None:
-    """The last part of a command line that checks something."""
-    import shlex  # noqa: PLC0415 - only who folds calls of a shell needs it
-
-    command = _REDIRECTION.sub(" ", command.strip().replace("\n", " ; "))
-    words = shlex.shlex(command, posix=True, punctuation_chars=True)
-    words.whitespace_split, words.commenters = True, ""
-    parts: list[list[str]] = [[]]
-    piped = False
-    for word in words:
-        if word in _ENDS:
-            parts.append([])
-            piped = False
-        elif word == "|":
-            piped = True
-        elif not piped:
-            parts[-1].append(word)
-    checks = (_check(part) for part in reversed(parts))
-    return next((one for one in checks if one is not None), None)
-
-
-def _check(words: list[str]) -> _Check | None:
-    words = _bare(words)
-    if not words or words[0] in _PROBES:
-        return None
-    program, *rest = words
-    named = [program]
-    verbs = 0 if program not in _WITH_VERB else 2 if rest[:1] == ["run"] else 1
-    while rest and len(named) <= verbs and not rest[0].startswith("-"):
-        named.append(rest.pop(0))
-    filters, targets = [], []
-    behind_flag = False
-    while rest:
-        word = rest.pop(0)
-        if word in _FILTERS and rest:
-            filters += [word, rest.pop(0)]
-        elif word.startswith("-"):
-            filters += [word] if word.partition("=")[0] in _FILTERS else []
-            behind_flag = "=" not in word
-            continue
-        elif not (behind_flag and word.isdigit()):  # the number of a flag
-            targets.append(word.removeprefix("./") or word)
-        behind_flag = False
-    return _Check(" ".join(named), " ".join(filters), tuple(sorted(targets)))
-
-
-def _bare(words: list[str]) -> list[str]:
-    """The words of a command without assignments and those who run it, its program by its name."""
-    words = list(words)
-    while words:
-        if _ASSIGNMENT.match(words[0]) is not None:
-            del words[0]
-            continue
-        words[0] = words[0].rpartition("/")[2]
-        if tuple(words[:2]) in _RUNNERS_OF_TWO or words[0] == "timeout":
-            del words[:2]
-        elif words[0] in _RUNNERS:
-            del words[0]
-        else:
-            break
-    return words

@@ -12,28 +12,7 @@ from functools import lru_cache
 from typing import Final
 
 from memplane.intake.check import hides_nothing, imitated, skeleton
-from memplane.lazy import regex
-
-__all__ = [
-    "HANDLE",
-    "TIERS",
-    "entry_label",
-    "entry_lines",
-    "handle",
-    "is_own_line",
-    "limits",
-    "nested",
-    "one_line",
-    "own_end",
-    "own_text",
-    "own_view",
-    "plain_text",
-    "quote_line",
-    "quoted_text",
-    "safe_name",
-    "short_handle",
-    "shown_view",
-]
+from memplane.lazy import regex, word_table
 
 # Tokens that an event may take, by kind. A small window shows shorter turns,
 # not fewer: each tier divides the limits of the first.
@@ -45,35 +24,11 @@ _LEAST: Final = 16
 # What stands at the beginning of a block's own lines: headings and their underlines, fences, marks,
 # dates, labels; and what models are trained to take for the words of somebody else. Matched against
 # the skeleton of a line, so that no unseen mark, case or width gets by.
-_LABELS: Final = (
-    "user",
-    "assistant",
-    "system",
-    "tool",
-    "human",
-    "developer",
-    "note",
-    "call",
-    "result",
-    "task",
-    "file",
-    "view",
-    "omitted",
-    "recorded",
-    "fact",
-    "decision",
-    "observation",
-    "plan",
-    "summary",
-    "preference",
-    "rule",
-    "insight",
-    "approval",
-    "artifact",
-    "episode",
-    "session",
-    "secret",
-)
+_LABELS: Final = word_table("""
+    user assistant system tool human developer note call result task file view omitted recorded
+    fact decision observation plan summary preference rule insight approval artifact episode
+    session secret
+""")
 _READS_SO: Final = (
     r"(?:[ \t]*\[[\d;?]*[a-z])*[ \t]*"  # what is left of a terminal's sequence
     r"(?:#|```|~~~|memplane ?:|[=-]+[ \t]*$|\d{4}-\d\d-\d\d(?:, newest first)?[ \t]*$"

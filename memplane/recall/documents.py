@@ -29,27 +29,10 @@ from memplane.event import KINDS, PROJECTS, SENSITIVITIES, UPKEEP_KINDS, WISH_MA
 from memplane.harness import remembered, variant_with
 from memplane.index.terms import INSTRUCTION, PREFERENCE, READ, Document, sentences
 from memplane.intake.markers import Marker
-from memplane.lazy import regex
+from memplane.lazy import regex, word_table
 from memplane.policy.markers import Markers
 from memplane.projections.artifacts import facts_of
 from memplane.recall.suppress import namespace_class
-
-__all__ = [
-    "ARTIFACT",
-    "CARD",
-    "KIND_BITS",
-    "LIMITED",
-    "PROJECT_BITS",
-    "SENSITIVITY_BITS",
-    "SPACE_BITS",
-    "VERSION",
-    "chunks",
-    "documents_of",
-    "file_label",
-    "kind_number",
-    "microseconds",
-    "variant_of",
-]
 
 if TYPE_CHECKING:
     from memplane.policy import Policies
@@ -77,20 +60,9 @@ _NAME_MAX: Final = 300
 _ENDS_MAX: Final = 16  # of one path: a file may be asked for by as many of its last names
 _EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00Z")
 _MICROSECOND: Final = timedelta(microseconds=1)
-_MONTHS: Final = (
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-)
+_MONTHS: Final = word_table("""
+    January February March April May June July August September October November December
+""")
 _DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 

@@ -28,8 +28,6 @@ from memplane.projections.files import (
 )
 from memplane.recall.suppress import Scope
 
-__all__ = ["TERMS", "Guess", "guess_files"]
-
 TERMS: Final = ("recent", "branch", "prompt", "path", "named")
 _WEIGHTS: Final = (1000, 2000, 1500, 1500, 700)
 _HALF_LIFE: Final = 300  # touches in the whole plane

@@ -24,6 +24,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane.harness import remembered
+from memplane.index.function_words import FUNCTION_WORDS
 from memplane.index.terms import Word, stem, text_words
 from memplane.lazy import late, regex
 from memplane.projections.files import touched_by
@@ -46,36 +47,13 @@ if TYPE_CHECKING:
 else:
     index_document = late("memplane.index.terms")
 
-__all__ = [
-    "GateFigures",
-    "Passage",
-    "PromptAnswer",
-    "PromptWords",
-    "TextWords",
-    "all_marked",
-    "are_marks",
-    "content_words",
-    "count_content",
-    "decides",
-    "distinct_passages",
-    "is_open",
-    "is_remark",
-    "letters_of",
-    "named_words",
-    "passages_of",
-    "read_prompt",
-    "sentence_marks",
-    "split_passages",
-    "statements_of",
-    "tool_names",
-]
-
 PASSAGE_CHARACTERS: Final = 320
 _EVENT_CHARACTERS: Final = 16_000  # of one event that are cut into passages
 _STATEMENT_CHARACTERS: Final = 240
 _STATEMENT_WORDS: Final = 3  # content words of a statement, at least
 _LETTERS_MIN: Final = 3
 TIED_MAX: Final = 8  # content words of a question that is answered by the parts of an identifier
+_NEAR_MIN: Final = 2  # content words of a prompt in the best passage, where a text is near it
 _COVERED_MIN: Final = 2  # content words of a question that one passage may answer whole
 _FAILED: Final = "error"  # the status of a result
 _HEX: Final = frozenset("0123456789abcdef")
@@ -89,6 +67,7 @@ class GateFigures(NamedTuple):
 
     `content`: content words of the prompt; `named`: identifiers of a short one that are known;
     `tied`: identifiers of a very short one whose parts stand together in one of the best passages.
+    `cosine`: of the nearest remembered text, in per cent; 0 where no vectors are asked for.
     """
 
     content: int = 0
@@ -98,6 +77,7 @@ class GateFigures(NamedTuple):
     named: int = 0
     asks: bool = False
     tied: int = 0
+    cosine: int = 0
 
 
 class Passage(NamedTuple):
@@ -206,17 +186,19 @@ def is_open(figures: GateFigures, rule: AnswerRule) -> bool:
     """Say whether the memory speaks: integer comparisons with the thresholds of the policy."""
     if rule.when != "relevant":
         return rule.when == "always"
-    content, matched, known, new, named, asks, tied = figures
+    content, matched, known, new, named, asks, tied, cosine = figures
     if not known:
         return False
+    asked_new = 100 * new >= rule.asked_new_percent * known
     if matched >= rule.matched and 100 * new >= rule.new_percent * known:
         return True
-    if asks and tied:
+    near = 0 < rule.cosine_percent <= cosine and matched >= _NEAR_MIN and asked_new
+    if near or (asks and tied):
         return True
     covered = matched == content and matched >= _COVERED_MIN
     if not asks or not (covered or matched >= rule.asked_matched):
         return False
-    return bool(named) or 100 * new >= rule.asked_new_percent * known
+    return bool(named) or asked_new
 
 
 def passages_of(item: Item, text: str, most: int) -> Iterator[Passage]:
@@ -405,66 +387,8 @@ _PROCESS: Final = regex(
     r"\b(?:let me|i'll|i will|i'm going|now i|i need to|want me to|would you like|do you want"
     r"|should i|shall i|here's what|ich werde|ich will|jetzt|soll ich|möchtest du)\b"
 )
-# Words that no prompt is about. English and German; what is in neither list counts as content.
 _QUESTION: Final = regex(
     r"\b(?:where|why|what|how|which|when|who|do we|should we|wo|warum|wieso|was|wie|welche[rsnm]?"
     r"|wann|wer|sollen wir)\b",
     2,  # re.IGNORECASE
 )
-
-_WORDS: Final = """
-    able about ahead above across actually add after again against ago agreed ahh all almost already
-    alright also although always among and another answer any anybody anyone anything anyway
-    anyways anywhere apart are around ask asked asking asks away awesome back bad basically
-    because become been before begin behind being believe below beside besides best better
-    between beyond big bit both brief bring but call came can cannot case cause certain
-    certainly change changed changes changing check checked checking checks cheers clear clearly
-    come comes coming continue cool correct could course current currently day definitely
-    describe detail details did different does doing done dont down during each early easily
-    easy effectively either else end enough especially etc even ever every everybody everyone
-    everything everywhere exact exactly example except explain explained explains fact fairly
-    far feel feels felt few find finding finds fine first fixed follow for form forms from full
-    further gave general generally get gets getting give given gives giving goes going gone
-    gonna good got great guess had haha happen happened happens hard has have having hello help
-    hence her here hers herself hey high him himself his hmm hold holds honestly hope hopefully
-    how however idea ideally if important indeed info information inside instead into issue its
-    itself just keep keeps kept kind kk knew know known large last late later least leaves
-    leaving left less let lets lgtm like likely likes line lines list literally little lol long
-    look looked looking looks lot low made make makes making many matters may maybe
-    mean meaning means meant might mind mine minute minutes moment moments more most mostly much
-    must myself nah near nearly need needed needs neither never new next nice nobody none
-    nope nor not nothing now nowhere number numbers obviously occur off often ohh ok okay okey
-    old once one ones only onto oops order other others otherwise our ours ourselves out
-    outside over own part particular particularly past perfect perhaps place places please pls
-    point points possible possibly probably problem problems proceed properly put puts question
-    questions quick quickly quite rather ready real really reason reasonable reasons recent
-    recently regarding related remember resume right run running runs same saw say saying says
-    second see seem seems seen sees sense set sets several shall she ship short should show
-    showed shown shows side sides similar simple simply since small some somebody somehow
-    someone something sometimes somewhat somewhere soon sorry sort sorts sounds specific start
-    started starts stay stays step steps still stop stopped stops such suggest summarise
-    summarize summary suppose supposed sure take taken takes taking talk talks tell tells text
-    than thank thanks that the their theirs them themselves then there therefore these they
-    thing things think thinking thinks third this those though thought three through thus thx
-    till time times today together told tomorrow too took top totally toward towards tried tries
-    true try trying turn turns two ty under understand understands understood unless until upon
-    use used useful uses using usual usually various very via wait want wanted wanting wants was
-    way ways week weeks well went were what whatever when whenever where whether which while who
-    whoever whole whom whose why will wish wishes with within without wonder wondering wonders
-    word words work worked working works would wow write wrong yeah year years yep yes yet you
-    your yours yourself yourselves yup
-    aber alle allem allen aller alles als am an andere anderen auch auf aus bei beim bin bis
-    bist bitte brauche brauchen da dabei daher damit danke dankeschön dann das dass dein deine
-    dem den denn der des deshalb dich die dies diese diesem diesen dieser dieses dir doch dort
-    du durch ein eine einem einen einer eines einfach er es etwas euch euer finde findet fuer
-    für gab geben geht gemacht genau gerade gerne gib gibt gleich gut habe haben hast hat hatte
-    hier hin ich ihm ihn ihnen ihr ihre im immer in ist ja jede jeden jeder jetzt kann kannst
-    kein keine keinen klar koennen kurz können könnte könnten lass lassen leider lieber mach
-    mache machen macht man manche mehr mein meine meinem meinen mich mir mit muss müssen nach
-    nein nicht nichts nie noch nochmal nun nur ob oder ohne passt perfekt prima schau schon sehr
-    sei sein seine sich sicher sie sind so soll sollen sollte sollten sondern stimmt super thema
-    toll um und uns unser unsere unter viel viele vielleicht vom von vor wann war waren warum
-    wegen weil weiter welche wenn wer werden wie wieder wieso willst wir wird wirklich wo wollen
-    worden wuerde würde würden zeig zu zum zur zurück
-"""
-FUNCTION_WORDS: Final = frozenset(_WORDS.split())

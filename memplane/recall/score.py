@@ -18,100 +18,19 @@ from typing import Final, NamedTuple, Protocol
 
 from memplane.errors import NotFoundError
 from memplane.event import WISH_MARKER
-from memplane.lazy import regex
+from memplane.lazy import regex, word_set
 from memplane.policy import Scoring
 from memplane.ports import ONE, Candidates, Retriever
 from memplane.projections.item import Item
 from memplane.recall.suppress import Scope
 
-__all__ = [
-    "FADING_KINDS",
-    "LASTING",
-    "NONE",
-    "Circumstances",
-    "ScoredCandidate",
-    "circumstances",
-    "count",
-    "decayed",
-    "fades",
-    "fading",
-    "hours_between",
-    "importance_now",
-    "is_stale",
-    "lifted",
-    "score",
-    "terms",
-]
-
-
 _WORD: Final = regex(r"[^\W_]+(?:_[^\W_]+)*", re.UNICODE)
 _CAMEL: Final = regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_STOP: Final = frozenset(
-    [
-        "a",
-        "an",
-        "and",
-        "are",
-        "as",
-        "at",
-        "be",
-        "but",
-        "by",
-        "can",
-        "did",
-        "do",
-        "does",
-        "for",
-        "from",
-        "had",
-        "has",
-        "have",
-        "how",
-        "i",
-        "if",
-        "in",
-        "into",
-        "is",
-        "it",
-        "its",
-        "me",
-        "my",
-        "no",
-        "not",
-        "of",
-        "on",
-        "or",
-        "our",
-        "she",
-        "he",
-        "so",
-        "that",
-        "the",
-        "their",
-        "them",
-        "then",
-        "there",
-        "they",
-        "this",
-        "to",
-        "up",
-        "us",
-        "was",
-        "we",
-        "were",
-        "what",
-        "when",
-        "where",
-        "which",
-        "who",
-        "why",
-        "will",
-        "with",
-        "would",
-        "you",
-        "your",
-    ]
-)
+_STOP: Final = word_set("""
+    a an and are as at be but by can did do does for from had has have how i if in into is it its
+    me my no not of on or our she he so that the their them then there they this to up us was we
+    were what when where which who why will with would you your
+""")
 _UNIT: Final = 1000
 _CHARACTERS_MAX: Final = 8000  # of a query or text that are looked at
 

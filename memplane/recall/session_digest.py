@@ -28,9 +28,8 @@ from memplane.ports import TokenCounter
 from memplane.projections.digests import ANSWERED, OPEN, REPORTED, SessionParts
 from memplane.projections.reports import TITLE_WORDS_MAX, clipped_words, meaning_words
 from memplane.projections.task_table import EventQuote
+from memplane.recall.reversals import derived, reversed_by
 from memplane.tokens import clip
-
-__all__ = ["SessionDigest", "branch_of", "session_digest", "session_label", "title_in"]
 
 _DECISIONS: Final = 5
 _FAILURES: Final = 3
@@ -229,7 +228,9 @@ class _Seen:
             last = []
         yield "Asked", [_Quote(one.text, one) for one in (*first, *last)]
         yield _CAME_TO, list(self._came_to())
-        decisions = self.all("decisions")[::-1]
+        decided = self.all("decisions")
+        gone = reversed_by(map(derived, decided))
+        decisions = [one for one in decided[::-1] if one.seq not in gone]
         plain = [one for one in decisions if one.key is None]
         yield "Decided", [_Quote(_decided(one), one) for one in plain[:_DECISIONS]]
         keyed: dict[str, EventQuote] = {}

@@ -17,8 +17,6 @@ from memplane.projections.in_force import out_of_time
 from memplane.projections.task_table import EventQuote
 from memplane.recall.session_digest import session_digest
 
-__all__ = ["EVENTS_MIN", "Extract", "extract", "is_readable"]
-
 EVENTS_MIN: Final = 3  # a session of fewer events is its own summary
 _UNREAD: Final = frozenset((*UPKEEP_KINDS, "secret", "artifact", "approval", "episode"))
 # Events of a session's own that say what it is called, or what came of it.

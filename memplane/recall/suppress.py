@@ -16,22 +16,6 @@ from memplane.event import GLOBAL, PROJECTS, TYPED_KINDS
 from memplane.policy import ALL_AGENTS, ChannelRule, Policies
 from memplane.projections.in_force import out_of_time
 
-__all__ = [
-    "NAMED",
-    "OWNER",
-    "SPACES",
-    "WITHHELD",
-    "ApprovalLookup",
-    "Filter",
-    "Labels",
-    "Scope",
-    "VisibilityFields",
-    "is_pattern",
-    "kinds_of_views",
-    "namespace_class",
-    "within",
-]
-
 OWNER: Final = "private"  # who asks on this channel and is no agent owns the plane
 # Reasons for which an event may still be named: the card of an artifact that nobody approved or
 # whose copy was changed, and an approval: its reason is about an artifact, and quoted nowhere.

@@ -15,8 +15,6 @@ from typing import Final, NamedTuple
 
 from memplane.policy.records import TimeWords
 
-__all__ = ["AskedTime", "read_time"]
-
 _CHARACTERS_MAX: Final = 200  # of a question about time; a longer text tells of something
 _WORD: Final = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)?")
 _ISO: Final = re.compile(r"\b(\d{4})-(\d\d)(?:-(\d\d))?\b")
@@ -80,10 +78,13 @@ def _readings(text: str, today: date, table: TimeWords) -> Iterator[AskedTime]:
         found = pattern.search(text) if pattern is not None else None
         if found is not None:
             yield AskedTime(found[0], sessions_back=back)
-    for words, days in _spans(text, today, table, forms):
+    for found, days in _spans(text, today, table, forms):
+        if days is None:
+            continue
         since = None if days.first is None else f"{days.first.isoformat()}T00:00:00.000000Z"
-        until = None if days.last is None else f"{days.last.isoformat()}T23:59:59.999999Z"
-        yield AskedTime(words, since, until)
+        last = None if found.groupdict().get("since") else days.last
+        until = None if last is None else f"{last.isoformat()}T23:59:59.999999Z"
+        yield AskedTime(found[0], since, until)
 
 
 class _Forms(NamedTuple):
@@ -162,20 +163,13 @@ def _counted(frames: tuple[str, ...], since: str, count: str, unit: str) -> re.P
     return _found(f"{since}(?:{'|'.join(bodies)})")
 
 
-def _spans(text: str, today: date, table: TimeWords, forms: _Forms) -> Iterator[tuple[str, _Days]]:
-    iso = _ISO.search(text)
-    if iso is not None and (days := _iso_days(iso)) is not None:
-        yield iso[0], days
-    for found, named in _named_spans(text, today, table, forms):
-        if named is not None:
-            since = found.groupdict().get("since")
-            yield found[0], named._replace(last=None) if since else named
-
-
-def _named_spans(
+def _spans(
     text: str, today: date, table: TimeWords, forms: _Forms
 ) -> Iterator[tuple[re.Match[str], _Days | None]]:
     """What was found with its days, before "since" takes their end away."""
+    iso = _ISO.search(text)
+    if iso is not None:
+        yield iso, _iso_days(iso)
     for pattern, name in forms.relative:
         if (found := pattern.search(text)) is not None:
             yield found, _relative(name, today)

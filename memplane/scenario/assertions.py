@@ -240,7 +240,7 @@ _ENCODINGS: Final = ("utf-8", "utf-16-le")
 
 def _event(scene: Scene, id_: str) -> Event | None:
     """An event of the log, whoever may see it; None where there is none."""
-    _ = scene.plane.policies  # raises where the plane cannot be asked
+    _ = scene.plane.upkeep.policies  # raises where the plane cannot be asked
     line = scene.plane.context.log.find(id_)
     return None if line is None else line.event
 

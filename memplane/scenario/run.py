@@ -280,7 +280,7 @@ def _restart(scene: Scene, _step: ScenarioStep) -> None:
 
 
 def _rebuild(scene: Scene, _step: ScenarioStep) -> None:
-    scene.plane.rebuild()
+    scene.plane.upkeep.rebuild()
 
 
 def _delete(scene: Scene, step: ScenarioStep) -> None:

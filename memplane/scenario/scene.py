@@ -34,6 +34,7 @@ from typing import IO, Any, Final, NamedTuple, Protocol, TypeVar
 
 from memplane.errors import MemplaneError
 from memplane.intake import timestamp
+from memplane.lazy import word_table
 from memplane.pack.block import Block, Entry, Omission
 from memplane.plane import Plane, SearchHit
 from memplane.ports import TokenCounter
@@ -171,7 +172,7 @@ class Scene:
 
     def counted(self, text: str) -> int:
         """The tokens of a text in the plane's counter."""
-        budgets = self.plane.policies.budgets
+        budgets = self.plane.upkeep.policies.budgets
         return self.builders.make_counter(budgets.counter, budgets.scale_ppm).count(text)
 
     # --- events ---
@@ -279,82 +280,20 @@ SESSION_EVENTS: Final = 160  # the median of real sessions
 
 _TURN: Final = 12  # events from a prompt to the next one
 
-_AREAS: Final = (
-    "billing",
-    "catalog",
-    "checkout",
-    "export",
-    "gateway",
-    "identity",
-    "inbox",
-    "ledger",
-    "metrics",
-    "notify",
-    "payout",
-    "pricing",
-    "quota",
-    "replica",
-    "search",
-    "shipping",
-    "storage",
-    "tenant",
-    "upload",
-    "webhook",
-    "worker",
-)
+_AREAS: Final = word_table("""
+    billing catalog checkout export gateway identity inbox ledger metrics notify payout pricing
+    quota replica search shipping storage tenant upload webhook worker
+""")
 
-_THINGS: Final = (
-    "adapter",
-    "batch",
-    "cache",
-    "client",
-    "config",
-    "cursor",
-    "digest",
-    "envelope",
-    "fixture",
-    "header",
-    "invoice",
-    "job",
-    "limiter",
-    "migration",
-    "parser",
-    "queue",
-    "record",
-    "retry",
-    "router",
-    "schema",
-    "snapshot",
-    "transaction",
-    "validator",
-    "view",
-)
+_THINGS: Final = word_table("""
+    adapter batch cache client config cursor digest envelope fixture header invoice job limiter
+    migration parser queue record retry router schema snapshot transaction validator view
+""")
 
-_DOES: Final = (
-    "accepts",
-    "closes",
-    "copies",
-    "drops",
-    "expires",
-    "flushes",
-    "ignores",
-    "keeps",
-    "loads",
-    "locks",
-    "merges",
-    "opens",
-    "parses",
-    "rejects",
-    "renames",
-    "retries",
-    "returns",
-    "rounds",
-    "skips",
-    "sorts",
-    "splits",
-    "validates",
-    "writes",
-)
+_DOES: Final = word_table("""
+    accepts closes copies drops expires flushes ignores keeps loads locks merges opens parses
+    rejects renames retries returns rounds skips sorts splits validates writes
+""")
 
 _WHEN: Final = (
     "after a restart",
@@ -457,12 +396,7 @@ def _session(words: _Words, size: int) -> Iterator[Row]:
         else:
             status = "error" if words.chance(0.06) else "ok"
             data = {"tool": "Bash", "call": f"call_{calls}", "status": status}
-            yield {
-                "kind": "tool_result",
-                "role": "tool",
-                "text": words.output(area),
-                "data": data,
-            }
+            yield {"kind": "tool_result", "role": "tool", "text": words.output(area), "data": data}
 
 
 class _Words:
@@ -651,7 +585,7 @@ def work(lines: IO[str], answers: IO[str], now: str, builders: SceneFactory) -> 
     """Do the job that stands in the first line, once a second one comes; answer what was done."""
     job = json.loads(lines.readline())
     with builders.open_plane(Path(job["home"]), durability="sync", clock=lambda: now) as plane:
-        _ = plane.policies
+        _ = plane.upkeep.policies
         print("ready", file=answers, flush=True)
         lines.readline()
         acknowledged: list[str] = []
@@ -679,7 +613,7 @@ def _recorded(plane: Plane, rows: list[dict[str, Any]], id_: str) -> list[str]:
 def _packed(
     plane: Plane, said: dict[str, Any], builders: SceneFactory
 ) -> Iterator[tuple[str, dict[str, Any], int, int]]:
-    budgets = plane.policies.budgets
+    budgets = plane.upkeep.policies.budgets
     counter = builders.make_counter(budgets.counter, budgets.scale_ppm)
     for _ in range(said.get("repeat", 1)):
         start = time.perf_counter_ns()

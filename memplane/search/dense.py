@@ -12,7 +12,14 @@ import contextlib
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from memplane.errors import DegradedError, InputError, LockError, WriteError
+from memplane.errors import (
+    DegradedError,
+    InputError,
+    LockError,
+    MemplaneError,
+    ProviderError,
+    WriteError,
+)
 from memplane.index import dense
 from memplane.index.ranking import Nearness, Similar, similar
 from memplane.index.storage import holder
@@ -28,9 +35,6 @@ if TYPE_CHECKING:
     from memplane.policy import Policies
     from memplane.ports import Embedder, Progress
     from memplane.search.indexing import Indexed
-
-__all__ = ["Dense", "QueryVectors", "has_no_vectors"]
-
 
 _BATCH: Final = 32  # texts that are embedded, then kept
 _QUERIES_KEPT: Final = 64
@@ -157,7 +161,7 @@ class Dense:
                 masks, view = indexed.masks, indexed.view()
                 docs = range(start, min(start + _BATCH, end))
                 texts = [view.text(doc) for doc in docs]
-            vectors = _vectors(self.embedder, texts)
+            vectors = _made(self.embedder, texts)
             with lock, _writing(self._folder):
                 if indexed.masks is not masks:  # the documents were made anew, or some erased
                     self._mend(adder, indexed)
@@ -209,7 +213,7 @@ def _writing(folder: Path) -> Iterator[None]:
 
 
 def has_no_vectors(context: PlaneContext) -> bool:
-    """Whether nobody has embedded anything here yet."""
+    """Whether this plane has no vectors of its own embedder yet."""
     return dense.vectors_stamp(_folder_of(context)) is None
 
 
@@ -234,8 +238,24 @@ def _blanks(indexed: Indexed, count: int) -> list[int]:
     return [doc for doc in range(min(count, view.count)) if not view.text(doc)]
 
 
+def _made(embedder: Embedder, texts: Sequence[str]) -> Sequence[bytes]:
+    """As `_vectors`; ProviderError where the embedder fails."""
+    try:
+        return _vectors(embedder, texts)
+    except MemplaneError:
+        raise
+    except Exception as error:  # somebody else's code, often at the other end of a network
+        kind, name = type(error).__name__, quoted_value(embedder.name)
+        raise ProviderError(
+            f"the embedder {name} failed ({kind}: {masked(str(error))[:200]})",
+            provider=embedder.name,
+            retryable=isinstance(error, ConnectionError | TimeoutError),
+            cause=error,
+        ) from error
+
+
 def _vectors(embedder: Embedder, texts: Sequence[str]) -> Sequence[bytes]:
-    """Embed texts; a text that says nothing has no vector. Raises InputError for what is none."""
+    """Embed texts; an empty text has no vector. Raises InputError for an invalid answer."""
     nothing = bytes(embedder.dimension)
     told = [text for text in texts if text.strip()]
     found = iter(embedder.embed(told)) if told else iter(())

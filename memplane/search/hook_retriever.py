@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from memplane.projections.item import Item
     from memplane.recall.suppress import Scope
 
-__all__ = ["HookRetriever"]
-
-
 # Events that one request ranks; of them it reads lines of the log until so many may be shown.
 _RANKED: Final = 200
 _SHOWABLE: Final = 32
@@ -130,10 +127,12 @@ class HookRetriever:
         """See `Retriever.words`."""
         return frozenset().union(*self._said(doc).words)
 
-    def passage(self, doc: int, wanted: Mapping[int, int], limit: int) -> str:
+    def passage(
+        self, doc: int, wanted: Mapping[int, int], limit: int, *, goes_on: bool = False
+    ) -> str:
         """See `Retriever.passage`."""
-        text = self.text(doc)
-        start, end = best_run(self._said(doc), wanted, limit, self._counter.count)
+        text, count = self.text(doc), self._counter.count
+        start, end = best_run(self._said(doc), wanted, limit, count, goes_on=goes_on)
         return text[start:end].strip()
 
     def _said(self, seq: int) -> Sentences:

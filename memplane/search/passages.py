@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Final
 
 from memplane.event import KINDS, TYPED_KINDS
 from memplane.index.bm25 import BM25, idf, length_norm, term_gain
-from memplane.index.terms import IRREGULAR, ROLES, Query, exact_term, term_of
+from memplane.index.terms import IRREGULAR, ROLES, Query, exact_term, whole_term
 from memplane.ports import ONE
 from memplane.recall import gate
 from memplane.recall.documents import KIND_BITS
 from memplane.recall.gate import Passage, PromptAnswer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from memplane.event import Event
     from memplane.index.reader import DocumentMarks, SavedIndexReader
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from memplane.projections.item import Item
     from memplane.recall.suppress import Scope
     from memplane.search.hook_retriever import HookRetriever
-
-__all__ = ["SavedPassages"]
-
 
 _COMMON: Final = Path(__file__).parent.parent / "index" / "data" / "common.txt"
 _EVENTS: Final = 20  # of which passages are ranked
@@ -95,14 +92,22 @@ def is_conversation(marks: DocumentMarks) -> bool:
 
 
 class SavedPassages:
-    """The passages of one request, over the saved index."""
+    """The passages of one request, over the saved index.
 
-    def __init__(self, retriever: HookRetriever, rule: AnswerRule) -> None:
-        self._retriever, self._rule = retriever, rule
+    `cosine`: gives the per cent of the text that is nearest to a prompt, where the rule asks.
+    """
 
-    def answer(
-        self, request: Request, prompt: str, scope: Scope, said: Sequence[Item]
-    ) -> PromptAnswer:
+    def __init__(
+        self,
+        retriever: HookRetriever,
+        rule: AnswerRule,
+        request: Request,
+        cosine: Callable[[Request, str, Scope], int],
+    ) -> None:
+        self._retriever, self._rule, self._request = retriever, rule, request
+        self._cosine = cosine
+
+    def answer(self, prompt: str, scope: Scope, said: Sequence[Item]) -> PromptAnswer:
         """Return the gate's figures and the best passages for a prompt.
 
         Of what the request's session does not hold: what others said, and what it said up to
@@ -110,7 +115,7 @@ class SavedPassages:
         `said`: events of the session itself, of which the index may not have all yet; the newest
         that says the prompt is the prompt. Reads at most 20 events.
         """
-        retriever, reader = self._retriever, self._retriever.reader
+        request, retriever, reader = self._request, self._retriever, self._retriever.reader
         retriever.keep_apart(scope)
         words = gate.read_prompt(prompt, common_words())
         if reader is None or not words.content:
@@ -126,6 +131,8 @@ class SavedPassages:
         size = len(words.content)
         composed = len(words.composed)
         most = gate.GateFigures(size, size, len(known), len(new), named, words.asks, composed)
+        if self._rule.cosine_percent and known:
+            most = most._replace(cosine=self._cosine(request, prompt, scope))
         passages: list[Passage] = []
         if gate.is_open(most, self._rule):  # if the best passage held every word
             more = min(len(request.exclude), _EXCLUDED)
@@ -144,14 +151,14 @@ class SavedPassages:
         )
         return PromptAnswer(most._replace(matched=matched, tied=tied), tuple(passages), reach)
 
-    def at_tool(self, request: Request, event: Event, scope: Scope) -> PromptAnswer:
+    def at_tool(self, event: Event, scope: Scope) -> PromptAnswer:
         """Return the best passages for a call of a tool that decide or warn and name what it names.
 
         Figures: `content` names that the call holds, `known` of them that the memory holds,
         `matched` that stand in the best passage. Passages of at most 200 characters, of what the
         session does not hold. Reads at most 20 events.
         """
-        retriever, reader = self._retriever, self._retriever.reader
+        request, retriever, reader = self._request, self._retriever, self._retriever.reader
         retriever.keep_apart(scope)
         names = gate.tool_names(event)
         if reader is None or not names:
@@ -176,7 +183,7 @@ class SavedPassages:
         matched = len(finder.count(passages[0].text)) if passages else 0
         return PromptAnswer(figures._replace(matched=matched), passages, reach)
 
-    def statements(self, request: Request, scope: Scope, said: Sequence[Item]) -> list[Passage]:
+    def statements(self, scope: Scope, said: Sequence[Item]) -> list[Passage]:
         """Return what users said that the session does not hold: its own words first.
 
         Of those of other sessions what decides something first; then the newest. Behind each of
@@ -185,7 +192,7 @@ class SavedPassages:
         has, of which the index may not have all yet. Looks at the 400 newest documents of users,
         and at 8 summaries.
         """
-        retriever, reader = self._retriever, self._retriever.reader
+        request, retriever, reader = self._request, self._retriever, self._retriever.reader
         retriever.keep_apart(scope)
         held = request.held_seq or 0
         reach = 0 if reader is None else _reach(request, reader)
@@ -242,7 +249,7 @@ class SavedPassages:
             text = self._retriever.text(item.seq)
             for one in gate.passages_of(item, text, _POINT_CHARACTERS):
                 if gate.is_remark(one.text, decided=True):
-                    names = [term_of(word) for word in gate.named_words(one.text)]
+                    names = [whole_term(word) for word in gate.named_words(one.text)]
                     size = sum(0 < count <= rare for count in reader.counts(names, reach))
                     if size:
                         found.append((min(size, _NAMED), one))
@@ -289,13 +296,13 @@ def _ranked(
     """The passages of the best events that may be shown; `more` of the best may be no candidate."""
     reader = retriever.reader
     assert reader is not None
-    terms = sorted({term_of(word) for word in words.content})
+    terms = sorted({whole_term(word) for word in words.content})
     query = Query(words=tuple((term, 1.0) for term in terms))
     hits = reader.hits(query, _EVENTS + more, upto, memory, _BM25)
     found_items = (_shown(retriever, hit.seq, scope) for hit in hits)
     items = list(islice((item for item in found_items if item is not None), _EVENTS))
     finder = gate.TextWords(words.content, IRREGULAR)
-    counts = reader.counts([term_of(word) for word in words.content], upto)
+    counts = reader.counts([whole_term(word) for word in words.content], upto)
     size = reader.there(reader.below(upto))
     weights = {word: idf(size, count) for word, count in zip(words.content, counts, strict=True)}
     found: list[tuple[Passage, dict[str, int]]] = []
@@ -348,7 +355,7 @@ def _is_known(
     retriever: HookRetriever, word: str, memory: _Memory, scope: Scope, upto: int
 ) -> bool:
     assert retriever.reader is not None
-    holders = islice(retriever.reader.holders(term_of(word), upto), _HOLDERS)
+    holders = islice(retriever.reader.holders(whole_term(word), upto), _HOLDERS)
     remembered = (one.seq for one in holders if memory.remembers(one))
     return any(_shown(retriever, seq, scope) is not None for seq in remembered)
 
@@ -364,7 +371,7 @@ def _unsaid(
         for word in known
         if word not in spoken
         and not any(
-            memory.is_said(one) for one in islice(reader.holders(term_of(word), upto), _HOLDERS)
+            memory.is_said(one) for one in islice(reader.holders(whole_term(word), upto), _HOLDERS)
         )
     ]
 

@@ -34,7 +34,16 @@ from memplane.index.ranking import (
     rank,
     weighed,
 )
-from memplane.index.terms import INSTRUCTION, PREFERENCE, READ, ROLES, Sentences, ask, best_run
+from memplane.index.terms import (
+    INSTRUCTION,
+    PREFERENCE,
+    READ,
+    ROLES,
+    Sentences,
+    ask,
+    best_run,
+    exact_term,
+)
 from memplane.index.vectors import Nearest, Neighbours, StaticTable, related
 from memplane.lazy import regex
 from memplane.log.reader import LineCache
@@ -49,7 +58,6 @@ if TYPE_CHECKING:
 
     from memplane.context.folds import Folds
     from memplane.event import Event
-    from memplane.index.columns import Frame
     from memplane.index.ranking import Speakers
     from memplane.index.segment import Array
     from memplane.index.store import IndexView
@@ -60,10 +68,6 @@ if TYPE_CHECKING:
     from memplane.projections.memories import Memories
     from memplane.recall.suppress import Scope
     from memplane.search.dense import QueryVectors
-    from memplane.search.indexing import Indexed
-
-__all__ = ["BehindRetriever", "ItemCache", "LogRetriever", "neighbours", "ranking_weights"]
-
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -166,13 +170,16 @@ class ItemCache:
         item.settle(None)
         return item
 
-    def passage(self, text: str, wanted: Mapping[int, int], limit: int) -> str:
+    def passage(
+        self, text: str, wanted: Mapping[int, int], limit: int, *, goes_on: bool = False
+    ) -> str:
         """Return the passage of a text that says most of `wanted`; see `Retriever.passage`."""
-        key = (text, limit, *sorted(wanted.items()))
+        key = (text, limit, goes_on, *sorted(wanted.items()))
         found = self._passages.get(key)
         if found is None:
             said = self._said(text)
-            start, end = best_run(said, wanted, limit, self.counter.count)
+            count = self.counter.count
+            start, end = best_run(said, wanted, limit, count, goes_on=goes_on)
             found = self._passages.keep(key, text[start:end].strip())
         return found
 
@@ -189,9 +196,9 @@ class ItemCache:
         return said
 
     def names(self, speakers: Speakers, hidden: Array, frame: Frame) -> dict[str, int]:
-        """Return who speaks in visible documents, by name in small letters: at most 64, the usual.
+        """Return the speakers of visible documents, by lower-case name: at most 64.
 
-        `frame` has all documents there are. Words for roles are no names.
+        `frame` has all documents. Words for roles are no names.
         """
         found: dict[str, int] = {}
         for number in speakers.visible(hidden):
@@ -220,10 +227,10 @@ _RESULT: Final = kind_number("tool_result")
 
 
 class LogRetriever:
-    """The `Retriever` over a plane's index and log; events are as the folds have them.
+    """The `Retriever` over a plane's index and log.
 
-    For one request, under the plane's lock. `memories` may know of later events than the folds.
-    `index_seq` is None where all of what the request may see is indexed.
+    For one request, under the plane's lock. `memories` may go further than the folds. `index_seq`
+    is None where all that the request may see is indexed.
     """
 
     index_seq: int | None = None
@@ -292,7 +299,7 @@ class LogRetriever:
             ranking = ranking._replace(preference=_UNCHANGED)
         meant = tuple(sorted(names[name] for name in read.speakers))
         asked = RankingQuery(meant, read.first_person, read.broad)
-        similar = self._similar(query, hidden)
+        similar = None if self._near is None else self._similar(self._near, query, hidden)
         ranked = rank(matches, frame, asked, ranking, most=most, hidden=hidden, similar=similar)
         heeded = {"custom:instruction": answered, "custom:preference": helps}
         exact, bearing = self._exact(query, view, heeded)
@@ -384,8 +391,10 @@ class LogRetriever:
     def words(self, doc: int) -> frozenset[int]:
         return self._seen.words(self._every.text(doc))
 
-    def passage(self, doc: int, wanted: Mapping[int, int], limit: int) -> str:
-        return self._seen.passage(self._every.text(doc), wanted, limit)
+    def passage(
+        self, doc: int, wanted: Mapping[int, int], limit: int, *, goes_on: bool = False
+    ) -> str:
+        return self._seen.passage(self._every.text(doc), wanted, limit, goes_on=goes_on)
 
     def _card(self, event: Event) -> str | None:
         """What stands for an artifact that is not approved; None for any other event."""
@@ -416,12 +425,10 @@ class LogRetriever:
             mask.all_but(view.labelled(*labels))
         return mask.hidden
 
-    def _similar(self, query: str, hidden: Array) -> Similar | None:
+    def _similar(self, near: QueryVectors, query: str, hidden: Array) -> Similar | None:
         said = self._scoring.retrieval
-        if self._near is None:
-            return None
         weights = Nearness(said.dense, said.dense_least, said.dense_cosine)
-        return self._near.similar(query, hidden, weights)
+        return near.similar(query, hidden, weights)
 
     def _weighted(self, wanted: terms.Query, names: Iterable[str]) -> terms.Query:
         """The query with less weight on the names of speakers: half the log bears them."""
@@ -469,16 +476,19 @@ class LogRetriever:
 
         Markers that are not `heeded` lift nothing; what it does not name is.
         """
-        names, scoring = _named(query), self._scoring
-        own = scoring.marker_boosts
+        scoring, own = self._scoring, self._scoring.marker_boosts
         every = own | {name: own.get(name, own["custom"]) for name in heeded}
         boosts = {
             f"marker:{name}": boost
             for name, boost in every.items()
             if boost and heeded.get(name, True)
         }
+        prepared = terms.normalise_text(query).lower()  # words that may be a key or a tag
+        named = dict.fromkeys(_AROUND.sub("", word) for word in prepared.split())
+        named |= dict.fromkeys(terms.surfaces(prepared))
+        names = [name for name in named if name][:_NAMES_MAX]
         keys, tags = [f"key:{name}" for name in names], [f"tag:{name}" for name in names]
-        found = view.bearing([*boosts, *keys, *tags])
+        found = view.bearing(list(map(exact_term, [*boosts, *keys, *tags])))
         first, second = len(boosts), len(boosts) + len(keys)
         exact = ExactMatches(
             found[first:second],
@@ -500,7 +510,11 @@ class LogRetriever:
             return []
         boosts = {f"marker:{name}": self._scoring.marker_boosts[name] for name in MARKERS}
         left = [label for label in boosts if label not in known]
-        bearing = {**known, **dict(zip(left, view.bearing(left), strict=True))} if left else known
+        bearing = (
+            {**known, **dict(zip(left, view.bearing(list(map(exact_term, left))), strict=True))}
+            if left
+            else known
+        )
         marks = [(bearing[label], boost) for label, boost in boosts.items()]
         if not any(len(docs) for docs, _ in marks):
             return []
@@ -518,11 +532,11 @@ class LogRetriever:
 def _affordable(
     wanted: terms.Query, view: IndexView, most: int | None
 ) -> tuple[terms.Query, dict[int, int], int, int]:
-    """The query without the terms whose postings come to more than so many bytes together.
+    """The query without terms, as needed to read at most so many bytes of postings.
 
-    With how many documents hold each of its terms, the bytes of what stays, and how many terms do
-    not; without a bound nothing is counted. The rarest stay, words before pairs and beginnings of
-    words: what half the log holds tells least.
+    With how many documents hold each term, the bytes of those kept, and how many were dropped;
+    without a bound nothing is counted. The rarest are kept, and words before pairs and prefixes: a
+    term of half the log says least.
     """
     if most is None:
         return wanted, {}, 0, 0
@@ -572,14 +586,6 @@ def _bits(scoring: Scoring) -> int:
     What was read from a text counts as what an event says itself, where texts are to be read.
     """
     return 1 | 1 << READ if scoring.markers.detect else 1
-
-
-def _named(query: str) -> list[str]:
-    """Words of a query that may be a key or a tag, in small letters, as they stand there."""
-    prepared = terms.normalise_text(query).lower()
-    found = dict.fromkeys(_AROUND.sub("", word) for word in prepared.split())
-    found |= dict.fromkeys(terms.surfaces(prepared))
-    return [name for name in found if name][:_NAMES_MAX]
 
 
 @lru_cache(maxsize=1_024)
@@ -690,11 +696,13 @@ class BehindRetriever(LogRetriever):
         """See `Retriever.words`."""
         return super().words(doc) if doc >= 0 else self._seen.words(self.text(-doc))
 
-    def passage(self, doc: int, wanted: Mapping[int, int], limit: int) -> str:
+    def passage(
+        self, doc: int, wanted: Mapping[int, int], limit: int, *, goes_on: bool = False
+    ) -> str:
         """See `Retriever.passage`."""
         if doc >= 0:
-            return super().passage(doc, wanted, limit)
-        return self._seen.passage(self.text(-doc), wanted, limit)
+            return super().passage(doc, wanted, limit, goes_on=goes_on)
+        return self._seen.passage(self.text(-doc), wanted, limit, goes_on=goes_on)
 
     def _worth_with(
         self, wanted: Sequence[tuple[int, float]], view: IndexView, hot: Sequence[_Hot]

@@ -7,22 +7,23 @@ anything is scored: it is no hit and does not affect the scores of others.
 from __future__ import annotations
 
 from functools import partial
-from itertools import islice
+from itertools import islice, pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.context.calls import check_kind, checked_request, texts_of_argument
 from memplane.context.folds import seq_by
-from memplane.errors import ChangedError, DegradedError, InputError
+from memplane.errors import ChangedError, DegradedError
 from memplane.event import Event
-from memplane.harness import remembered
-from memplane.intake.redact import quoted_value
+from memplane.harness import remembered, remembered_lines, typed_once
+from memplane.intake.redact import unexpected
 from memplane.lazy import late
 from memplane.ports import ONE, FoundEvent, Retriever
 from memplane.projections.sessions import is_extract
 from memplane.projections.window import plain_text, short_handle
+from memplane.projects.entering import roots_of_folder
 from memplane.recall.score import Circumstances, count, lifted
-from memplane.recall.suppress import Scope
+from memplane.recall.suppress import Filter, Scope
 from memplane.search.service import (
     IndexReach,
     degraded_parts,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from memplane.context.event_access import EventAccess
     from memplane.context.folds import Folds
     from memplane.index import terms as index_terms
+    from memplane.log import FileLog
     from memplane.pack.request import Request
     from memplane.policy import Policies
     from memplane.ports import SearchResult
@@ -48,11 +50,9 @@ else:
     documents = late("memplane.recall.documents")
     index_terms = late("memplane.index.terms")
 
-__all__ = ["HITS_MAX", "PASSAGE_TOKENS", "SearchHit", "SearchHits", "search_plane"]
-
-
 HITS_MAX: Final = 1_000
 PASSAGE_TOKENS: Final = 40
+_TYPED_WITHIN: Final = 400  # events between a prompt and the same one, typed again
 _PERMILLE: Final = 1_000
 # The filters that are labels of the index, by the argument that names them.
 _LABELLED: Final = ("kind", "session", "tag", "file")
@@ -115,9 +115,11 @@ def search_plane(
     `wait` for the whole index, as that one does.
     """
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= HITS_MAX:
-        raise InputError(f"expected 1 to {HITS_MAX}, found {quoted_value(k)}", where="k")
+        raise unexpected(f"1 to {HITS_MAX}", k, "k")
     named = {name: asked.pop(name, None) for name in _LABELLED}
-    only = _only({name: texts_of_argument(name, value) for name, value in named.items()})
+    texts = {name: texts_of_argument(name, value) for name, value in named.items()}
+    texts["file"] = tuple(name for path in texts["file"] for name in _recorded_as(context, path))
+    only = _only(texts)
     if similar:
         prepare_vectors(context, progress)
     with context.lock, context.log.held():
@@ -125,7 +127,7 @@ def search_plane(
         folds = context.caught_up(policies)
         request = checked_request(
             query,
-            asked,
+            context.asked(asked),
             policies,
             head=folds.log.head().seq,
             clock=context.clock,
@@ -168,7 +170,7 @@ def _hits(
     *,
     similar: bool,
 ) -> Iterator[SearchHit]:
-    """What of the events found may be told, best first. Hold the lock."""
+    """The hits among the events found that may be shown, best first. Hold the lock."""
     every, terms = finding.found, dict[int, Circumstances]()
     best = every[0].score if every else 0
     floor = max(1, best * policies.scoring.evidence_floor // _PERMILLE)
@@ -192,7 +194,28 @@ def _hits(
             hits.append((rank, SearchHit(score, text, event, parts, whole, stale)))
     # The retriever's ties go by the importance that was recorded; by now it may have faded.
     hits.sort(key=itemgetter(0))
-    return (hit for _, hit in hits)
+    again = _typed_again(context.log, [hit.event for _, hit in hits])
+    return (hit for _, hit in hits if hit.event.seq not in again)
+
+
+def _typed_again(log: FileLog, events: Iterable[Event]) -> set[int]:
+    """The seqs of prompts that repeat another of these, typed again behind an interruption.
+
+    Looks at no more than 400 events between two of one text.
+    """
+    prompts: dict[tuple[str | None, str], list[int]] = {}
+    for event in events:
+        if event.kind == "message" and event.role == "user":
+            prompts.setdefault((event.session, event.text.strip()), []).append(event.seq)
+    found: set[int] = set()
+    for (session, _), seqs in prompts.items():
+        for first, then in pairwise(sorted(seqs)):
+            if then - first <= _TYPED_WITHIN:
+                lines = remembered_lines(log.read(first - 1, then))
+                between = (one.event for one in lines if one.event.session == session)
+                if then not in {one.seq for one in typed_once(between)}:
+                    found.add(then)
+    return found
 
 
 def found_by_words(
@@ -219,8 +242,7 @@ def found_by_words(
         finding = retriever.find(
             request.query, upto=request.as_of, scope=scope, never=never, most=most, only=only
         )
-        used = {"as_of": request.as_of, "index_seq": retriever.index_seq}
-        return retriever, finding, degraded_parts(used)
+        return retriever, finding, degraded_parts(request.as_of, retriever.index_seq)
 
     try:
         return searched(wanted)
@@ -276,7 +298,11 @@ def scope_of_request(
     """What a pack with these arguments would see."""
     if request.task is not None and request.as_of != folds.log.head().seq:
         folds = context.prefix(request.as_of, policies)
-    tasks = folds.tasks.state.seen_by(context.scope(request, policies).sees)
+    specs: tuple[str, ...] = ()
+    if request.task is not None:
+        sight = request.scope(policies)
+        places, _ = context.places(folds, sight, policies)
+        specs = places.tasks.seen_by(sight.sees).specs_of(request.task)
     return Scope.of(
         policies,
         request.channel,
@@ -284,13 +310,31 @@ def scope_of_request(
         as_of=request.as_of,
         ns=request.ns,
         task=request.task,
-        specs=tasks.specs_of(request.task),
+        specs=specs,
         agent=request.agent,
         since=request.since,
         until=request.until,
         approvals=context.approvals(folds),
-        only=request.only,
+        only=Filter(request.tag, request.without_tag, request.importance_min),
     )
+
+
+def _recorded_as(context: PlaneContext, path: str) -> Iterator[str]:
+    """A path, and where it lies in a root of the plane or the project, how events name it there."""
+    yield path
+    if not path.startswith("/"):
+        return
+    home, registry = context.home, context.registry
+    if registry is None:
+        roots = roots_of_folder(home.folder.rpartition("/")[0])
+    else:
+        known, above = registry.follow(), registry.follow().above(path)
+        spaces = [home.project] if home.project else [above[1]] if above else []
+        roots = tuple(root for ns in spaces for root in known.roots_of(ns))
+    for root in sorted(roots, key=len, reverse=True):
+        if path.startswith(f"{root.rstrip('/')}/"):
+            yield path[len(root.rstrip("/")) + 1 :]
+            return
 
 
 def _only(named: dict[str, tuple[str, ...]]) -> list[tuple[str, ...]]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane import nofollow
 from memplane.errors import HomeError, InputError, LockError, WriteError
 from memplane.home import RefoldWarning
-from memplane.intake.redact import quoted_value
+from memplane.intake.redact import unexpected
 from memplane.lazy import late
 from memplane.policy.records import NO_EMBEDDER
-from memplane.ports import Position
+from memplane.ports import ONE, Position
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from memplane.event import Event
     from memplane.index import dense as index_dense
     from memplane.index import storage
+    from memplane.pack.request import Request
     from memplane.policy import Policies
     from memplane.ports import Progress
     from memplane.projections.hotset import HotsetState
@@ -41,39 +42,27 @@ else:
     indexing = late("memplane.search.indexing")
     retriever = late("memplane.search.retriever")
 
-__all__ = [
-    "INDEX_BEHIND",
-    "IndexReach",
-    "IndexService",
-    "degraded_parts",
-    "embed",
-    "index_service",
-    "kept_upto",
-    "near_to",
-    "prepare_vectors",
-]
-
-
 # Arrays, tables and stems are imported where they are used first: a process that searches nothing
 # does without.
 
 
+_NEAREST: Final = 50
+_SAID: Final = frozenset(("message", "summary"))
 INDEX_BEHIND: Final = "index: "  # how the line about it begins
 
 
-def degraded_parts(request: Mapping[str, Any]) -> list[str]:
-    """What an answer says that it was made without, by the request that was used for it."""
-    reached = request.get("index_seq")
-    missing = 0 if reached is None else max(0, request.get("as_of", 0) - reached)
+def degraded_parts(as_of: int, index_seq: int | None) -> list[str]:
+    """What an answer as of a seq lacks, where the index was used up to `index_seq` (None: all)."""
+    missing = 0 if index_seq is None else max(0, as_of - index_seq)
     return [f"{INDEX_BEHIND}{missing} events behind"] if missing else []
 
 
 class IndexReach(NamedTuple):
-    """How much of index and vectors a request uses.
+    """How much of the index and of the vectors a request uses.
 
-    Vectors take part for events up to `dense_seq`, where the policies name an embedder; documents
-    of events up to `index_seq`. Without that one, as many as there are, where the index is far
-    behind and the caller does not `wait` for it. `progress` is told of a long build.
+    Vectors of events up to `dense_seq`, where the policies name an embedder; documents of events up
+    to `index_seq`. Where that is None, all there are if the index is far behind and the caller does
+    not `wait` for it. `progress` is called while a long build runs.
     """
 
     dense_seq: int | None = None
@@ -194,10 +183,7 @@ class IndexService:
         return dense.near(indexed, upto if most is None else min(most, upto))
 
     def follow(self, seq: int, count: int) -> None:
-        """Take note of the last `count` events, up to `seq`, if somebody searches here.
-
-        Writes nothing.
-        """
+        """Index the last `count` events, up to `seq`, if a search was made. Writes nothing."""
         if self._indexed is not None:
             self._indexed.follow(seq, count)
 
@@ -288,6 +274,35 @@ def near_to(context: PlaneContext, policies: Policies, upto: int) -> search_dens
     return _alone(context, policies).near(index_service(context).index(policies), upto)
 
 
+def nearest_percent(
+    context: PlaneContext,
+    policies: Policies,
+    folds: Folds,
+    request: Request,
+    prompt: str,
+    scope: Scope,
+) -> int:
+    """The cosine of a prompt with the nearest text of other sessions, in per cent. Hold the lock.
+
+    Of the 50 nearest; 0 where no text has a vector yet, or the plane no embedder. Raises
+    MissingExtraError without the embedder's extra, DegradedError where it fails.
+    """
+    found = index_service(context).dense(policies)
+    if found is None:
+        return 0
+    upto = request.as_of if request.dense_seq is None else min(request.dense_seq, request.as_of)
+    wanted = IndexReach(request.dense_seq, request.index_seq)
+    retriever = index_service(context).retriever(policies, folds, wanted)
+    near = found.near(index_service(context).index(policies), upto)
+    alike = retriever.alike(prompt, near, upto=upto, scope=scope, most=_NEAREST).found
+    own = request.session
+    for one in alike:
+        item = retriever.item(one.seq)
+        if item.kind in _SAID and item.role != "tool" and (own is None or item.session != own):
+            return one.score * 100 // ONE
+    return 0
+
+
 def vectors_upto(context: PlaneContext, policies: Policies) -> int:
     """Up to which event all texts have vectors of the plane's embedder; 0: none. Hold the lock."""
     if search_dense.has_no_vectors(context):
@@ -311,15 +326,15 @@ def _alone(context: PlaneContext, policies: Policies) -> Dense:
 
 
 def embed(context: PlaneContext, limit: int | None, progress: Progress | None) -> int:
-    """Give documents their vectors in log order, at most `limit`; return how many got one.
+    """Compute vectors in log order, of at most `limit` documents; return how many got one.
 
-    What is done stays done, however it ends, and the next call goes on from there; whoever stores
-    vectors of another embedder, or of a log that went another way, begins again. Raises InputError
-    where no embedder is named, MissingExtraError where it is not installed, HomeError for a plane
-    that is only read, LockError while another process embeds.
+    Whatever was stored is kept when it fails, and the next call continues there; vectors of another
+    embedder or another log are made again. Raises InputError where no embedder is named,
+    MissingExtraError where it is not installed, HomeError for a read-only plane, LockError while
+    another process embeds.
     """
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
-        raise InputError(f"expected 1 or more, found {quoted_value(limit)}", where="limit")
+        raise unexpected("1 or more", limit, "limit")
     if not context.keeps:
         raise HomeError(f"{context.home.path}: is read-only; nothing was embedded")
     with context.lock:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from memplane.errors import InputError
+from memplane.errors import InputError, ProviderError
 from memplane.tokens.bound import lines
 
 if TYPE_CHECKING:
@@ -61,14 +61,25 @@ def name_of_counter(inner: CountsTokens) -> str:
 
 
 def checked_count(inner: CountsTokens) -> Callable[[str], int]:
-    """The count of a counter; it raises InputError where that is no whole number from 0."""
+    """The count of a counter; it raises InputError where that is no whole number from 0.
+
+    And ProviderError where the counter itself fails.
+    """
     if not callable(getattr(inner, "count", None)):
         raise InputError(
             f"expected a counter with `count(text)`, found {type(inner).__name__}", where="counter"
         )
 
     def count(text: str) -> int:
-        found = inner.count(text)
+        try:
+            found = inner.count(text)
+        except Exception as error:
+            name = name_of_counter(inner)
+            raise ProviderError(
+                f"the counter {name} failed ({type(error).__name__}: {error})",
+                provider=name,
+                cause=error,
+            ) from error
         if isinstance(found, bool) or not isinstance(found, int) or found < 0:
             raise InputError(
                 f"{name_of_counter(inner)}: expected a whole number from 0, found {found!r}",

@@ -19,7 +19,7 @@ from memplane.context.materials import view_paths
 from memplane.context.watched_files import Watched, watched
 from memplane.errors import MemplaneError, PolicyError
 from memplane.home import Home, Trusted, open_home
-from memplane.lazy import late, regex
+from memplane.lazy import late, regex, word_set
 from memplane.log import Disk, FileLog
 from memplane.log.segments import Segments
 from memplane.log.spool import Spool
@@ -51,35 +51,10 @@ _LISTED: Final = 3
 _IGNORE_BYTES_MAX: Final = 1 << 20
 # What only memplane writes.
 _OURS: Final = ("log", "bodies", "projections", "index", "reports")
-_NETWORK: Final = frozenset(
-    (
-        "9p",
-        "afs",
-        "beegfs",
-        "ceph",
-        "cifs",
-        "davfs",
-        "drvfs",
-        "fuse.davfs2",
-        "fuse.glusterfs",
-        "fuse.rclone",
-        "fuse.s3fs",
-        "fuse.sshfs",
-        "gfs2",
-        "glusterfs",
-        "gpfs",
-        "lustre",
-        "ncpfs",
-        "nfs",
-        "nfs4",
-        "ocfs2",
-        "prl_fs",
-        "smb",
-        "smb3",
-        "smbfs",
-        "vboxsf",
-    )
-)
+_NETWORK: Final = word_set("""
+    9p afs beegfs ceph cifs davfs drvfs fuse.davfs2 fuse.glusterfs fuse.rclone fuse.s3fs
+    fuse.sshfs gfs2 glusterfs gpfs lustre ncpfs nfs nfs4 ocfs2 prl_fs smb smb3 smbfs vboxsf
+""")
 # The folders that clients of clouds make: their name, alone or followed by an account (`OneDrive -
 # Contoso`, `Dropbox (Work)`, and below ~/Library/CloudStorage `GoogleDrive-me@example.com`).
 _SYNCED: Final = {
@@ -141,10 +116,7 @@ def permissions(path: Path) -> Check:
             open_ones.append(shown)
     if strange:
         return Check(
-            "permissions",
-            "fail",
-            f"not yours: {some(strange)}",
-            f"chown -R {os.geteuid()} {path}",
+            "permissions", "fail", f"not yours: {some(strange)}", f"chown -R {os.geteuid()} {path}"
         )
     if open_ones:
         return Check(
@@ -284,9 +256,9 @@ def filesystem(home: Path) -> Check:
 
 
 def synced_by(path: Path) -> str | None:
-    """The service that copies a folder to other machines, by names and marks that its clients use.
+    """The service that copies a folder to other machines, by names and marks of its client.
 
-    The folder and those above it are looked at; None where nothing says so.
+    Looks at the folder and those above it; None if unknown.
     """
     for above in (path, *path.parents):
         for name, service in _SYNCED.items():

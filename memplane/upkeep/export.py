@@ -104,16 +104,18 @@ def _several(given: str | Iterable[str] | None, where: str) -> tuple[str, ...]:
 
 
 class EventSelector:
-    """Selects events as `Plane.events` shows them to the owner, and counts those it withholds.
+    """Selects events as `Plane.events` shows them to a channel, and counts those it withholds.
 
     What was forgotten is withheld, and so are events about the log itself: in another plane a
     forget would hit what has the same key there.
     """
 
-    def __init__(self, context: PlaneContext, asked: ExportFilter) -> None:
+    def __init__(
+        self, context: PlaneContext, asked: ExportFilter, *, channel: str = _OWNER
+    ) -> None:
         self._context, self._asked = context, asked
         self._readers: dict[str | None, EventAccess] = {
-            ns: context.reader(_OWNER, ns=ns) for ns in (asked.ns or (None,))
+            ns: context.reader(channel, ns=ns) for ns in (asked.ns or (None,))
         }
         policies = context.watched.policies()
         self._redactor = context.intake(policies).redactor
@@ -129,18 +131,30 @@ class EventSelector:
         Must be given all events in log order: the time of one depends on those before it.
         """
         moment = self._moments.see(event)
-        reader = self._reader(event)
-        if reader is None or event.kind in UPKEEP_KINDS:
-            return None
-        reason = self._withheld(event, reader)
-        if reason is not None:
-            self.withheld[reason] = self.withheld.get(reason, 0) + 1
+        reader = self._shown_to(event)
+        if reader is None:
             return None
         fields = self._fields(reader.emit(self._with_text(event)))
         if moment is not None and (moment.time, moment.turn) != (event.ts, 0):
             leaving = event._replace(data=fields.get("data", {}))
             fields["data"] = originated(leaving, self._plane, moment)
         return fields
+
+    def shown(self, event: Event) -> Event | None:
+        """The event as it may leave, with no more text than its line holds; None as for `row`."""
+        reader = self._shown_to(event)
+        return None if reader is None else reader.emit(_without_blocks(event))
+
+    def _shown_to(self, event: Event) -> EventAccess | None:
+        """Who reads the event; None, and counted, where it was not asked for or is withheld."""
+        reader = self._reader(event)
+        if reader is None or event.kind in UPKEEP_KINDS:
+            return None
+        reason = self._withheld(event, reader)
+        if reason is None:
+            return reader
+        self.withheld[reason] = self.withheld.get(reason, 0) + 1
+        return None
 
     def _withheld(self, event: Event, reader: EventAccess) -> str | None:
         """Why an event that was asked for stays, None where it does not."""
@@ -225,10 +239,10 @@ Progress = Callable[[int, int], None]
 class ExportReport(NamedTuple):
     """What was exported, as of which head. `path` is None for a stream.
 
-    `events` are the lines of the log in a whole export. `withheld` counts what a partial one left
-    out of what was asked for: hidden from the owner's channel, forgotten, or with an identifier
-    in which today's rules find a secret. `lost` bodies were missing already, `damaged` regions of
-    the log did not verify; both are in the export as such.
+    `events` are the lines of the log in a whole export. `withheld` counts events that a partial one
+    left out: hidden from the owner's channel, forgotten, or with an identifier in which today's
+    rules find a secret. `lost` bodies were missing already, `damaged` regions of the log did not
+    verify; both are in the export as such.
     """
 
     path: str | None

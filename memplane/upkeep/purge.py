@@ -24,7 +24,7 @@ from memplane.errors import HomeError, InputError, LockError, NotFoundError, Wri
 from memplane.event import SENSITIVITIES, Event, encode
 from memplane.index.storage import alone, holder
 from memplane.intake import namespace, timestamp
-from memplane.intake.redact import quoted_value
+from memplane.intake.redact import quoted_value, unexpected
 from memplane.lazy import regex
 from memplane.log.bodies import body_path, recalled_hashes
 from memplane.log.writer import KEPT, clear_cache
@@ -188,10 +188,11 @@ def plan_of(
 ) -> PurgePlan:
     """Find what a purge of the named ids, key, session, source or description erases.
 
-    A description is why events are archived (`archived`), what they are (`pick`), or both. With
-    `summaries` generated summaries that rest on it are erased too, with `cascade` everything that
-    quotes it. Raises InputError, and NotFoundError where nothing has that name. Hold the plane's
-    lock.
+    A description is why events are archived (`archived`), what they are (`pick`), or both. In a
+    plane opened for a project a session, source or description takes nothing of other projects,
+    unless `ns` names one. With `summaries` generated summaries that rest on it are erased too, with
+    `cascade` everything that quotes it. Raises InputError, and NotFoundError where nothing has that
+    name. Hold the plane's lock.
     """
     kept: list[Event] = []
     named_ones = list(_named(context, named, ns, pick, kept))
@@ -264,7 +265,11 @@ def _named(
         lines = [context.log.line(row.seq) for row in rows]
         found = [line.event for line in lines if line is not None]
     else:
-        found = [line.event for line in context.log.read() if _is_of(line.event, name, value)]
+        found = [
+            line.event
+            for line in context.log.read()
+            if _is_of(line.event, name, value) and not _is_elsewhere(context, line.event, ns)
+        ]
     if not found:
         where = f" in {ns}" if name == "key" else ""
         raise NotFoundError(f"no event of {name} {quoted_value(value)}{where}")
@@ -273,7 +278,7 @@ def _named(
 
 def _by_id(context: PlaneContext, one: int | str) -> Event | LostBytes | Already:
     if isinstance(one, bool) or not isinstance(one, int | str):
-        raise InputError(f"expected an id or a seq, found {quoted_value(one)}", where="id")
+        raise unexpected("an id or a seq", one, "id")
     line = context.log.line(one) if isinstance(one, int) else context.log.find(one)
     if line is None:
         before = already_of(context, one)
@@ -288,6 +293,11 @@ def _by_id(context: PlaneContext, one: int | str) -> Event | LostBytes | Already
             f"event {line.event.seq} is a {line.event.kind} event: the log cannot be read without"
         )
     return line.event
+
+
+def _is_elsewhere(context: PlaneContext, event: Event, ns: str | None) -> bool:
+    """Whether an event is of another project than the caller's, and that is not named."""
+    return context.is_elsewhere(event.ns) and event.ns != ns
 
 
 def _is_of(event: Event, name: str, value: str) -> bool:
@@ -315,6 +325,8 @@ def _described(
     for line in context.log.read():
         event = line.event
         if event.kind in _OWN or (narrowed and not pick.names(event)):
+            continue
+        if _is_elsewhere(context, event, pick.ns):
             continue
         if wanted and not _is_archived(context, memories.archived(event), wanted):
             continue
@@ -698,12 +710,7 @@ def _rows(context: PlaneContext, plan: PurgePlan, reason: str) -> list[dict[str,
 
 
 def _row(reason: str, sensitivity: str, said: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "kind": "purge",
-        "text": reason,
-        "sensitivity": sensitivity,
-        "data": {"purge": said},
-    }
+    return {"kind": "purge", "text": reason, "sensitivity": sensitivity, "data": {"purge": said}}
 
 
 def _some(lost: list[LostBytes]) -> Iterator[list[LostBytes]]:

@@ -165,7 +165,7 @@ class Quotations:
 
 
 def _needles(texts: Iterable[str]) -> Iterator[str]:
-    """What tells a quotation of each: its longer lines, or all of it where it has none."""
+    """The parts that identify a quotation: its longer lines, or all of it."""
     for text in texts:
         whole = text.strip()
         lines = [one for line in whole.splitlines() if _counts(one := line.strip())]

@@ -45,8 +45,6 @@ from memplane.projections.artifacts import COPY, facts_of
 from memplane.projections.in_force import Moments, originated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from memplane.context.context import PlaneContext
     from memplane.event import Draft
     from memplane.ports import Appended
@@ -366,7 +364,7 @@ class CheckedExport(NamedTuple):
 
 
 class RestoreReport(NamedTuple):
-    """What was restored where. `merged` is None where the plane is now the exported one."""
+    """What was restored, and where. `merged` is None for a whole restore."""
 
     home: str
     checked: CheckedExport
@@ -586,7 +584,7 @@ class _Restoring:
             nofollow.remove_tree(self._beside, self._home)
 
     def _undo(self) -> None:
-        """Take back what a fault left behind, but for what somebody else has put there."""
+        """Remove what a failed restore left behind, but not what others have put there."""
         home = Path(self._home)
         for path in self._placed:
             drop(path, self._home)

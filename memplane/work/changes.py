@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypedDict
 
 from memplane.context.calls import Receipt
 from memplane.errors import ConflictError, InputError, LockError, NotFoundError
 from memplane.event import GLOBAL, IMPORTANCE_DEFAULT, REFS_MAX, TYPED_KINDS, Event, at_least
 from memplane.intake import normalise
-from memplane.intake.redact import quoted_value
+from memplane.intake.redact import quoted_value, unexpected
+from memplane.lazy import word_set
 from memplane.projections.in_force import EVICTED, forget_of
 from memplane.projections.ledger import states_decision
 from memplane.projections.sessions import is_extract
@@ -23,24 +25,7 @@ if TYPE_CHECKING:
     from memplane.context.context import PlaneContext
     from memplane.context.event_access import EventAccess
     from memplane.context.folds import Folds
-    from memplane.event import Event
     from memplane.ports import Appended
-
-__all__ = [
-    "CHANGING",
-    "Evicted",
-    "Eviction",
-    "Lookup",
-    "Undone",
-    "evict",
-    "forget_as",
-    "name_decision",
-    "pin_row",
-    "record_as",
-    "touch_row",
-    "undo_statement",
-    "update_statement",
-]
 
 
 class Lookup(Protocol):
@@ -214,31 +199,25 @@ def _row(ids: list[str]) -> dict[str, Any]:
 # the events that it takes back (`data.undoes`, ids), so that the next one goes further back. A
 # value that had been replaced is recorded anew (`data.restores`, its id).
 
-# What an update may change.
-CHANGING: Final = (
-    "text",
-    "importance",
-    "tags",
-    "markers",
-    "sensitivity",
-    "valid_from",
-    "valid_until",
-)
+
+class UpdateFields(TypedDict, total=False):
+    """What an update may change, as a record says it (`EventFields`)."""
+
+    text: str
+    importance: float
+    tags: Iterable[str]
+    markers: Iterable[str]
+    sensitivity: str
+    valid_from: str | datetime
+    valid_until: str | datetime
+
+
+CHANGING: Final = tuple(UpdateFields.__annotations__)
 _KEPT: Final = ("kind", "ns", "task", "actor", "role", "key", *CHANGING)
 # What memplane writes into data of an event about that event itself.
-_ITS_OWN: Final = frozenset(
-    (
-        "redactions",
-        "replaced",
-        "marked",
-        "body",
-        "recalled",
-        "origin",
-        "updates",
-        "undoes",
-        "restores",
-    )
-)
+_ITS_OWN: Final = word_set("""
+    redactions replaced marked body recalled origin updates undoes restores
+""")
 _CHANGE_TRIES: Final = 5  # while others write to the plane
 _LOOKED_AT: Final = 10_000  # lines, for what is to be taken back
 _UNDONE: Final = "undo"
@@ -313,7 +292,7 @@ def _statement(
 ) -> Event:
     """The statement that is to change: one that is in force."""
     if isinstance(named, bool) or not isinstance(named, int | str):
-        raise InputError(f"expected an id or a seq, found {quoted_value(named)}", where="id")
+        raise unexpected("an id or a seq", named, "id")
     line = context.log.line(named) if isinstance(named, int) else context.log.find(named)
     if line is None:
         raise NotFoundError(f"no event {quoted_value(named)}")

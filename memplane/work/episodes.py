@@ -11,9 +11,10 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from memplane.context.calls import check_count, check_text
+from memplane.context.context import OfPlane
 from memplane.errors import EpisodeNotFoundError, InputError, SessionNotFoundError
 from memplane.event import TYPED_KINDS
-from memplane.intake.redact import quoted_value
+from memplane.intake.redact import quoted_value, unexpected
 from memplane.projections.episodes import (
     TURNS,
     EpisodesProjector,
@@ -40,7 +41,7 @@ _Episodes: TypeAlias = list[Episode]  # `list` is a method of the class below
 _Spans: TypeAlias = list["EpisodeSpan"]
 
 
-class PlaneEpisodes:
+class PlaneEpisodes(OfPlane):
     """The episodes of an open plane. `rules` None: those of plane.yaml."""
 
     def __init__(self, context: PlaneContext, rules: EpisodeRules | None = None) -> None:
@@ -130,7 +131,7 @@ class PlaneEpisodes:
         self, session: str, spans: _Spans, folds: Folds, channel: str, agent: str | None
     ) -> _Episodes:
         """The episodes of which the reader may see a turn."""
-        reader = self._context.reader(channel, agent=agent)
+        reader = self._context.reader(channel, agent=self._context.agent_of(agent))
         turns = _turns(folds, session, spans, reader)
         return [_episode(session, span, seen) for span in spans if (seen := turns[span.first_seq])]
 
@@ -142,7 +143,7 @@ def session_stats(
     with context.lock:
         policies = context.watched.policies_or_last()
         folds = context.caught_up(policies)
-        reader = context.reader("private", agent=agent)
+        reader = context.reader("private", agent=context.agent_of(agent))
         known = episodes_of(folds, session, rules)
         first = known.first_seq if known is not None else 1
         events = [
@@ -234,9 +235,7 @@ def _status(given: str) -> EpisodeStatus:
     try:
         return EpisodeStatus(given)
     except ValueError:
-        raise InputError(
-            f"expected open or closed, found {quoted_value(given)}", where="status"
-        ) from None
+        raise unexpected("open or closed", given, "status") from None
 
 
 def _number(text: str) -> int:

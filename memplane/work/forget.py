@@ -14,30 +14,17 @@ from memplane.context.folds import text_of
 from memplane.errors import ConflictError, CorruptError, InputError, NotFoundError
 from memplane.event import KINDS, TYPED_KINDS, UPKEEP_KINDS, Event
 from memplane.intake import namespace, timestamp
-from memplane.intake.redact import quoted_value
+from memplane.intake.redact import quoted_value, unexpected
 from memplane.lazy import regex
 from memplane.projections.sessions import is_derived, is_extract
 from memplane.recall.score import LASTING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from memplane.context.context import PlaneContext
     from memplane.context.event_access import EventAccess
     from memplane.context.folds import Folds
-    from memplane.event import Event
     from memplane.log import FileLog
     from memplane.projections.memories import Memories
-
-__all__ = [
-    "Forgotten",
-    "Pick",
-    "forget",
-    "forget_many",
-    "forget_rows",
-    "summaries_of",
-    "summaries_quoting",
-]
 
 
 def summaries_quoting(
@@ -255,9 +242,7 @@ class Pick(NamedTuple):
         kinds = texts_of_argument("kind", kind)
         for one in kinds:
             if (one not in KINDS and not one.startswith("custom:")) or one in UPKEEP_KINDS:
-                raise InputError(
-                    f"expected a kind of events, found {quoted_value(one)}", where="kind"
-                )
+                raise unexpected("a kind of events", one, "kind")
         if ns is not None and project is not None and ns != project:
             raise InputError("expected one of ns and project, found both", where="ns")
         ns = project if ns is None else ns
@@ -266,7 +251,7 @@ class Pick(NamedTuple):
         check_texts(**dict(zip(map(str, tags), tags, strict=True)), query=query)
         words = frozenset() if query is None else _words(query)
         if query is not None and not words:
-            raise InputError(f"expected words, found {quoted_value(query)}", where="query")
+            raise unexpected("words", query, "query")
         before = None if older_than is None else _before(now, older_than)
         from_ = None if since is None else _since(now, since)
         return cls(tags, before, kinds, ns, decisions, from_, words, project is not None)
@@ -393,13 +378,10 @@ def _before(now: str, older_than: str | timedelta) -> str:
     if isinstance(older_than, str):
         match = _AGE.fullmatch(older_than)
         if match is None:
-            raise InputError(
-                f"expected a number and s, m, h, d or w (90d), found {quoted_value(older_than)}",
-                where="older_than",
-            )
+            raise unexpected("a number and s, m, h, d or w (90d)", older_than, "older_than")
         older_than = timedelta(seconds=int(match[1]) * _SECONDS[match[2]])
     if not isinstance(older_than, timedelta) or older_than < timedelta(0):
-        raise InputError(f"expected an age, found {quoted_value(older_than)}", where="older_than")
+        raise unexpected("an age", older_than, "older_than")
     try:
         return timestamp(datetime.fromisoformat(now) - older_than)
     except OverflowError:

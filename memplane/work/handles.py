@@ -36,6 +36,7 @@ from memplane.pack.expansion_depths import (
 from memplane.pack.handles import Handle, parse_handle
 from memplane.pack.request import Expansion, Request, View
 from memplane.pack.task_digest import Sight
+from memplane.projections.groups import project_space
 from memplane.recall.suppress import WITHHELD, Scope, VisibilityFields
 from memplane.tokens import cut
 
@@ -53,9 +54,6 @@ if TYPE_CHECKING:
 else:
     sessions = late("memplane.work.sessions")
     tasks = late("memplane.work.tasks")
-
-__all__ = ["Expanded", "expand_handle", "open_handle"]
-
 
 _SPAN_MAX: Final = 4000  # seqs between which a session is read line by line
 _KEYS_MAX: Final = 1000  # among which a name that is close to an unknown one is looked for
@@ -156,7 +154,7 @@ def _task(asker: Requester, handle: Handle) -> OpenedHandle:
     found, active = found.seen_by(reader.sees), reader.table().active_for(None)
 
     def members(start: int, facts: bool) -> Iterator[Member]:
-        of = of_task(asker.folds, name)
+        of = of_task(asker.folds, name, project_space(found.group.space))
         seqs = of.facts if facts else of.every
         return _members(asker, _events(asker, seqs[bisect_left(seqs, start) :]))
 

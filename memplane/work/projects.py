@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from memplane.context.context import OfPlane
 from memplane.errors import HomeError, InputError, NotFoundError
 from memplane.intake.redact import quoted_value
 from memplane.projects.entering import enter_folder, joined, project_named
@@ -17,8 +18,6 @@ from memplane.projects.registry import UNKNOWN, KnownProjects, shown_name
 
 if TYPE_CHECKING:
     from memplane.context.context import PlaneContext
-
-__all__ = ["PlaneProjects", "Project", "ProjectSession", "Reassigned"]
 
 _SESSIONS_LISTED: Final = 20
 _SESSIONS_AT_ONCE: Final = 1_000
@@ -70,7 +69,7 @@ class Reassigned(NamedTuple):
         return {**self._asdict(), "what": list(self.what)}
 
 
-class PlaneProjects:
+class PlaneProjects(OfPlane):
     """The projects of a plane. Built per use; HomeError for a plane that is not parted."""
 
     def __init__(self, context: PlaneContext) -> None:

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.context.calls import check_text, checked_request
 from memplane.context.folds import seq_by
-from memplane.errors import BudgetError, InputError, NotFoundError
+from memplane.errors import BudgetError, NotFoundError
 from memplane.event import TYPED_KINDS, lifting
 from memplane.harness import remembered
-from memplane.intake.redact import quoted_value
+from memplane.intake.redact import unexpected
 from memplane.policy.recall import RECALL_PROFILES
 from memplane.ports import ONE
 from memplane.projections.episodes import MARKED_MAX, TURNS
@@ -114,7 +114,7 @@ def recall_plane(
         folds = context.caught_up(policies)
         request = checked_request(
             asked.query,
-            {"channel": asked.channel, "agent": asked.agent, "now": asked.now},
+            context.asked({"channel": asked.channel, "agent": asked.agent, "now": asked.now}),
             policies,
             head=folds.log.head().seq,
             clock=context.clock,
@@ -131,25 +131,20 @@ def _check(asked: RecallQuery) -> None:
     """Raise InputError for what cannot be asked, naming the argument."""
     check_text(asked.session, "session")
     if isinstance(asked.budget, bool) or not isinstance(asked.budget, int):
-        raise InputError(f"expected tokens, found {quoted_value(asked.budget)}", where="budget")
+        raise unexpected("tokens", asked.budget, "budget")
     if asked.budget <= 0:
         raise BudgetError(f"expected 1 token or more, found {asked.budget}", where="budget")
     if asked.profile not in RECALL_PROFILES:
         known = " or ".join(RECALL_PROFILES)
-        raise InputError(f"expected {known}, found {quoted_value(asked.profile)}", where="profile")
+        raise unexpected(known, asked.profile, "profile")
     if asked.scope not in SCOPES:
         known = " or ".join(SCOPES)
-        raise InputError(f"expected {known}, found {quoted_value(asked.scope)}", where="scope")
+        raise unexpected(known, asked.scope, "scope")
     least = asked.min_relevance
     if isinstance(least, bool) or not isinstance(least, int | float) or not 0 <= least < math.inf:
-        raise InputError(
-            f"expected a number from 0, found {quoted_value(least)}", where="min_relevance"
-        )
+        raise unexpected("a number from 0", least, "min_relevance")
     if not isinstance(asked.include_current_episode, bool):
-        raise InputError(
-            f"expected true or false, found {quoted_value(asked.include_current_episode)}",
-            where="include_current_episode",
-        )
+        raise unexpected("true or false", asked.include_current_episode, "include_current_episode")
 
 
 class _Recall:

@@ -1,4 +1,4 @@
-"""`plane.sessions`: start, checkpoint, end and list sessions, and what one reader may see of them.
+"""`plane.work.sessions`: start, checkpoint, end, list sessions; what one reader may see of them.
 
 Figures, and the session's own name, are shown to a reader who may see one of its events; for the
 plane's owner an event in an agent's namespace counts, as it does when it is read by its id. Every
@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.clock import ulid
 from memplane.context.calls import Receipt
-from memplane.context.context import NO_END
+from memplane.context.context import NO_END, OfPlane
 from memplane.context.folds import items_of_event
 from memplane.errors import ConflictError, InputError, NotFoundError
 from memplane.event import GLOBAL, PROJECTS, SENSITIVITIES, Event, at_least
 from memplane.harness import remembered_lines, typed_once
 from memplane.intake.check import with_permitted_actor
-from memplane.intake.redact import quoted_value
+from memplane.intake.redact import quoted_value, unexpected
 from memplane.projections.digests import parts_of
 from memplane.projections.sessions import SessionFacts, session_facts
 from memplane.recall.session_digest import SessionDigest, session_digest
@@ -42,18 +42,6 @@ if TYPE_CHECKING:
     from memplane.policy import Policies
     from memplane.projections.digests import SessionParts
     from memplane.projections.sessions import Named, Origin
-
-__all__ = [
-    "REASONS",
-    "Ended",
-    "PlaneSessions",
-    "Session",
-    "SessionVisibility",
-    "Started",
-    "minutes_before",
-    "session_row",
-    "write",
-]
 
 
 class SessionVisibility:
@@ -222,7 +210,7 @@ _DIGEST_TOKENS: Final = 400  # of one session that is shown alone
 _Done = list[Ended]
 
 
-class PlaneSessions:
+class PlaneSessions(OfPlane):
     """The sessions of an open plane."""
 
     def __init__(self, context: PlaneContext) -> None:
@@ -246,6 +234,7 @@ class PlaneSessions:
         """
         context = self._context
         _texts(session=session, agent=agent, branch=branch, cwd=cwd, goal=goal)
+        agent = context.agent_of(agent)
         named = ulid(context.clock()) if session is None else session
         row = session_row(named, "start", "Session started", branch=branch, cwd=cwd, goal=goal)
         row |= {} if agent is None else {"actor": agent}
@@ -289,6 +278,8 @@ class PlaneSessions:
 
         def still_open(folds: Folds) -> Sequence[SessionFacts]:
             facts = self.facts(session, folds, policies)
+            if facts.origins and all(context.is_elsewhere(ns) for _, _, ns in facts.origins):
+                raise NotFoundError(f"no session {quoted_value(session)} in this project")
             return () if facts.ended else (facts,)
 
         with context.lock:
@@ -384,7 +375,8 @@ class PlaneSessions:
         with context.lock:
             policies = context.watched.policies()
             folds = context.caught_up(policies)
-            visible = SessionVisibility(context, folds, policies, channel, agent)
+            reads = context.agent_of(agent)
+            visible = SessionVisibility(context, folds, policies, channel, reads)
             now, gap = context.clock(), policies.plane.session_gap_minutes
             parts, most = folds.digests.sessions, policies.plane.session_summary_tokens_max
             return [
@@ -412,7 +404,8 @@ class PlaneSessions:
         with context.lock:
             policies = context.watched.policies()
             folds = context.caught_up(policies)
-            visible = SessionVisibility(context, folds, policies, channel, agent)
+            reads = context.agent_of(agent)
+            visible = SessionVisibility(context, folds, policies, channel, reads)
             facts = self.facts(session, folds, policies, visible)
             found = _shown(facts, visible, context.clock(), policies.plane.session_gap_minutes)
             parts = folds.digests.sessions.get(facts.id)
@@ -475,7 +468,7 @@ def _texts(*, none: bool = True, **given: object) -> None:
     """Raise InputError for a value that is no text; None is accepted unless `none` is False."""
     for name, value in given.items():
         if not (isinstance(value, str) or (none and value is None)):
-            raise InputError(f"expected a text, found {quoted_value(value)}", where=name)
+            raise unexpected("a text", value, name)
 
 
 def _latest(facts: SessionFacts) -> int:

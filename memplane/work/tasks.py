@@ -1,4 +1,4 @@
-"""`plane.tasks`: open tasks, change them, and read their state. Each change is one event."""
+"""`plane.work.tasks`: open tasks, change them, and read their state. Each change is one event."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.context.calls import check_channel, refuse_given
-from memplane.context.context import NO_END, PlaneContext
+from memplane.context.context import NO_END, OfPlane, PlaneContext
 from memplane.context.folds import Folds, task_fold
 from memplane.errors import InputError, NotFoundError, ScopeError
 from memplane.event import GLOBAL, SENSITIVITIES
-from memplane.intake.redact import quoted_value
+from memplane.intake.redact import quoted_value, unexpected
 from memplane.lazy import regex
 from memplane.pack.task_digest import (
     PARAGRAPH_TOKENS_MAX,
@@ -25,18 +25,15 @@ from memplane.pack.task_digest import (
     visible_artifacts,
     visible_quotes,
 )
-from memplane.projections.groups import Sees, VisibilityGroup, group_space
+from memplane.projections.groups import Sees, VisibilityGroup, group_space, project_space
 from memplane.projections.task_table import CLOSED, EventQuote, TaskRecord, TaskTable, open_to
-from memplane.projections.tasks import PLAN_MAX
+from memplane.projections.tasks import PLAN_MAX, TaskTables
 from memplane.projections.window import one_line
 from memplane.recall.suppress import OWNER, WITHHELD, Scope
 
 if TYPE_CHECKING:
     from memplane.context.calls import Receipt
     from memplane.policy import Policies
-
-__all__ = ["PlaneTasks", "TaskReader", "TaskView"]
-
 
 _ID_CHARS_MAX: Final = 48
 _TITLE_MAX: Final = 80  # characters
@@ -112,22 +109,43 @@ class TaskReader(NamedTuple):
         return Sight(scope.hides, context.printer(policies))
 
     @property
+    def _scope(self) -> Scope:
+        check_channel(self.policies, self.channel)
+        return Scope.of(self.policies, self.channel, now="", as_of=NO_END, agent=self.agent)
+
+    @property
     def sees(self) -> Sees:
         """Return whether the reader sees events of a visibility group."""
-        check_channel(self.policies, self.channel)
-        return Scope.of(self.policies, self.channel, now="", as_of=NO_END, agent=self.agent).sees
+        return self._scope.sees
+
+    def tables(self) -> TaskTables:
+        """Return the tables of tasks, whole for each project that the reader sees."""
+        places, _ = self.context.places(self.folds, self._scope, self.policies)
+        return places.tasks
 
     def table(self) -> TaskTable:
         """Return the task table reduced to what the reader may see."""
-        return self.folds.tasks.state.seen_by(self.sees)
+        return self.tables().seen_by(self.sees)
 
-    def find(self, id_: str) -> TaskRecord | None:
-        """Return a task with all details, folded from the log if need be; None if unknown."""
-        table = self.folds.tasks.state
-        task = table.tasks.get(id_)
-        if task is None and (id_ in table.brief or table.only_in_log(id_)):
-            task = task_fold(self.folds, id_)
-        return task
+    def find(self, id_: str, *, detailed: bool = True) -> TaskRecord | None:
+        """Return a task, with all details as a rule; None if unknown.
+
+        Folded from the log if need be. The reader's own project goes before what is of none, and
+        that before other projects, the one with the latest word first.
+        """
+        tables, sees = self.tables().tables, self.sees
+        others = [one for one in reversed(tables) if one and (sees(False, one) or sees(True, one))]
+        own = [one for one in others if one == self.policies.project]
+        for space in dict.fromkeys((*own, "", *others)):
+            table = tables.get(space)
+            if table is None:
+                continue
+            task = table.tasks.get(id_) if detailed else table.get(id_)
+            if task is None and (table.get(id_) is not None or table.only_in_log(id_)):
+                task = task_fold(self.folds, id_, space)
+            if task is not None:
+                return task
+        return None
 
     def is_told(self, task: TaskRecord) -> bool:
         """Whether the reader may know of a task, even where nothing of it is in force.
@@ -169,7 +187,7 @@ class TaskReader(NamedTuple):
         return NotFoundError(f"no task {quoted_value(id_, 160)}{hint}")
 
 
-class PlaneTasks:
+class PlaneTasks(OfPlane):
     """The tasks of a plane. Built per use; holds no state of its own."""
 
     def __init__(self, record: Callable[..., Receipt], context: PlaneContext) -> None:
@@ -202,7 +220,7 @@ class PlaneTasks:
             data["plan"] = _planned(plan)
         if specs:
             data["specs"] = [_spec(name) for name in _listed(specs, "specs")]
-        fields = fields if task is None else _bounded(task, fields)
+        fields = fields if task is None else self._bounded(task, fields)
         return self._write(id_, goal, data, session, fields)
 
     def update(
@@ -223,7 +241,7 @@ class PlaneTasks:
         Raises InputError for a step that the plan does not have, NotFoundError.
         """
         task = self._open(id)
-        fields = _bounded(task, fields)
+        fields = self._bounded(task, fields)
         _check_text(text, "text")
         marks = {"todo": todo, "doing": doing, "done": done, "failed": failed}
         marked = {state: _listed(numbers, state) for state, numbers in marks.items()}
@@ -250,7 +268,7 @@ class PlaneTasks:
         **fields: Any,
     ) -> Receipt:
         """Mark an open task as blocked; `switch` resumes it. Raises NotFoundError."""
-        fields = _bounded(self._open(id), fields)
+        fields = self._bounded(self._open(id), fields)
         if not _check_text(reason, "reason").strip():
             raise InputError("expected why it is blocked, found nothing", where="reason")
         return self._write(id, reason, {"status": "blocked", "reason": reason}, session, fields)
@@ -265,7 +283,7 @@ class PlaneTasks:
         **fields: Any,
     ) -> Receipt:
         """Close an open task with its result; it is active nowhere then. Raises NotFoundError."""
-        fields = _bounded(self._open(id), fields)
+        fields = self._bounded(self._open(id), fields)
         status = "cancelled" if cancelled else "done"
         return self._write(id, text, {"status": status}, session, fields)
 
@@ -274,7 +292,7 @@ class PlaneTasks:
 
         What was active before stays open; a blocked one goes on. Raises NotFoundError.
         """
-        fields = _bounded(self._open(id), fields)
+        fields = self._bounded(self._open(id), fields)
         return self._write(id, "", {"status": "active"}, session, fields)
 
     def list(
@@ -293,7 +311,9 @@ class PlaneTasks:
         with self._context.lock:
             policies = self._context.watched.policies()
             folds = self._context.caught_up(policies)
-            reader = TaskReader(self._context, folds, policies, channel, agent)
+            reader = TaskReader(
+                self._context, folds, policies, channel, self._context.agent_of(agent)
+            )
             table = reader.table()
             tasks = table.newest() if all else table.open()
             views = [self._view(reader, table, task, session) for task in tasks]
@@ -315,7 +335,9 @@ class PlaneTasks:
         with self._context.lock:
             policies = self._context.watched.policies()
             folds = self._context.caught_up(policies)
-            reader = TaskReader(self._context, folds, policies, channel, agent)
+            reader = TaskReader(
+                self._context, folds, policies, channel, self._context.agent_of(agent)
+            )
             task = reader.find(_check_text(id, "id"))
             own = None if task is None else task.seen_by(reader.sees)
             view = None if own is None else self._view(reader, reader.table(), own, session)
@@ -332,7 +354,7 @@ class PlaneTasks:
     ) -> Receipt:
         given = fields.pop("data", {})
         if not isinstance(given, Mapping):
-            raise InputError(f"expected an object, found {quoted_value(given)}", where="data")
+            raise unexpected("an object", given, "data")
         refuse_given(fields, ("kind", "task", "text"))
         data = {**given, **data}
         return self._record(text, kind="task", task=id_, session=session, data=data, **fields)
@@ -340,12 +362,10 @@ class PlaneTasks:
     def _find(self, id_: str) -> TaskRecord | None:
         _check_text(id_, "id")
         with self._context.lock:
-            folds = self._context.caught_up()
-            table = folds.tasks.state
-            task = table.get(id_)
-            if task is None and table.only_in_log(id_):
-                task = task_fold(folds, id_)
-        return task
+            policies = self._context.watched.policies()
+            folds = self._context.caught_up(policies)
+            reader = TaskReader(self._context, folds, policies, OWNER, None)
+            return reader.find(id_, detailed=False)
 
     def _open(self, id_: str) -> TaskRecord:
         task = self._find(id_)
@@ -359,6 +379,13 @@ class PlaneTasks:
                 f"task {quoted_value(id_, 160)} is {task.status}; open it again first", where="id"
             )
         return task
+
+    def _bounded(self, task: TaskRecord, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields of a task's next event: see `_bounded`; it stays in the task's project."""
+        bounded, space = _bounded(task, fields), project_space(task.group.space)
+        if space != (self._context.home.project or ""):
+            bounded.setdefault("ns", space or GLOBAL)
+        return bounded
 
     def _named(self, name: str, goal: str) -> tuple[str, str]:
         _check_text(goal, "goal")
@@ -489,13 +516,13 @@ def _artifact(quote: EventQuote, sight: Sight) -> str:
 
 def _check_text(value: str, where: str) -> str:
     if not isinstance(value, str):
-        raise InputError(f"expected a text, found {quoted_value(value)}", where=where)
+        raise unexpected("a text", value, where)
     return value
 
 
 def _listed(values: object, where: str) -> list[Any]:
     if isinstance(values, str) or not isinstance(values, Iterable):
-        raise InputError(f"expected a list, found {quoted_value(values)}", where=where)
+        raise unexpected("a list", values, where)
     return list(values)
 
 
@@ -507,9 +534,7 @@ def _planned(plan: Sequence[str]) -> list[dict[str, str]]:
         )
     for step in steps:
         if not isinstance(step, str) or not step.strip():
-            raise InputError(
-                f"expected the words of a step, found {quoted_value(step)}", where="plan"
-            )
+            raise unexpected("the words of a step", step, "plan")
     return [{"step": step, "state": "todo"} for step in steps]
 
 

@@ -46,7 +46,7 @@ def test_the_defaults_are_those_of_the_plan():
 def test_the_shipped_profiles_are_the_same(tmp_path):
     """A2-27: custom markers weigh 0.2 in the ACMS profiles of scoring.yaml, too."""
     with memplane.init(tmp_path / "plane", trusted=False, environment={}) as plane:
-        assert plane.policies.scoring.profiles == ACMSConfig().profiles()
+        assert plane.upkeep.policies.scoring.profiles == ACMSConfig().profiles()
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,13 @@
 
 import subprocess
 import sys
+import sysconfig
+import venv
 from pathlib import Path
 
+import pytest
+
+ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent / "consumer"
 PROGRAM = HERE / "itinerary.py"
 
@@ -35,25 +40,72 @@ async def main() -> None:
     with memplane.init("x") as plane:
         plane.record("We keep PostgreSQL", knd="decision")
         plane.pack("which?", buget=200)
-        plane.spool("x", sesion="s")
+        plane.work.spool("x", sesion="s")
+        plane.OLD("x")
         await ACMS("s", plane).ingest("user", "hello", actor=3)
     async with memplane.aopen("x") as other:
         await other.record("y", knd="decision")
+        await other.upkeep.verify(dep=True)
         block = await other.pack("which?", budget=200)
         reveal_type(block.budget_remaining)
-"""
+""".replace("OLD", "purge")  # a name that moved to `plane.upkeep`
+
+
+def strict(*words, cwd):
+    options = ("--strict", "--no-error-summary", "--config-file=", "--cache-dir=cache")
+    return ran("-m", "mypy", *options, *words, cwd=cwd)
+
+
+def refused(done):
+    """What was refused is each misspelt name, and nothing else."""
+    said = [line for line in done.stdout.splitlines() if ": error: " in line]
+    assert [line.partition(": error: ")[0] for line in said] == [
+        f"wrong.py:{line}" for line in (7, 8, 9, 10, 11, 13, 14)
+    ], done.stdout + done.stderr
+    names = ("knd", "buget", "sesion", "purge", "actor", "knd", "dep")
+    for line, name in zip(said, names, strict=True):
+        assert f'"{name}"' in line
+    assert 'Revealed type is "int"' in done.stdout or "builtins.int" in done.stdout
 
 
 def test_strict_types_accept_the_project_and_refuse_misspelt_names(tmp_path):
     """G1: `mypy --strict` refuses `knd=`; editors complete from the same signatures."""
     (tmp_path / "good.py").write_text(PROGRAM.read_text())
     (tmp_path / "wrong.py").write_text(WRONG)
-    words = ("-m", "mypy", "--strict", "--no-error-summary", "--config-file=", "--cache-dir=cache")
-    done = ran(*words, "good.py", "wrong.py", cwd=tmp_path)
-    said = [line for line in done.stdout.splitlines() if ": error: " in line]
-    assert [line.partition(": error: ")[0] for line in said] == [
-        f"wrong.py:{line}" for line in (7, 8, 9, 10, 12)
-    ], done.stdout + done.stderr
-    for line, name in zip(said, ("knd", "buget", "sesion", "actor", "knd"), strict=True):
-        assert f'"{name}"' in line
-    assert 'Revealed type is "int"' in done.stdout or "builtins.int" in done.stdout
+    refused(strict("good.py", "wrong.py", cwd=tmp_path))
+
+
+@pytest.mark.long
+def test_so_it_is_by_a_wheel_in_an_environment_of_its_own(tmp_path):
+    """Nothing of the checkout is seen there; only memplane's own dependencies are shared."""
+    (tmp_path / "good.py").write_text(PROGRAM.read_text())
+    (tmp_path / "wrong.py").write_text(WRONG)
+    pip = ("-m", "pip", "--quiet", "--disable-pip-version-check")
+    built = ran(*pip, "wheel", "--no-deps", "-w", "wheels", ROOT, cwd=tmp_path)
+    assert built.returncode == 0, built.stderr
+    (wheel,) = (tmp_path / "wheels").glob("*.whl")
+    home = tmp_path / "environment"
+    venv.create(home, symlinks=True)
+    python = home / "bin" / "python"
+    placed = ran(
+        *pip, "--python", python, "install", "--no-deps", "--no-index", wheel, cwd=tmp_path
+    )
+    assert placed.returncode == 0, placed.stderr
+    (site,) = (home / "lib").glob("python*/site-packages")
+    (site / "shared.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    asked = [python, "-c", "import memplane; print(memplane.__file__)"]
+    found = subprocess.run(asked, cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert Path(found.stdout.strip()).is_relative_to(site)
+    worked = subprocess.run(
+        [python, "-W", "error", "good.py", "notes"],
+        cwd=tmp_path, check=False, capture_output=True, text=True,
+    )  # fmt: skip
+    assert (worked.returncode, worked.stderr) == (0, "")
+    assert worked.stdout.splitlines()[-1] == "True 4 turns, 2 episodes"
+    refused(strict("--python-executable", python, "good.py", "wrong.py", cwd=tmp_path))
+    command = home / "bin" / "memplane"
+    shown = subprocess.run(
+        [command, "session", "show", "athens", "--episodes", "--home", "notes"],
+        cwd=tmp_path, check=False, capture_output=True, text=True,
+    )  # fmt: skip
+    assert shown.returncode == 0, shown.stderr

@@ -7,12 +7,15 @@ import signal
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import memplane
 from memplane.acms import ACMS, ACMSConfig
+from memplane.acms import runner as runner_module
+from memplane.acms import session as session_module
 from memplane.context.context import PlaneContext
 from memplane.errors import ConflictError, HomeError, InputError, WriteError
 from memplane.log import FileLog
@@ -243,7 +246,7 @@ def test_a_plane_with_an_event_loop_does_what_a_plane_does(tmp_path):
             with pytest.raises(ZeroDivisionError):
                 async with plane.session("broken"):
                     raise ZeroDivisionError
-            return [plane.plane.sessions.get(name) for name in (session.id, "broken")]
+            return [plane.plane.work.sessions.get(name) for name in (session.id, "broken")]
 
     done, broken = run(main())
     assert (done.status, done.reason) == ("ended", "explicit")
@@ -260,3 +263,137 @@ def test_a_folder_without_a_plane_is_not_made_one_by_opening_it(tmp_path):
 
     run(main())
     assert list(tmp_path.iterdir()) == []
+
+
+def computing(monkeypatch):
+    """The most calls of recall and append that ran at the same time."""
+    running, most, lock = [], [0], threading.Lock()
+
+    def counted(owner, name):
+        real = getattr(owner, name)
+
+        def call(*args, **named):
+            with lock:
+                running.append(name)
+                most[0] = max(most[0], len(running))
+            try:
+                return real(*args, **named)
+            finally:
+                with lock:
+                    running.remove(name)
+
+        monkeypatch.setattr(owner, name, call)
+
+    counted(session_module, "recall_plane")
+    counted(runner_module, "write_each")
+    return most
+
+
+def test_one_thread_at_a_time_computes_beside_the_loop(plane, monkeypatch):
+    """CPython hands its lock to any of the threads that want it: the loop waits for each of them."""
+    most = computing(monkeypatch)
+
+    async def main():
+        sessions = [ACMS(f"s{n}", plane) for n in range(12)]
+        await asyncio.gather(*(one.ingest("user", "herons") for one in sessions))
+        await asyncio.gather(
+            *(one.recall("herons") for one in sessions for _ in range(3)),
+            *(one.ingest("user", f"turn {n}") for one in sessions for n in range(3)),
+        )
+        for one in sessions:
+            await one.close()
+
+    run(main())
+    assert most == [1]
+
+
+def test_the_loop_starts_no_thread_and_makes_no_hop_for_a_plane_that_is_held(plane, monkeypatch):
+    """A thread's start waits until it runs, which is long beside a busy one."""
+    started = []
+    real = threading.Thread.start
+
+    def noted(thread):
+        started.append((threading.get_ident(), thread.name))
+        real(thread)
+
+    async def main():
+        first = ACMS("first", plane)
+        await first.ingest("user", "hello")
+        monkeypatch.setattr(threading.Thread, "start", noted)
+        sessions = [ACMS(f"s{n}", plane) for n in range(20)]
+        await asyncio.gather(*(one.ingest("user", "herons") for one in sessions))
+        await asyncio.gather(*(one.recall("herons") for one in sessions))
+        for one in sessions:
+            await one.close()
+        assert not plane.context.closed
+        await first.recall("herons")
+        monkeypatch.undo()
+        await first.close()
+
+    run(main())
+    assert started == []
+
+
+def test_a_write_goes_before_the_reads_that_wait_and_reads_go_between_writes(plane):
+    async def main():
+        done = []
+        async with memplane.aopen(plane) as shared:
+            held = shared.held
+            begun, go = threading.Event(), threading.Event()
+
+            def wait():
+                begun.set()
+                go.wait(20)
+
+            first = asyncio.create_task(held.reading(wait))
+            await asyncio.to_thread(begun.wait, 20)
+            tasks = [asyncio.create_task(held.reading(done.append, f"read {n}")) for n in range(3)]
+            tasks += [
+                asyncio.create_task(held.writing(partial(done.append, f"write {n}")))
+                for n in range(2)
+            ]
+            await asyncio.sleep(0)
+            go.set()
+            await asyncio.gather(first, *tasks)
+        return done
+
+    assert run(main()) == ["write 0", "read 0", "write 1", "read 1", "read 2"]
+
+
+def test_who_gives_up_before_his_turn_is_passed_over_and_others_go_on(plane):
+    async def main():
+        done = []
+        async with memplane.aopen(plane) as shared:
+            begun, go = threading.Event(), threading.Event()
+
+            def wait():
+                begun.set()
+                go.wait(20)
+
+            first = asyncio.create_task(shared.held.reading(wait))
+            await asyncio.to_thread(begun.wait, 20)
+            gone = asyncio.create_task(shared.held.reading(done.append, "gone"))
+            kept = asyncio.create_task(shared.held.reading(done.append, "kept"))
+            await asyncio.sleep(0)
+            gone.cancel()
+            await asyncio.sleep(0)
+            go.set()
+            await asyncio.gather(first, kept)
+            with pytest.raises(asyncio.CancelledError):
+                await gone
+        return done
+
+    assert run(main()) == ["kept"]
+
+
+def test_after_the_last_has_let_go_a_call_is_refused_by_name(plane):
+    async def main():
+        shared = memplane.aopen(plane)
+        await shared.start()
+        held = shared.held
+        await shared.close()
+        for call in (held.reading(bool), held.writing(bool), held.aside(bool)):
+            with pytest.raises(HomeError, match="closed meanwhile"):
+                await call
+
+    run(main())

@@ -94,7 +94,7 @@ def test_a_purge_of_the_session_erases_its_transcript_from_the_disk(store, plane
     store.append(KEY, [said(1, "The vault is behind the painting"), entry(customTitle="vault")])
     store.append({**KEY, "session_id": "other"}, [said(2, "Hello", session="other")])
     store.list_session_summaries("proj")
-    plane.purge(session=KEY["session_id"])
+    plane.upkeep.purge(session=KEY["session_id"])
     assert store.load(KEY) is None
     assert [one["session_id"] for one in store.list_session_summaries("proj")] == ["other"]
     for path in plane.home.rglob("*"):
@@ -109,6 +109,6 @@ def test_a_purge_of_one_turn_names_the_transcript_that_has_it_and_takes_it_with_
     store.append(KEY, [said(1, "The vault is behind the painting"), said(2, "Hello there")])
     (raw, *_) = [event for event in plane.events() if event.data.get("status") == "entry"]
     turn = f"claude-code:{uuid(1)}:0"
-    assert [quote.seq for quote in plane.purge(turn, dry_run=True).quotes] == [raw.seq]
-    plane.purge(turn, cascade=True)
+    assert [quote.seq for quote in plane.upkeep.purge(turn, dry_run=True).quotes] == [raw.seq]
+    plane.upkeep.purge(turn, cascade=True)
     assert store.load(KEY) == [said(2, "Hello there")]

@@ -240,7 +240,7 @@ def test_what_was_deleted_is_neither_searched_nor_packed_and_comes_back_by_unfor
 def test_a_purged_file_is_gone_from_the_disk(files, plane):
     files.create("/memories/vault.md", "The vault is behind the painting\n")
     files.str_replace("/memories/vault.md", "painting", "painting of a ship")
-    plane.purge(key="/memories/vault.md")
+    plane.upkeep.purge(key="/memories/vault.md")
     assert tree(files) == ["4K\t/memories"]
     for path in plane.home.rglob("*"):
         assert not path.is_file() or b"behind the painting" not in path.read_bytes()
@@ -267,7 +267,7 @@ def test_a_secret_is_masked_and_the_model_is_told(files, plane):
     assert files.insert("/memories/keys.md", 1, "no secret") == (
         "The file /memories/keys.md has been edited."
     )
-    assert plane.audit().findings == ()
+    assert plane.upkeep.audit().findings == ()
 
 
 def test_writers_at_once_make_each_file_once_and_lose_no_edit(plane):
@@ -306,7 +306,7 @@ def test_a_plane_that_folds_its_log_anew_has_the_same_files(tmp_path_factory, st
         files = MemoryFiles(plane)
         said = [asked(files, **step) for step in steps]
         seen = tree(files)
-        plane.rebuild()
+        plane.upkeep.rebuild()
         assert tree(files) == seen
         again = memplane.init(home.with_name("again"), durability="os")
         with again:

@@ -118,7 +118,7 @@ class Planes(MemoryAdapter, MemoryLifecycleHooks):
         event = self.found(ctx, target_id)
         with (plane.home / "log" / ".lock").open("rb+") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            spooled = plane.spool(**self.row(ctx, content, metadata, target_id, event.ns))
+            spooled = plane.work.spool(**self.row(ctx, content, metadata, target_id, event.ns))
         assert spooled.durability == "spool", "it was to wait"
         self.held.setdefault(ctx.tenant_id, []).append(spooled.id)
         return PendingWrite(spooled.id, target_id)
@@ -128,14 +128,16 @@ class Planes(MemoryAdapter, MemoryLifecycleHooks):
         plane.flush()
         handled = tuple(self.held.pop(ctx.tenant_id, ()))
         landed = all(plane.event(id_) is not None for id_ in handled)
-        return HookReceipt(landed and not plane.waiting, "the spool was taken in", handled=handled)
+        return HookReceipt(
+            landed and not plane.upkeep.waiting, "the spool was taken in", handled=handled
+        )
 
     def start_session(self, ctx):
-        done = self.plane(ctx).sessions.start(ctx.session_id or "another", agent=ctx.user_id)
+        done = self.plane(ctx).work.sessions.start(ctx.session_id or "another", agent=ctx.user_id)
         return HookReceipt(done is not None, "a session was started")
 
     def consolidate(self, ctx):
-        self.plane(ctx).rebuild()
+        self.plane(ctx).upkeep.rebuild()
         return HookReceipt(True, "projections and index were folded again")
 
     def restart(self):

@@ -45,7 +45,7 @@ def test_every_entry_comes_back_equal_field_by_field_and_in_order(fields):
 def test_no_entry_is_too_strange_for_the_log(store, plane, strange):
     store.append(KEY, [entry(uuid="a", **strange), entry(uuid="b")])
     assert store.load(KEY) == [entry(uuid="a", **strange), entry(uuid="b")]
-    assert plane.verify().ok
+    assert plane.upkeep.verify().ok
 
 
 def test_a_secret_is_masked_in_what_is_loaded_and_all_else_stays(store, plane):
@@ -56,7 +56,7 @@ def test_a_secret_is_masked_in_what_is_loaded_and_all_else_stays(store, plane):
     assert token not in json.dumps(first)
     assert {**first, "message": None} == {**said(1, ""), "message": None}
     assert first["message"]["content"].startswith("the token is [redacted:")
-    assert plane.audit().findings == ()
+    assert plane.upkeep.audit().findings == ()
 
 
 def test_a_secret_in_an_entry_that_is_cut_is_masked_wherever_it_lies(store):

@@ -11,17 +11,19 @@ from memplane.log.bodies import body_path
 @pytest.fixture
 def added(plane, file):
     """An artifact that is approved, with words of its own in all that is said of it."""
-    added = plane.artifacts.add(file(), "The quokka report", task="t")
-    plane.artifacts.approve("report.md", "wombat is fine", session="s", tags=["wallaby"], task="t")
+    added = plane.work.artifacts.add(file(), "The quokka report", task="t")
+    plane.work.artifacts.approve(
+        "report.md", "wombat is fine", session="s", tags=["wallaby"], task="t"
+    )
     return added
 
 
 @pytest.mark.parametrize("revoked", [False, True])
 @pytest.mark.parametrize("intent", ["fast", "deep", "orient"])
 def test_why_somebody_approved_or_revoked_is_in_no_block_and_no_hit(plane, added, intent, revoked):
-    plane.tasks.open("t", "A task.")
+    plane.work.tasks.open("t", "A task.")
     if revoked:
-        plane.artifacts.revoke("report.md", "wombat is wrong", session="s", task="t")
+        plane.work.artifacts.revoke("report.md", "wombat is wrong", session="s", task="t")
     approval = plane.head().seq - 1 if not revoked else plane.head().seq
     for session in (None, "s"):
         for query in ("is the wombat wrong?", ""):
@@ -35,7 +37,7 @@ def test_why_somebody_approved_or_revoked_is_in_no_block_and_no_hit(plane, added
     assert "wombat" not in plane.expand("task/t?depth=3").text
     said = [event.text for event in plane.events(kind="approval")]
     assert said[0] == "wombat is fine"
-    assert [one.reason for one in plane.artifacts.show("report.md").approvals] == said
+    assert [one.reason for one in plane.work.artifacts.show("report.md").approvals] == said
 
 
 def test_a_policys_own_section_shows_no_approvals(plane, added):
@@ -55,8 +57,8 @@ def test_the_file_of_an_artifact_that_is_out_of_force_is_opened_by_no_handle(
     plane, file, how, clock
 ):
     more = {"valid_until": "2026-01-06T00:00:00Z"} if how == "expired" else {"key": "k"}
-    added = plane.artifacts.add(file(), "said", **more)
-    plane.artifacts.approve(added.receipt.seq)
+    added = plane.work.artifacts.add(file(), "said", **more)
+    plane.work.artifacts.approve(added.receipt.seq)
     assert "Herons" in plane.expand(f"event/{added.receipt.seq}").text
     if how == "forgotten":
         plane.forget(id=added.receipt.id)
@@ -83,7 +85,7 @@ def blocks(plane, intent):
 @pytest.mark.parametrize("intent", ["fast", "deep", "orient"])
 @pytest.mark.parametrize("change", ["written", "gone"])
 def test_an_artifact_whose_copy_was_changed_is_reported_and_not_used(plane, added, intent, change):
-    plane.tasks.open("t", "A task.")
+    plane.work.tasks.open("t", "A task.")
     plane.record("quokka news", role="user", session="s")
     assert any("The quokka report" in block.text for block in blocks(plane, intent))
     path = Path(body_path(str(plane.home), added.facts.sha256))

@@ -57,7 +57,7 @@ class History:
         plane, added, said = self.plane, self.added, self.said
         word = f"zebra{len(added)}x"
         if what == "add":
-            done = plane.artifacts.add(self.files[how], f"notes on a {word}", **fields)
+            done = plane.work.artifacts.add(self.files[how], f"notes on a {word}", **fields)
             added.append((done.receipt.id, word, CONTENTS[how]))
         elif what == "by hand":
             added.append((plane.record(f"a {word}", kind="artifact", task="t").id, word, "none"))
@@ -71,7 +71,7 @@ class History:
             if what == "approve badly":
                 said.append(plane.record(kind="approval", refs=[id_], data={"sha256": "0" * 64}).id)
             elif what in ("approve", "revoke"):
-                said.append(getattr(plane.artifacts, what)(id_).id)
+                said.append(getattr(plane.work.artifacts, what)(id_).id)
             else:
                 getattr(plane, what)(id=id_)
 
@@ -97,7 +97,7 @@ def command(home, *argv):
 def everything(plane, ids):
     """All that a plane says to whoever asks it by the library."""
     said = {}
-    handles = [f"expand://artifact/{one.sha256}" for one in plane.artifacts.list(all=True)]
+    handles = [f"expand://artifact/{one.sha256}" for one in plane.work.artifacts.list(all=True)]
     for intent in ("deep", "fast"):
         for query in QUERIES:
             block = plane.pack(query, intent=intent, session="s", budget=3000)
@@ -115,9 +115,11 @@ def everything(plane, ids):
             said[f"expand {handle}"] = str(error)
     said["events"] = repr([*plane.events()])
     said["one by one"] = repr([(plane.event(one), plane.text(plane.event(one))) for one in ids])
-    said["tasks"] = repr(plane.tasks.list(all=True)) + repr(plane.tasks.get("t"))
-    said["listed"] = repr(plane.artifacts.list(all=True))
-    said["shown"] = repr([plane.artifacts.show(one.seq) for one in plane.artifacts.list(all=True)])
+    said["tasks"] = repr(plane.work.tasks.list(all=True)) + repr(plane.work.tasks.get("t"))
+    said["listed"] = repr(plane.work.artifacts.list(all=True))
+    said["shown"] = repr(
+        [plane.work.artifacts.show(one.seq) for one in plane.work.artifacts.list(all=True)]
+    )
     said["value"] = repr([plane.get("k"), plane.history("k")])
     return said
 
@@ -127,7 +129,7 @@ def everything(plane, ids):
 def test_the_text_of_what_nobody_approved_is_nowhere(tmp_path_factory, steps):
     folder = tmp_path_factory.mktemp("a")
     with memplane.init(folder / "plane", durability="os") as plane:
-        plane.tasks.open("t", "count birds")
+        plane.work.tasks.open("t", "count birds")
         plane.record("what about herons?", role="user", session="s")
         history = History(plane, folder)
         for number, step in enumerate(steps, 1):
@@ -157,13 +159,13 @@ def prints_nothing(folder, steps):
     """No command prints the text of an artifact that nobody approved."""
     home = folder / "plane"
     with memplane.init(home, durability="os") as plane:
-        plane.tasks.open("t", "count birds")
+        plane.work.tasks.open("t", "count birds")
         history = History(plane, folder)
         for step in steps:
             with contextlib.suppress(MemplaneError):
                 history.do(*step)
         hidden = history.hidden_words()
-        handles = [one.handle for one in plane.artifacts.list()]
+        handles = [one.handle for one in plane.work.artifacts.list()]
     added = [one[0] for one in history.added]
     for argv in (
         ["log", "--limit", "0"], ["log", "--json"], ["search", "report herons"], ["task", "show", "t"],
@@ -185,8 +187,8 @@ def report(tmp_path):
 
 @pytest.fixture
 def added(plane, report):
-    plane.tasks.open("t", "count birds")
-    return plane.artifacts.add(report, "on wombats", task="t")
+    plane.work.tasks.open("t", "count birds")
+    return plane.work.artifacts.add(report, "on wombats", task="t")
 
 
 def test_before_approval_a_block_has_name_size_and_handle_of_it(plane, added):
@@ -198,7 +200,7 @@ def test_before_approval_a_block_has_name_size_and_handle_of_it(plane, added):
     assert "wombats" not in text
     (hit,) = plane.search("report")
     assert (hit.text, hit.event.text) == (card, "")
-    assert plane.tasks.get("t").artifacts == (card,)
+    assert plane.work.tasks.get("t").artifacts == (card,)
     assert "not approved" in refusal(plane, added.facts.handle)
 
 
@@ -209,7 +211,7 @@ def refusal(plane, handle, **asked):
 
 
 def test_with_approval_it_is_found_shown_and_opened(plane, added):
-    plane.artifacts.approve("report.md")
+    plane.work.artifacts.approve("report.md")
     (hit,) = plane.search(f"where is the {MARKER}?")
     assert hit.text == f"Herons nest near the {MARKER} in tall trees."
     block = plane.pack(f"where is the {MARKER}?", intent="deep", budget=2000)
@@ -226,7 +228,7 @@ def test_with_approval_it_is_found_shown_and_opened(plane, added):
 
 def test_as_of_a_seq_before_the_approval_it_is_not_shown(plane, added):
     before = plane.head().seq
-    approved = plane.artifacts.approve("report.md").seq
+    approved = plane.work.artifacts.approve("report.md").seq
     for asked, there in (({"as_of": before}, False), ({"as_of": approved}, True), ({}, True)):
         block = plane.pack("herons nest in trees", intent="deep", budget=2000, **asked)
         assert (MARKER in block.text) is there
@@ -241,7 +243,7 @@ def test_as_of_a_seq_before_the_approval_it_is_not_shown(plane, added):
 
 
 def test_the_clock_of_the_request_decides_what_is_still_approved(plane, added):
-    plane.artifacts.approve("report.md", valid_until="2026-03-01T00:00:00Z")
+    plane.work.artifacts.approve("report.md", valid_until="2026-03-01T00:00:00Z")
     for now, there in (("2026-02-01T00:00:00Z", True), ("2026-04-01T00:00:00Z", False)):
         block = plane.pack("herons nest in trees", intent="deep", budget=2000, now=now)
         assert (MARKER in block.text) is there
@@ -250,10 +252,10 @@ def test_the_clock_of_the_request_decides_what_is_still_approved(plane, added):
 
 def test_a_revoke_and_a_forgotten_approval_end_it_at_once(plane, added):
     for way in ("revoke", "forget"):
-        said = plane.artifacts.approve("report.md")
+        said = plane.work.artifacts.approve("report.md")
         assert plane.search(MARKER)
         if way == "revoke":
-            plane.artifacts.revoke("report.md")
+            plane.work.artifacts.revoke("report.md")
         else:
             plane.forget(id=said.id)
         assert plane.search(MARKER) == []
@@ -261,15 +263,15 @@ def test_a_revoke_and_a_forgotten_approval_end_it_at_once(plane, added):
 
 
 def test_an_approval_covers_the_event_that_it_names_and_no_other_with_the_same_bytes(plane, report):
-    plane.artifacts.add(report, "first", ns="/task/a")
-    second = plane.artifacts.add(report, "second", ns="/task/b").receipt.seq
-    plane.artifacts.approve(second)
+    plane.work.artifacts.add(report, "first", ns="/task/a")
+    second = plane.work.artifacts.add(report, "second", ns="/task/b").receipt.seq
+    plane.work.artifacts.approve(second)
     assert [hit.event.seq for hit in plane.search(MARKER)] == [second]
-    assert [one.text for one in plane.artifacts.list()] == ["second", ""]
+    assert [one.text for one in plane.work.artifacts.list()] == ["second", ""]
 
 
 def test_a_changed_copy_is_left_out_and_the_report_says_so(plane, added):
-    plane.artifacts.approve("report.md")
+    plane.work.artifacts.approve("report.md")
     assert plane.search(MARKER)
     Path(body_path(str(plane.home), added.facts.sha256)).write_text("They nest on roofs.")
     block = plane.pack(f"where is the {MARKER}?", intent="deep", budget=2000)
@@ -281,8 +283,8 @@ def test_a_changed_copy_is_left_out_and_the_report_says_so(plane, added):
 
 
 def test_a_reference_is_found_by_its_name_and_what_was_said_and_opened_by_its_handle(plane, report):
-    added = plane.artifacts.add(report, "on wombats", reference=True)
-    plane.artifacts.approve("report.md")
+    added = plane.work.artifacts.add(report, "on wombats", reference=True)
+    plane.work.artifacts.approve("report.md")
     assert plane.search(MARKER) == []
     assert plane.search("wombats")[0].text == "on wombats"
     assert MARKER in plane.expand(added.facts.handle).text
@@ -296,9 +298,9 @@ def test_an_artifact_is_no_turn_of_its_session(plane, report):
     """Approving one must not move the window of a live session."""
     for number in range(8):
         plane.record(f"turn {number}", role="user", session="s")
-    plane.artifacts.add(report, "on wombats", session="s")
+    plane.work.artifacts.add(report, "on wombats", session="s")
     before = plane.pack("", session="s", budget=2000)
-    plane.artifacts.approve("report.md", session="s")
+    plane.work.artifacts.approve("report.md", session="s")
     after = plane.pack("", session="s", budget=2000)
     assert after.text == before.text
     assert "wombats" not in after.text
@@ -306,8 +308,8 @@ def test_an_artifact_is_no_turn_of_its_session(plane, report):
 
 def test_what_redaction_finds_today_leaves_no_page(plane, report):
     report.write_text("one <<key abc>> two\n" * 200)
-    added = plane.artifacts.add(report)
-    plane.artifacts.approve("report.md")
+    added = plane.work.artifacts.add(report)
+    plane.work.artifacts.approve("report.md")
     (plane.home / "policies" / "privacy.yaml").write_text(
         "version: 1\nstore: {redact_patterns: ['<<key [^>]*>>']}\n"
     )
@@ -335,8 +337,8 @@ def test_pages_joined_are_the_text_and_each_keeps_to_the_budget(tmp_path_factory
     text = "".join(parts) + "end"
     file.write_text(text)
     with memplane.init(folder / "plane", durability="os") as plane:
-        added = plane.artifacts.add(file)
-        plane.artifacts.approve(added.receipt.seq)
+        added = plane.work.artifacts.add(file)
+        plane.work.artifacts.approve(added.receipt.seq)
         pages, handle = [], added.facts.handle
         while handle is not None:
             page = plane.expand(handle, budget=budget)
@@ -365,7 +367,7 @@ def test_a_handle_of_nothing_and_a_page_of_none(plane, added):
         plane.expand("expand://artifact/00000000")
     with pytest.raises(memplane.InputError, match="page: expected 1 or more"):
         plane.expand(f"{added.facts.handle}?page=0")
-    plane.artifacts.approve("report.md")
+    plane.work.artifacts.approve("report.md")
     with pytest.raises(memplane.InputError, match="expected 1 token or more"):
         plane.expand(added.facts.handle, budget=0)
 
@@ -373,8 +375,8 @@ def test_a_handle_of_nothing_and_a_page_of_none(plane, added):
 def test_what_is_no_text_has_no_page_and_its_bytes_are_searched_by_name_alone(plane, tmp_path):
     path = tmp_path / "birds.png"
     path.write_bytes(b"\x89PNG\0herons")
-    added = plane.artifacts.add(path)
-    plane.artifacts.approve("birds.png")
+    added = plane.work.artifacts.add(path)
+    plane.work.artifacts.approve("birds.png")
     with pytest.raises(memplane.NotFoundError, match=r"is no text but image/png; .* export"):
         plane.expand(added.facts.handle)
     assert plane.search("herons") == []

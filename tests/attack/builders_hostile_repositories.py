@@ -110,11 +110,11 @@ class Stranger:
         plane.record_many(rows)
         plane.record(f"{said}\n" * 30_000, kind="tool_result", role="tool", session="s1")
         goes = plane.record(f"gone: {said}", kind="fact", key="gone").seq
-        plane.purge(goes, reason="test")
+        plane.upkeep.purge(goes, reason="test")
         self.purge = next(event.id for event in plane.events(kind="purge"))
         plane.forget("taste")
-        plane.rebuild()
-        plane.index()
+        plane.upkeep.rebuild()
+        plane.upkeep.index()
         plane.pack("deploy", session="s1", save_report=True)
 
     def lines(self):

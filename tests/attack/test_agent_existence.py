@@ -32,10 +32,10 @@ def record(plane, name, tmp_path, **fields):
     plane.record("w", kind="decision", key=f"older-{name}", **fields)
     for _ in range(4):
         plane.record("w", session=f"session-{name}", role="user", **fields)
-    plane.tasks.open(f"task-{name}", "w", **fields)
+    plane.work.tasks.open(f"task-{name}", "w", **fields)
     file = tmp_path / f"{name}.txt"
     file.write_text(name)
-    plane.artifacts.add(file, "w", id=f"art-{name}", **fields)
+    plane.work.artifacts.add(file, "w", id=f"art-{name}", **fields)
 
 
 @pytest.fixture
@@ -77,19 +77,19 @@ def questions(plane, who):
             )
     yield lambda: plane.expand("event/id-x", **who)
     yield lambda: plane.expand(f"artifact/{digits}", **who)
-    yield lambda: plane.artifacts.show("x.txt", **who)
-    yield lambda: plane.artifacts.show("art-x", **who)
-    yield lambda: plane.artifacts.show(digits[:12], **who)
-    yield lambda: plane.artifacts.export("x.txt", "/nowhere", **who)
-    yield lambda: plane.artifacts.list(all=True, **who)
-    yield lambda: plane.tasks.get("task-x", **who)
-    yield lambda: plane.tasks.get("task-xx", **who)  # a hint would name it
-    yield lambda: plane.tasks.list(all=True, **who)
-    yield lambda: plane.sessions.get("session-x", **who)
-    yield lambda: plane.sessions.get("session-xx", **who)
-    yield lambda: plane.sessions.list(channel=who["channel"])
+    yield lambda: plane.work.artifacts.show("x.txt", **who)
+    yield lambda: plane.work.artifacts.show("art-x", **who)
+    yield lambda: plane.work.artifacts.show(digits[:12], **who)
+    yield lambda: plane.work.artifacts.export("x.txt", "/nowhere", **who)
+    yield lambda: plane.work.artifacts.list(all=True, **who)
+    yield lambda: plane.work.tasks.get("task-x", **who)
+    yield lambda: plane.work.tasks.get("task-xx", **who)  # a hint would name it
+    yield lambda: plane.work.tasks.list(all=True, **who)
+    yield lambda: plane.work.sessions.get("session-x", **who)
+    yield lambda: plane.work.sessions.get("session-xx", **who)
+    yield lambda: plane.work.sessions.list(channel=who["channel"])
     yield lambda: plane.expand("memory/global/key-xx", **who)
-    yield lambda: plane.files("x", **who)
+    yield lambda: plane.work.files("x", **who)
     yield lambda: plane.search("key-x task-x session-x", **who)
     for handle in ("event/id-x", "task/task-x", "session/session-x", "memory/global/key-x",
                    f"artifact/{digits}"):  # fmt: skip
@@ -173,7 +173,7 @@ def test_commands_answer_and_exit_the_same(planes, capsys, monkeypatch):
 
 def test_that_something_was_purged_is_for_the_owner(plane):
     plane.record("w", id="mcp:1", kind="fact")
-    plane.purge("mcp:1")
+    plane.upkeep.purge("mcp:1")
     for who in READERS:
         for name in ("mcp:1", 2):
             assert answer(lambda name=name, who=who: plane.event(name, **who)) == (
@@ -188,20 +188,20 @@ def test_no_value_names_a_hidden_one_as_what_replaced_it_or_was_before(plane):
     plane.record("three", kind="fact", key="k", sensitivity="secret")
     (version,) = plane.history("k", channel="agent")
     assert (version.reason, version.by_seq, version.supersedes) == ("superseded", None, None)
-    standing = plane.standing(version.event, channel="agent")
+    standing = plane.work.standing(version.event, channel="agent")
     assert (standing.reason, standing.by_seq, standing.supersedes) == ("superseded", None, None)
     assert plane.expand("memory/global/k?depth=1", channel="agent").text == (
         "fact k: [superseded] two\n"
     )
     assert plane.get("k", channel="agent") is None
-    owner = plane.standing(version.event)
+    owner = plane.work.standing(version.event)
     assert (owner.reason, owner.by_seq, owner.supersedes) == ("superseded", None, 2)
 
 
 def test_a_hidden_artifact_hides_no_other_of_its_name_or_hash(plane, tmp_path):
     file = tmp_path / "x.txt"
     file.write_text("x")
-    seen = plane.artifacts.add(file, "open").receipt
-    plane.artifacts.add(file, "closed", sensitivity="high")
-    assert plane.artifacts.show("x.txt", channel="agent").seq == seen.seq
-    assert "may be event" in answer(lambda: plane.artifacts.show("x.txt"))
+    seen = plane.work.artifacts.add(file, "open").receipt
+    plane.work.artifacts.add(file, "closed", sensitivity="high")
+    assert plane.work.artifacts.show("x.txt", channel="agent").seq == seen.seq
+    assert "may be event" in answer(lambda: plane.work.artifacts.show("x.txt"))

@@ -29,8 +29,8 @@ def made(tmp_path_factory):
     with memplane.init(home) as plane:
         plane.record("The herons nest at the lake", kind="decision", key="herons")
         plane.record_many({"text": f"turn {n} on herons", "session": "old"} for n in range(80))
-        plane.rebuild()
-        plane.index()
+        plane.upkeep.rebuild()
+        plane.upkeep.index()
     return home
 
 
@@ -79,7 +79,7 @@ def whole(home):
     """What is wrong with a plane that was not damaged by the test."""
     with memplane.open(home, environment={}) as plane:
         plane.flush()
-        return [str(one) for one in plane.verify().problems]
+        return [str(one) for one in plane.upkeep.verify().problems]
 
 
 # Fields of wrong types

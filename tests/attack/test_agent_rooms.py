@@ -183,7 +183,7 @@ def test_many_agents_that_write_one_key_lose_nothing(plane):
 
 def test_resources_and_reports_are_those_of_the_agent(plane):
     plane.record(WORD, kind="decision", key="d", ns="/agent/bo")
-    plane.tasks.open("t", WORD, ns="/agent/bo")
+    plane.work.tasks.open("t", WORD, ns="/agent/bo")
     plane.pack(WORD, channel="agent", agent="bo", save_report=True)
     desk = desk_of(plane)
     assert server.read_resource(desk, "memplane://decisions")[0] == "none\n"

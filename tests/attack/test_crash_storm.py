@@ -117,14 +117,14 @@ def check_whole(storm, tmp_path, number):
     """What is made from the log is what it folds to, and an export comes back."""
     broken = []
     with memplane.open(storm.home) as plane:
-        broken += [f"differs from a rebuild: {one}" for one in plane.differing()]
+        broken += [f"differs from a rebuild: {one}" for one in plane.upkeep.differing()]
         asked = {"budget": 4000, "intent": "deep", "now": "2027-01-01T00:00:00Z"}
         before = plane.pack("herons and storks", **asked).text
-        plane.rebuild()
+        plane.upkeep.rebuild()
         if plane.pack("herons and storks", **asked).text != before:
             broken.append("a rebuild changes what is packed")
         export = tmp_path / f"export{number}"
-        plane.export(export)
+        plane.upkeep.export(export)
         memplane.restore(export, tmp_path / f"back{number}")
         with memplane.open(tmp_path / f"back{number}") as back:
             if [event.id for event in back.events()] != [event.id for event in plane.events()]:

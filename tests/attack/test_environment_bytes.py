@@ -46,7 +46,7 @@ with memplane.open(sys.argv[1], read_only=sys.argv[3] == "read") as plane:
         found.append(repr(plane.search(query, now="2027-03-01T00:00:00Z")))
     for key in ("k1", "k3"):
         found.append(repr((plane.get(key), plane.history(key))))
-    found.append(repr((plane.decisions(), plane.keys(""))))
+    found.append(repr((plane.work.decisions(), plane.keys(""))))
 print(json.dumps([hashlib.sha256(one.encode()).hexdigest()[:16] for one in found]))
 """
 
@@ -75,10 +75,10 @@ def home(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bytes") / "plane"
     with memplane.init(folder) as plane:
         plane.record_many(rows())
-        plane.tasks.open("birds", "count the herons")
+        plane.work.tasks.open("birds", "count the herons")
         plane.forget("k2")
-        plane.rebuild()
-        plane.index()
+        plane.upkeep.rebuild()
+        plane.upkeep.index()
     return folder
 
 
@@ -128,14 +128,14 @@ def in_state(home, state, folder):
     copy.parent.mkdir(parents=True)
     if state == "restored":
         with memplane.open(home, read_only=True) as plane:
-            plane.export(folder / "export")
+            plane.upkeep.export(folder / "export")
         memplane.restore(folder / "export", copy)
         subprocess.run(["cp", "-a", home / "policies", copy], check=True)
         return copy
     subprocess.run(["cp", "-a", home, copy], check=True)
     if state == "rebuilt":
         with memplane.open(copy) as plane:
-            plane.rebuild()
+            plane.upkeep.rebuild()
     else:
         subprocess.run(["sh", "-c", STATES[state] or "true"], cwd=copy, check=True)
     return copy

@@ -85,21 +85,21 @@ def stated(text):
 def artifact(plane, _):
     file = plane.home / "paper.txt"
     file.write_text("a paper")
-    added = plane.artifacts.add(file, "about it", sensitivity="high")
-    plane.artifacts.approve(added.receipt.seq, "read it", sensitivity="low")
+    added = plane.work.artifacts.add(file, "about it", sensitivity="high")
+    plane.work.artifacts.approve(added.receipt.seq, "read it", sensitivity="low")
 
 
 def work(plane, _):
     with contextlib.suppress(MemplaneError):
-        plane.tasks.open("job", "a goal", sensitivity="high", session="s1")
-    plane.tasks.update("job", "a note")
-    plane.tasks.done("job")
+        plane.work.tasks.open("job", "a goal", sensitivity="high", session="s1")
+    plane.work.tasks.update("job", "a note")
+    plane.work.tasks.done("job")
 
 
 def session(plane, _):
     for text in ("one", "two", "three"):
         plane.record(text, session="s1", role="user")
-    plane.sessions.end("s1")
+    plane.work.sessions.end("s1")
 
 
 NAMES = st.sampled_from(NS)
@@ -132,7 +132,7 @@ WRITERS = st.one_of(
     st.builds(lambda key: lambda plane, _: plane.pin(key=key), st.sampled_from(KEYS)),
     st.builds(lambda key: lambda plane, _: plane.touch(key=key), st.sampled_from(KEYS)),
     st.builds(lambda key: lambda plane, _: plane.forget(key=key), st.sampled_from(KEYS)),
-    st.just(lambda plane, _: plane.evict(0.9)),
+    st.just(lambda plane, _: plane.work.evict(0.9)),
     st.sampled_from([stated("one"), stated("two"), artifact, work, session]),
 )  # fmt: skip
 # An example takes a tenth of a second: to shrink one would take minutes.
@@ -171,7 +171,7 @@ def current(plane, words, channel, agent):
     yield plane.pack(query, budget=3000, channel=channel, agent=agent, session="s1").text
     hits = plane.search(query, 100, channel=channel, agent=agent)
     yield from (f"{hit.text} {hit.event.text}" for hit in hits)
-    yield from (view.paragraph for view in plane.tasks.list(channel=channel, agent=agent))
+    yield from (view.paragraph for view in plane.work.tasks.list(channel=channel, agent=agent))
     for ns in NS:
         for key in (*KEYS, "/memories/e", "/memories/e/b.md"):
             with contextlib.suppress(MemplaneError):
@@ -191,9 +191,9 @@ def ever(plane, channel, agent):
                 yield from (version.event.text for version in versions)
                 name = f"memory{ns}/{key}?depth=1"
                 yield plane.expand(name, channel=channel, agent=agent).text
-    for one in plane.sessions.list(channel=channel):
+    for one in plane.work.sessions.list(channel=channel):
         with contextlib.suppress(MemplaneError):
-            yield str(plane.sessions.get(one.id, channel=channel, agent=agent).as_json())
+            yield str(plane.work.sessions.get(one.id, channel=channel, agent=agent).as_json())
             yield plane.expand(f"session/{one.id}?depth=3", channel=channel, agent=agent).text
 
 
@@ -235,11 +235,11 @@ def follow(folder, sources, steps):
                 act(plane, channel)
         check(plane, told)
         copy = io.BytesIO()
-        plane.export(copy)
+        plane.upkeep.export(copy)
         with memplane.init(folder / "other", durability="os") as other:
             other.record("an event of its own")
             copy.seek(0)
-            other.merge(copy, "export")
+            other.upkeep.merge(copy, "export")
             check(other, told, readers=[("agent", None)])
 
 
@@ -258,9 +258,9 @@ def test_in_any_order_of_many_writers(tmp_path_factory, sources, steps):
 
 def test_an_approval_is_as_sensitive_as_its_artifact(plane, tmp_path):
     (tmp_path / "paper.txt").write_text("a paper")
-    added = plane.artifacts.add(tmp_path / "paper.txt", "about it", sensitivity="high")
-    plane.artifacts.approve(added.receipt.seq, "salaries", sensitivity="low")
-    plane.artifacts.revoke(added.receipt.seq, "salaries")
+    added = plane.work.artifacts.add(tmp_path / "paper.txt", "about it", sensitivity="high")
+    plane.work.artifacts.approve(added.receipt.seq, "salaries", sensitivity="low")
+    plane.work.artifacts.revoke(added.receipt.seq, "salaries")
     said = list(plane.events(kind="approval"))
     assert [event.sensitivity for event in said] == ["high", "high"]
     assert not list(plane.events(kind="approval", channel="agent"))
@@ -269,34 +269,34 @@ def test_an_approval_is_as_sensitive_as_its_artifact(plane, tmp_path):
 def test_the_end_of_a_session_names_it_to_nobody_else(plane):
     for number in range(4):
         plane.record(f"turn {number}", session="layoffs", sensitivity="high", role="user")
-    plane.sessions.checkpoint("layoffs")
-    plane.sessions.end("layoffs")
+    plane.work.sessions.checkpoint("layoffs")
+    plane.work.sessions.end("layoffs")
     for channel in ("agent", "team", "public"):
-        assert not plane.sessions.list(channel=channel)
+        assert not plane.work.sessions.list(channel=channel)
         assert not [one for one in plane.events(channel=channel) if one.session]
-    assert [one.id for one in plane.sessions.list()] == ["layoffs"]
+    assert [one.id for one in plane.work.sessions.list()] == ["layoffs"]
 
 
 def test_the_end_of_a_session_of_an_agent_and_of_high_turns_is_for_neither_of_others(plane):
     plane.record("turn", session="layoffs", ns="/agent/al")
     plane.record("turn", session="layoffs", sensitivity="high")
-    plane.sessions.end("layoffs")
+    plane.work.sessions.end("layoffs")
     assert not [one for one in plane.events(channel="agent", agent="bo") if one.session]
 
 
 def test_a_change_of_a_task_names_it_to_nobody_else(plane):
-    plane.tasks.open("layoffs", "let Ana go", sensitivity="high")
+    plane.work.tasks.open("layoffs", "let Ana go", sensitivity="high")
     for change in (
-        lambda: plane.tasks.update("layoffs", "a note"),
-        lambda: plane.tasks.block("layoffs", "a reason"),
-        lambda: plane.tasks.switch("layoffs"),
-        lambda: plane.tasks.done("layoffs"),
-        lambda: plane.tasks.open("layoffs", "again"),
+        lambda: plane.work.tasks.update("layoffs", "a note"),
+        lambda: plane.work.tasks.block("layoffs", "a reason"),
+        lambda: plane.work.tasks.switch("layoffs"),
+        lambda: plane.work.tasks.done("layoffs"),
+        lambda: plane.work.tasks.open("layoffs", "again"),
     ):
         change()
-        assert not plane.tasks.list(all=True, channel="agent")
-    plane.tasks.update("layoffs", "it is known now", sensitivity="normal")
-    assert [view.id for view in plane.tasks.list(channel="agent")] == ["layoffs"]
+        assert not plane.work.tasks.list(all=True, channel="agent")
+    plane.work.tasks.update("layoffs", "it is known now", sensitivity="normal")
+    assert [view.id for view in plane.work.tasks.list(channel="agent")] == ["layoffs"]
 
 
 def test_a_file_that_is_imported_again_does_not_say_less_sensitively_what_the_owner_marked(plane):

@@ -74,14 +74,14 @@ def home(tmp_path_factory):
         plane.record_many(
             {"text": f"turn {n} on herons", "session": "s1", "role": "user"} for n in range(60)
         )
-        plane.tasks.open("birds", "count the herons")
+        plane.work.tasks.open("birds", "count the herons")
         for number in range(2):
             for level in ("high", "secret", "agent"):
                 hide(plane, level, number)
         (folder / f"{WORDS['name']}.md").write_text(f"{WORDS['file']} herons\n" * 9)
-        plane.artifacts.add(folder / f"{WORDS['name']}.md", sensitivity="high")
-        plane.rebuild()
-        plane.index()
+        plane.work.artifacts.add(folder / f"{WORDS['name']}.md", sensitivity="high")
+        plane.upkeep.rebuild()
+        plane.upkeep.index()
     return folder / ".memplane"
 
 

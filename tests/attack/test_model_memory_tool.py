@@ -202,7 +202,7 @@ def test_what_hides_in_a_folder_stays_when_the_rest_is_deleted_or_moved(plane):
 
 def test_an_event_that_is_no_file_is_neither_shown_nor_replaced(plane, tmp_path):
     (tmp_path / "paper.txt").write_text(WORD)
-    plane.artifacts.add(tmp_path / "paper.txt", WORD, key="/memories/paper.md")
+    plane.work.artifacts.add(tmp_path / "paper.txt", WORD, key="/memories/paper.md")
     files = MemoryFiles(plane)
     assert said(files, command="view", path="/memories/paper.md").startswith("InputError: The path")
     assert said(files, command="create", path="/memories/paper.md", file_text="x").startswith(
@@ -239,5 +239,5 @@ def test_what_an_older_version_recorded_of_an_actor_that_reads_like_a_role_is_st
         )  # fmt: skip
     MemoryFiles(plane).rename("/memories/a", "/memories/b")
     assert plane.get("/memories/b").actor == "actor system"
-    plane.sessions.end("s")
-    assert [one.status for one in plane.sessions.list()] == ["ended"]
+    plane.work.sessions.end("s")
+    assert [one.status for one in plane.work.sessions.list()] == ["ended"]

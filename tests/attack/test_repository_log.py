@@ -43,10 +43,10 @@ def used(plane):
         lambda: plane.pack("deploy", session="s1", intent="deep", save_report=True),
         lambda: plane.pack("", intent="orient", channel="agent"), lambda: plane.pack("turn", intent="fast"),
         lambda: list(plane.events()), lambda: plane.search("deploy"), lambda: plane.get("deploy"),
-        lambda: plane.history("deploy"), lambda: plane.keys(""), plane.decisions, plane.tasks.list,
-        plane.sessions.list, plane.artifacts.list, lambda: plane.expand("session/s1?depth=2"),
-        lambda: plane.event(64), plane.verify, lambda: plane.record("the user's own"), plane.rebuild,
-        plane.differing,
+        lambda: plane.history("deploy"), lambda: plane.keys(""), plane.work.decisions, plane.work.tasks.list,
+        plane.work.sessions.list, plane.work.artifacts.list, lambda: plane.expand("session/s1?depth=2"),
+        lambda: plane.event(64), plane.upkeep.verify, lambda: plane.record("the user's own"), plane.upkeep.rebuild,
+        plane.upkeep.differing,
     ):  # fmt: skip
         with suppress(MemplaneError):
             read()
@@ -78,4 +78,4 @@ def test_a_line_that_verifies_and_is_no_event_is_listed_and_the_others_are_read(
         assert "m7" not in ids
         if field not in ("seq", "id"):
             assert "m8" in ids
-        assert plane.verify().problems
+        assert plane.upkeep.verify().problems

@@ -33,7 +33,7 @@ def user_home(tmp_path_factory):
     home = tmp_path_factory.mktemp("user") / ".memplane"
     with memplane.init(home) as plane:
         plane.record("The herons nest at the lake", kind="fact", key="herons")
-        plane.rebuild()
+        plane.upkeep.rebuild()
     return home
 
 

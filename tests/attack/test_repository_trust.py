@@ -45,8 +45,8 @@ def made(tmp_path_factory):
     with memplane.init(home, trusted=False, durability="os") as plane:
         plane.record(DECISION, kind="decision", key="deploy.rule")
         plane.record("the heron service is deployed by curl", role="user", session="s0")
-        plane.index()
-        plane.rebuild()
+        plane.upkeep.index()
+        plane.upkeep.rebuild()
     privacy = home / "policies" / "privacy.yaml"
     text = privacy.read_text()
     start = text.index("  redact_patterns:")
@@ -226,7 +226,7 @@ def test_a_command_in_a_clone_refuses_and_names_trust(clone, ann, words):
 def test_restore_into_what_is_found_refuses_too(clone, ann, tmp_path):
     file = tmp_path / "plane.jsonl"
     with memplane.open(ann / ".memplane") as plane:
-        plane.export(file)
+        plane.upkeep.export(file)
     before = state_of(clone)
     assert command(ann, clone, "restore", file).returncode == 3
     assert state_of(clone) == before
@@ -281,7 +281,7 @@ def test_init_trusts_what_it_makes_and_not_what_was_there(ann, tmp_path, reposit
 def test_restore_trusts_what_it_makes(ann, tmp_path):
     file = tmp_path / "plane.jsonl"
     with memplane.open(ann / ".memplane") as plane:
-        plane.export(file)
+        plane.upkeep.export(file)
     project = tmp_path / "project"
     project.mkdir()
     assert command(ann, project, "restore", file, "--into", project / ".memplane").returncode == 0

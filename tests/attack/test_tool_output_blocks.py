@@ -165,7 +165,7 @@ def test_an_audit_says_that_it_cannot_look_into_a_lost_one(said):
     (body,) = [path for path in (home / "bodies" / "sha256").rglob("*") if path.is_file()]
     body.write_bytes(b"")
     with opened(home) as plane:
-        assert any("moved out" in one for one in plane.audit().unread)
+        assert any("moved out" in one for one in plane.upkeep.audit().unread)
 
 
 def _bytes(path):
@@ -177,10 +177,10 @@ def test_an_audit_finds_what_a_newer_rule_knows(said):
     policy = home / "policies" / "privacy.yaml"
     policy.write_text(f"version: 1\nstore:\n  redact_patterns: ['{WORD}']\n")
     with opened(home) as plane:
-        report = plane.audit()
+        report = plane.upkeep.audit()
         assert [(one.id, one.field) for one in report.findings] == [("m1", "recalled[0]")]
         assert report.purge.bodies == 1
-        assert plane.recalled(plane.event("m1"))[0].count("[redacted:policy-1]") == 1
+        assert plane.work.recalled(plane.event("m1"))[0].count("[redacted:policy-1]") == 1
 
 
 def test_verify_names_a_file_that_is_gone_or_damaged(said, run):
@@ -202,9 +202,9 @@ def test_a_purge_erases_it_unless_another_event_names_it(said):
     home, _ = said
     with opened(home) as plane:
         plane.record(f"again\n{forged()}", role="user", id="m2")
-        assert plane.purge("m1").bodies == 0
-        assert plane.recalled(plane.event("m2")) == [forged()]
-        assert plane.purge("m2").bodies == 1
+        assert plane.upkeep.purge("m1").bodies == 0
+        assert plane.work.recalled(plane.event("m2")) == [forged()]
+        assert plane.upkeep.purge("m2").bodies == 1
     assert [path for path in home.rglob("*") if WORD.encode() in _bytes(path)] == []
 
 
@@ -213,21 +213,21 @@ def test_a_purge_tells_which_blocks_quote_what_is_erased(home):
     with opened(home) as plane:
         plane.record(line, kind="fact", id="f1")
         plane.record(forged(f"## Facts\n{line}\n"), role="user", id="m1")
-        plan = plane.purge("m1", dry_run=True)
+        plan = plane.upkeep.purge("m1", dry_run=True)
         assert [quote.name for quote in plan.quotes] == []
-        assert [quote.name for quote in plane.purge("f1", dry_run=True).quotes] == ["m1"]
-        plane.purge("f1", cascade=True)
+        assert [quote.name for quote in plane.upkeep.purge("f1", dry_run=True).quotes] == ["m1"]
+        plane.upkeep.purge("f1", cascade=True)
     assert [path for path in home.rglob("*") if WORD.encode() in _bytes(path)] == []
 
 
 def test_a_backup_carries_it(said, tmp_path):
     home, _ = said
     with opened(home) as plane:
-        plane.export(tmp_path / "whole.jsonl")
-        plane.export(tmp_path / "part.jsonl", kind="message")
+        plane.upkeep.export(tmp_path / "whole.jsonl")
+        plane.upkeep.export(tmp_path / "part.jsonl", kind="message")
     memplane.restore(tmp_path / "whole.jsonl", tmp_path / "copy")
     with opened(tmp_path / "copy") as copy:
-        assert copy.recalled(copy.event("m1")) == [forged()]
+        assert copy.work.recalled(copy.event("m1")) == [forged()]
     # What leaves the plane in part leaves without it: it quotes what may have to stay.
     assert WORD not in (tmp_path / "part.jsonl").read_text()
 
@@ -235,7 +235,7 @@ def test_a_backup_carries_it(said, tmp_path):
 def test_a_merge_carries_it_once(said, tmp_path):
     home, _ = said
     with opened(home) as plane:
-        plane.export(tmp_path / "whole.jsonl")
+        plane.upkeep.export(tmp_path / "whole.jsonl")
     with memplane.init(tmp_path / "used", durability="os") as used:
         used.record("something of its own")
     for repeated in (0, 1):
@@ -243,19 +243,19 @@ def test_a_merge_carries_it_once(said, tmp_path):
         assert (report.repeated, report.refusals) == (repeated, 0)
     with opened(tmp_path / "used") as used:
         event = used.event("m1")
-        assert (event.text, used.recalled(event)) == ("before\nafter\n", [forged()])
+        assert (event.text, used.work.recalled(event)) == ("before\nafter\n", [forged()])
 
 
 def test_what_waits_in_the_spool_keeps_it(home):
     plane_id = json.loads((home / "plane.json").read_text())["plane"]
     with opened(home) as plane, FileLog(home, plane_id, clock=clock) as other:
         with other.exclusive():
-            left = plane.spool(TEXT, role="user", id="m1")
+            left = plane.work.spool(TEXT, role="user", id="m1")
             assert left.seq is None
         plane.record("the next writer")
         event = plane.event("m1")
-        assert (event.text, plane.recalled(event)) == ("before\nafter\n", [forged()])
-        assert plane.spool(TEXT, role="user", id="m1").duplicate
+        assert (event.text, plane.work.recalled(event)) == ("before\nafter\n", [forged()])
+        assert plane.work.spool(TEXT, role="user", id="m1").duplicate
 
 
 def test_two_rows_that_differ_in_their_blocks_are_two(home):
@@ -283,5 +283,5 @@ def test_an_import_beside_hooks_tells_prompts_by_their_blocks(home, tmp_path, ot
     path.write_text(json.dumps(record) + "\n")
     with opened(home) as plane:
         import_paths(plane, "claude-code", [path])
-        blocks = [plane.recalled(one)[0] for one in plane.events(kind="message")]
+        blocks = [plane.work.recalled(one)[0] for one in plane.events(kind="message")]
     assert blocks == ([forged("one\n")] if other == "one\n" else [forged("one\n"), forged(other)])

@@ -215,7 +215,7 @@ def test_a_tool_s_output_that_a_hook_recorded_poses_as_nothing(tmp_path):
     hooked(home, tool_name="Bash", tool_use_id="t2", tool_input={"command": "make"},
            tool_response={"stdout": found, "stderr": ""})  # fmt: skip
     with memplane.open(home) as plane:
-        plane.index()
+        plane.upkeep.index()
     # What tools gave back is never said by a hook: neither at a start nor at a prompt.
     begun = hooked(home, hook_event_name="SessionStart", session_id="t", source="startup")
     answer = hooked(home, hook_event_name="UserPromptSubmit", session_id="t", prompt=LEDGER)
@@ -269,10 +269,10 @@ def test_answers_over_mcp_quote_what_they_found(plane):
     from memplane.mcp.tools import Desk, get_tool, search_tool
 
     receipt = plane.record(f"push to main\n{posed()}", kind="fact", key="k", session="s")
-    plane.index()
+    plane.upkeep.index()
     desk = Desk(
         plane,
-        lambda *_: plane.context.counter(plane.policies),
+        lambda *_: plane.context.counter(plane.upkeep.policies),
         "agent",
         "s",
         "client",
@@ -314,7 +314,7 @@ def test_an_export_of_an_earlier_version_loses_no_event_for_its_actor(tmp_path, 
         plane.context.drafting(internal=True)({"text": "obey", "actor": "SYSTEM"}, "")
     ])  # fmt: skip
     plane.record("hello", role="user")
-    plane.export(tmp_path / "out.jsonl")
+    plane.upkeep.export(tmp_path / "out.jsonl")
     with memplane.init(tmp_path / "other") as other:
         other.record("mine", role="user")
     with memplane.open(tmp_path / "other") as other:

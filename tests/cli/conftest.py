@@ -42,7 +42,7 @@ def new(tmp_path_factory):
     assert count == 1
     budgets.write_text(text)
     with memplane.open(home) as plane:
-        assert plane.policies.budgets.counter == "len4"
+        assert plane.upkeep.policies.budgets.counter == "len4"
     return home
 
 

@@ -49,8 +49,8 @@ def test_the_doctor_says_how_many_texts_lack_a_vector(run, named, home, monkeypa
 
     run("search", "herons", "--home", named)
     with memplane.open(named) as plane:
-        plane.index()
-        index_service(plane.context).index(plane.policies).save()
+        plane.upkeep.index()
+        index_service(plane.context).index(plane.upkeep.policies).save()
     assert vectors()["status"] == "warn"
     assert vectors()["found"] == "static: none of 50 texts"
     run("embed", "--limit", "20", "--home", named)

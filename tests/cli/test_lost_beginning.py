@@ -12,7 +12,7 @@ def lost(tmp_path):
     with memplane.init(home) as plane:
         for n in range(5):
             plane.record(f"the heron stands on leg {n}")
-        plane.rebuild()
+        plane.upkeep.rebuild()
     return home
 
 

@@ -22,7 +22,7 @@ def old(tmp_path):
         for number in range(3):
             plane.record(f"heron {number}", kind="decision", key=f"k{number}")
         plane.pack("herons")
-        plane.rebuild()
+        plane.upkeep.rebuild()
     age(home)
     return home
 
@@ -57,7 +57,7 @@ def test_the_library_warns_and_answers_as_before(old):
     with memplane.open(old) as plane:
         with pytest.warns(RefoldWarning, match="folded again from the 4 lines"):
             assert plane.get("k1").text == "heron 1"
-        assert plane.verify().ok
+        assert plane.upkeep.verify().ok
     age(old, by=1)
     with memplane.open(old) as plane, pytest.warns(RefoldWarning):
         assert plane.get("k2").text == "heron 2"

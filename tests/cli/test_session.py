@@ -12,7 +12,7 @@ def left(home):
     """A plane in which two agents left a session each, long ago."""
     with memplane.open(home, clock=lambda: "2026-01-05T12:00:00.000000Z") as plane:
         for agent in ("ann", "bob"):
-            plane.sessions.start(f"of-{agent}", agent=agent)
+            plane.work.sessions.start(f"of-{agent}", agent=agent)
             for text in ("Find the herons", "Count the herons", "Name the herons"):
                 plane.record(text, role="user", session=f"of-{agent}")
     return home

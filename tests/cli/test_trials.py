@@ -88,7 +88,7 @@ def test_the_policies_of_the_plane_here_are_in_force_and_it_is_left_as_it_was(
     assert done.err.startswith(f"memplane: under the policies of {home}\n")
     answer = json.loads(done.out)
     with memplane.open(home) as plane:
-        assert answer["policies"] == dict(sorted(plane.policies.hashes.items()))
+        assert answer["policies"] == dict(sorted(plane.upkeep.policies.hashes.items()))
     assert answer["counter"] == "len4"
     assert stored(home) == before
 

@@ -28,11 +28,11 @@ TEXTS = {
     "unforget": lambda plane, given: plane.unforget(given),
     "pin a key": lambda plane, given: plane.pin(key=given),
     "touch a key": lambda plane, given: plane.touch(key=given),
-    "a task": lambda plane, given: plane.tasks.get(given),
-    "a session": lambda plane, given: plane.sessions.get(given),
-    "artifacts in": lambda plane, given: plane.artifacts.list(ns=given),
-    "artifacts of": lambda plane, given: plane.artifacts.list(session=given),
-    "add": lambda plane, given: plane.artifacts.add(given),
+    "a task": lambda plane, given: plane.work.tasks.get(given),
+    "a session": lambda plane, given: plane.work.sessions.get(given),
+    "artifacts in": lambda plane, given: plane.work.artifacts.list(ns=given),
+    "artifacts of": lambda plane, given: plane.work.artifacts.list(session=given),
+    "add": lambda plane, given: plane.work.artifacts.add(given),
     "pack": lambda plane, given: plane.pack("x", query_event=given),
 }
 EVENTS = {
@@ -40,16 +40,16 @@ EVENTS = {
     "pin": lambda plane, given: plane.pin(given),
     "unpin": lambda plane, given: plane.unpin(given),
     "touch": lambda plane, given: plane.touch(given),
-    "show": lambda plane, given: plane.artifacts.show(given),
-    "export": lambda plane, given: plane.artifacts.export(given, "out"),
-    "approve": lambda plane, given: plane.artifacts.approve(given),
-    "revoke": lambda plane, given: plane.artifacts.revoke(given),
+    "show": lambda plane, given: plane.work.artifacts.show(given),
+    "export": lambda plane, given: plane.work.artifacts.export(given, "out"),
+    "approve": lambda plane, given: plane.work.artifacts.approve(given),
+    "revoke": lambda plane, given: plane.work.artifacts.revoke(given),
 }
 COUNTS = {
     "keys": lambda plane, given: plane.keys(limit=given),
     "events": lambda plane, given: list(plane.events(limit=given)),
     "events behind": lambda plane, given: list(plane.events(after=given)),
-    "artifacts": lambda plane, given: plane.artifacts.list(limit=given),
+    "artifacts": lambda plane, given: plane.work.artifacts.list(limit=given),
     "search": lambda plane, given: plane.search("x", given),
     "expand": lambda plane, given: plane.expand("#2", given),
 }

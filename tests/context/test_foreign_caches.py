@@ -51,19 +51,19 @@ def recorded(plane, word, start, count):
     plane.record(
         "read", kind="tool_call", session="s1", data={"tool": "Read", "path": f"/{word}.py"}
     )
-    plane.tasks.open(f"{word}-{start}", f"write about {word}")
+    plane.work.tasks.open(f"{word}-{start}", f"write about {word}")
     plane.pin(key="choice.1")
     plane.forget(id=f"e{start + 2}")
 
 
 def kept(plane):
     """Make all that can be kept of it."""
-    plane.index()
-    plane.embed()
+    plane.upkeep.index()
+    plane.upkeep.embed()
     plane.search("herons", similar=True)
     plane.pack("herons", session="s1", save_report=True)
     plane.pack("printer ink", session="s2", save_report=True)
-    plane.sessions.list()
+    plane.work.sessions.list()
     with plane.context.lock:
         plane.context.caught_up().save()
 
@@ -83,8 +83,8 @@ def answers(plane):
         found += map(str, plane.search(query, now=NOW))
     for number in range(4):
         found += map(str, plane.history(f"choice.{number}", now=NOW))
-    found += map(str, [*plane.decisions(), *plane.tasks.list(), plane.keys("")])
-    found += map(str, plane.sessions.list())
+    found += map(str, [*plane.work.decisions(), *plane.work.tasks.list(), plane.keys("")])
+    found += map(str, plane.work.sessions.list())
     found += [str(plane.event(f"e{number}")) for number in (0, 90, 199)]
     return found
 
@@ -115,7 +115,7 @@ class Made:
         for name in FOLDERS:
             shutil.rmtree(bare / name)
         with opened(bare) as plane:
-            plane.embed()
+            plane.upkeep.embed()
             self.answers = answers(plane)
         self.files = sorted(
             path.relative_to(self.home).as_posix()
@@ -190,12 +190,12 @@ DAMAGE = [
 def check(home, made):
     """The answers are right at once and again, nothing foreign is in them, and all is whole then."""
     with opened(home) as plane:
-        plane.embed()
+        plane.upkeep.embed()
         assert answers(plane) == made.answers
         kept(plane)
     with opened(home) as plane:
         assert answers(plane) == made.answers
-        assert plane.verify().problems == ()
+        assert plane.upkeep.verify().problems == ()
     for name in ("projections", "index"):
         for path in (home / name).rglob("*"):
             if path.is_file():
@@ -234,7 +234,7 @@ def test_whatever_bits_of_a_cache_were_flipped_the_answers_are_those_without_it(
             damaged[bit // 8] ^= 1 << bit % 8
         path.write_bytes(damaged)
     with opened(home) as plane:
-        plane.embed()
+        plane.upkeep.embed()
         assert answers(plane) == made.answers
 
 

@@ -67,8 +67,8 @@ def spaces_in(text):
 LISTS = {
     "events": lambda plane, **who: plane.events(**who),
     "keys": lambda plane, **who: plane.keys(ns=None, **who),
-    "decisions": lambda plane, **who: plane.decisions(**who),
-    "files": lambda plane, **who: plane.files("heron", **who),
+    "decisions": lambda plane, **who: plane.work.decisions(**who),
+    "files": lambda plane, **who: plane.work.files("heron", **who),
     "search": lambda plane, **who: plane.search("The stays nests grey", 50, **who),
     "similar": lambda plane, **who: plane.search("The stays nests", 50, similar=True, **who),
     **{
@@ -108,7 +108,7 @@ def test_what_is_named_is_read_or_is_an_error_never_nothing(shared, channel, age
             lambda ns=ns, word=word: plane.history(word, ns, **who),
             lambda ns=ns: plane.keys(ns=ns, **who),
             lambda ns=ns: list(plane.events(ns=ns, **who)),
-            lambda ns=ns: plane.decisions(ns=ns, **who),
+            lambda ns=ns: plane.work.decisions(ns=ns, **who),
         )
         events = (
             lambda word=word: plane.event(f"m:{word}", **who),
@@ -184,14 +184,14 @@ def test_a_list_of_keys_says_whether_there_are_more_of_those_that_are_shown(shar
 @pytest.mark.parametrize(("channel", "agent"), READERS)
 def test_sessions_of_an_agent_alone_are_told_to_it_and_to_the_owner(shared, channel, agent):
     share, plane = shared
-    told = {one.id for one in plane.sessions.list(channel=channel)}
+    told = {one.id for one in plane.work.sessions.list(channel=channel)}
     assert told == {f"s-{WORDS[ns]}" for ns in named(share, channel, None)}
     for ns, word in WORDS.items():
         if ns in named(share, channel, agent):
-            assert plane.sessions.get(f"s-{word}", channel=channel, agent=agent)
+            assert plane.work.sessions.get(f"s-{word}", channel=channel, agent=agent)
         else:
             with pytest.raises(NotFoundError):
-                plane.sessions.get(f"s-{word}", channel=channel, agent=agent)
+                plane.work.sessions.get(f"s-{word}", channel=channel, agent=agent)
 
 
 def test_a_key_that_nobody_has_is_no_error_where_the_namespace_may_be_read(shared):
@@ -209,28 +209,28 @@ def test_an_event_that_is_not_there_is_not_found_whoever_asks(shared):
 
 
 def test_the_owner_is_told_with_which_agent_a_task_is_opened(plane):
-    plane.tasks.open("quiet", "A quiet goal.", ns="/agent/al")
+    plane.work.tasks.open("quiet", "A quiet goal.", ns="/agent/al")
     with pytest.raises(ScopeError, match=r"it is in /agent/al: ask with agent='al'"):
-        plane.tasks.get("quiet")
-    assert plane.tasks.get("quiet", agent="al").goal == "A quiet goal."
+        plane.work.tasks.get("quiet")
+    assert plane.work.tasks.get("quiet", agent="al").goal == "A quiet goal."
     for asked in ({"agent": "bo"}, {"channel": "agent"}):
         with pytest.raises(NotFoundError, match=r"^no task 'quiet'$"):
-            plane.tasks.get("quiet", **asked)
+            plane.work.tasks.get("quiet", **asked)
 
 
 def test_every_listing_takes_patterns(plane, tmp_path, file):
     for ns in SPACES:
         plane.record(f"The {WORDS[ns]} is grey", kind="fact", key="f", ns=ns)
-        plane.artifacts.add(file(f"{WORDS[ns]}.md", f"The {WORDS[ns]} nests."), ns=ns)
+        plane.work.artifacts.add(file(f"{WORDS[ns]}.md", f"The {WORDS[ns]} nests."), ns=ns)
     for head in ("/task/", "/spec/", "/agent/"):
         of_class = {ns for ns in SPACES if ns.startswith(head)}
         part = tmp_path / f"part{len(list(tmp_path.iterdir()))}.jsonl"
-        plane.export(part, ns=f"{head}*")
+        plane.upkeep.export(part, ns=f"{head}*")
         later = "2036-01-05T12:00:00Z"
-        evicted = plane.evict(1000, ns=f"{head}*", dry_run=True, now=later)
+        evicted = plane.work.evict(1000, ns=f"{head}*", dry_run=True, now=later)
         assert {one.event.ns for one in evicted.taken} == of_class
         assert spaces_in(str(evicted.taken)) == of_class
-        named = [one.name for one in plane.artifacts.list(ns=f"{head}*")]
+        named = [one.name for one in plane.work.artifacts.list(ns=f"{head}*")]
         # The owner lists another agent's artifacts where they are shared; none is, here.
         assert spaces_in(str(named)) == of_class - set(AGENTS)
         assert spaces_in(part.read_text()) == of_class

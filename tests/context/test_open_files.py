@@ -24,13 +24,13 @@ def many(tmp_path, monkeypatch):
         plane.pack("heron", intent="fast")
     assert len(list((home / "log").glob("0*.jsonl"))) > 20
     with memplane.open(home) as plane:  # the last segments have been sealed since
-        plane.rebuild()
+        plane.upkeep.rebuild()
     return home
 
 
 def opened(home, **asked) -> int:
     with memplane.open(home, read_only=True) as plane:
-        assert not plane.damage
+        assert not plane.upkeep.damage
         return plane.pack("heron", budget=2000, **asked).report["io"]["files"]
 
 

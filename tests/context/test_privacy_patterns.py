@@ -47,7 +47,7 @@ def said(plane):
               for budget in (300, 3000) for channel in ("private", "agent")]  # fmt: skip
     return [
         *(block.text for block in blocks), *(json.dumps(block.report) for block in blocks),
-        plane.get("door").text, str(plane.history("door")), str(plane.decisions()), str(list(plane.events())),
+        plane.get("door").text, str(plane.history("door")), str(plane.work.decisions()), str(list(plane.events())),
         *(plane.expand(f"expand://event/{seq}").text for seq in (2, 3, 4, 5)), str(plane.event(2)),
         plane.text(plane.event(4)), str(plane.at(5).event(3)), plane.at(5).pack("door", session="s").text,
         *(path.read_text() for path in (plane.home / "reports").iterdir()),

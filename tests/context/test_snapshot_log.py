@@ -79,14 +79,14 @@ def test_what_is_appended_while_a_pack_is_made_is_no_part_of_it(home, asked, war
         again = plane.pack(**asked, now=LATE)
         with memplane.open(home) as fresh:
             assert fresh.pack(**asked, now=LATE).text == again.text
-        assert plane.differing() == []
+        assert plane.upkeep.differing() == []
 
 
 def test_what_replaces_an_event_that_is_not_indexed_yet_hides_it_once_it_is(home):
     with memplane.open(home) as other, memplane.open(home) as plane:
         context = plane.context
         with context.lock:
-            policies = plane.policies
+            policies = plane.upkeep.policies
             retriever = index_service(context).retriever(policies, context.caught_up(policies))
             for n in (70, 71):
                 other.record(f"{n} boats", kind="fact", key="boat.2")

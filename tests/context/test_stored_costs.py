@@ -13,7 +13,7 @@ def fill(plane):
 
 def counted(plane, monkeypatch, **asked):
     """The texts that a pack counts, and its block."""
-    counter = plane.context.counter(plane.policies)
+    counter = plane.context.counter(plane.upkeep.policies)
     texts, count = [], type(counter).count
     with monkeypatch.context() as patch:
         patch.setattr(
@@ -25,7 +25,7 @@ def counted(plane, monkeypatch, **asked):
 def test_the_first_pack_of_a_process_counts_no_statement(plane, clock, monkeypatch):
     fill(plane)
     before = plane.pack("", intent="orient", budget=4000)
-    plane.rebuild()
+    plane.upkeep.rebuild()
     with memplane.open(plane.home, clock=clock) as other:
         texts, block = counted(other, monkeypatch, intent="orient", budget=4000)
     assert block.text == before.text
@@ -39,7 +39,7 @@ def test_a_saved_ledger_gives_the_same_blocks_as_one_that_was_not(plane, clock):
     fill(plane)
     for budget in (150, 600, 2000, 8000):
         before = plane.pack("heron 7", budget=budget)
-        plane.rebuild()
+        plane.upkeep.rebuild()
         with memplane.open(plane.home, clock=clock) as other:
             after = other.pack("heron 7", budget=budget)
         assert (after.text, after.tokens) == (before.text, before.tokens)
@@ -47,12 +47,12 @@ def test_a_saved_ledger_gives_the_same_blocks_as_one_that_was_not(plane, clock):
 
 def test_another_counter_counts_anew(plane, clock):
     fill(plane)
-    plane.rebuild()
+    plane.upkeep.rebuild()
     plane.close()
     (plane.home / "policies" / "budgets.yaml").write_text("version: 1\ncounter: len4\n")
     with memplane.open(plane.home, clock=clock) as other:
         block = other.pack("", budget=4000)
-        count = other.context.counter(other.policies).count
+        count = other.context.counter(other.upkeep.policies).count
         assert all(entry.tokens == count(entry.text) for entry in block.entries)
 
 
@@ -62,7 +62,7 @@ def test_statements_that_not_everyone_sees_are_not_counted_either(plane, clock, 
     plane.record("An agent keeps its reeds.", kind="decision", key="own", ns="/agent/ada")
     asked = {"intent": "orient", "budget": 4000, "channel": "private", "agent": "ada"}
     before = plane.pack("", **asked)
-    plane.rebuild()
+    plane.upkeep.rebuild()
     with memplane.open(plane.home, clock=clock) as other:
         texts, block = counted(other, monkeypatch, **asked)
     assert block.text == before.text

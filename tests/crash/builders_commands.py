@@ -16,6 +16,7 @@ from memplane.cli.run import run_command_line
 # In a home made by `prepare`; {top} is the folder above it.
 COMMANDS = {
     "init": ["init", "{top}/another"],
+    "demo": ["demo"],
     "record": ["record", "one more thing", "--kind", "fact", "--key", "k7", "--json"],
     "record of a long text": ["record", "--id", "long", "x" * 1_200_000, "--json"],
     "record without waiting": ["record", "not now", "--no-wait", "--json"],
@@ -40,6 +41,7 @@ COMMANDS = {
     "task show": ["task", "show", "parser"],
     "decisions": ["decisions"],
     "artifact add": ["artifact", "add", "{top}/given.txt", "another text", "--json"],
+    "inspect": ["inspect", "--out", "{top}/page.html", "--json"],
     "artifact list": ["artifact", "list"],
     "artifact show": ["artifact", "show", "given.txt"],
     "artifact export": ["artifact", "export", "given.txt", "--to", "{top}/copy.txt"],
@@ -75,6 +77,9 @@ COMMANDS = {
     "trust": ["trust", "{top}/home", "--yes", "--json"],
     "policy accept": ["policy", "accept", "--yes"],
     "embed": ["embed"],
+    "help": ["help", "pack"],
+    "version": ["version"],
+    "completion": ["completion", "bash"],
     "eval": [
         "eval", "--events", "{top}/events.jsonl", "--questions", "{top}/questions.jsonl",
         "--report", "{top}/eval.json",
@@ -140,12 +145,12 @@ def prepare(top):
     values = home / "policies" / "plane.yaml"
     values.write_text(values.read_text().replace("embedder: none", "embedder: static"))
     with memplane.open(home, environment={}) as plane:
-        plane.tasks.open("parser", "parse", plan=["tests", "lexer"])
-        plane.artifacts.add(top / "given.txt", "what was found")
-        plane.artifacts.approve("given.txt", actor="ann")
+        plane.work.tasks.open("parser", "parse", plan=["tests", "lexer"])
+        plane.work.artifacts.add(top / "given.txt", "what was found")
+        plane.work.artifacts.approve("given.txt", actor="ann")
         plane.pin(key="k5")
         plane.pack("which database?", session="s1", save_report=True)
-        plane.export(top / "export.jsonl")
+        plane.upkeep.export(top / "export.jsonl")
     for words in (["init", "-q"], ["add", "-f", "home/policies"], ["commit", "-qm", "one"]):
         git(top, words)
     budgets = home / "policies" / "budgets.yaml"

@@ -56,7 +56,7 @@ def planned(home, _rng):
         plane.record_many(rows("old", 12))
         plane.forget("k3")
         plane.context.caught_up().save()
-        plane.index()
+        plane.upkeep.index()
 
 
 def rows(prefix, count):
@@ -155,7 +155,7 @@ def save_at_os(home, ack, rng):
 def saved(plane, n):
     done = plane.record_many(rows(f"new{n}-", 4))
     plane.context.caught_up().save()
-    plane.index()
+    plane.upkeep.index()
     return done
 
 
@@ -174,10 +174,10 @@ def save(home, ack, rng):
     def do(plane, step):
         step(lambda: plane.record_many(rows("new", 5)))
         step(lambda: plane.context.caught_up().save())
-        step(plane.index)
+        step(plane.upkeep.index)
         step(lambda: plane.record_many(rows("newer", 5)))
         step(lambda: plane.context.caught_up().save())
-        step(plane.index)
+        step(plane.upkeep.index)
 
     within(home, ack, do)
 
@@ -185,7 +185,7 @@ def save(home, ack, rng):
 def rebuild(home, ack, rng):
     def do(plane, step):
         step(lambda: plane.record("one of them", key="k1"))
-        step(plane.rebuild)
+        step(plane.upkeep.rebuild)
 
     within(home, ack, do)
 
@@ -213,10 +213,10 @@ def artifact(home, ack, rng):
     given.write_text("an artifact of three lines\n" * 3)
 
     def do(plane, step):
-        step(lambda: plane.artifacts.add(given, "what it is"))
-        step(lambda: plane.tasks.open("migrate", "move it", plan=["one", "two"]))
-        step(lambda: plane.sessions.start("s9"))
-        step(lambda: plane.sessions.end("s1"))
+        step(lambda: plane.work.artifacts.add(given, "what it is"))
+        step(lambda: plane.work.tasks.open("migrate", "move it", plan=["one", "two"]))
+        step(lambda: plane.work.sessions.start("s9"))
+        step(lambda: plane.work.sessions.end("s1"))
 
     within(home, ack, do)
 
@@ -252,14 +252,14 @@ def quotable(home, rng):
                 f"{text} is to go " + "b " * (size // 2), id=id_, kind="fact", session="s1"
             )
         plane.context.caught_up().save()
-        plane.index()
+        plane.upkeep.index()
         plane.pack("what is to go", budget=800, save_report=True, intent="deep")
 
 
 def purge(home, ack, rng):
     def do(plane, step):
         def run(id_):
-            plane.purge(id_, reason="asked for")
+            plane.upkeep.purge(id_, reason="asked for")
             erased = Erased(id_, ERASED[id_].encode())
             broken = erased.broken(Found(home, {}, {}))
             assert not broken, broken
@@ -284,7 +284,7 @@ def spool(home, ack, rng):
                 texts[f"w{n}"] = f"spooled {n}"
 
                 def once(id_=f"w{n}"):
-                    done = plane.spool(texts[id_], id=id_)
+                    done = plane.work.spool(texts[id_], id=id_)
                     if done.seq is None:
                         ack([Waiting(id_, texts[id_])])
 
@@ -303,15 +303,15 @@ def exported(home, rng):
     given = home.parent / "given.txt"
     given.write_text("an artifact\n" * 20)
     with opened_plane(home) as plane:
-        plane.artifacts.add(given, "what it is")
+        plane.work.artifacts.add(given, "what it is")
         plane.record("x" * 1_100_000, id="long")
-        plane.export(home.parent / "export.jsonl")
+        plane.upkeep.export(home.parent / "export.jsonl")
 
 
 def export(home, ack, rng):
     def do(plane, step):
         def run(name, **options):
-            plane.export(home.parent / name, **options)
+            plane.upkeep.export(home.parent / name, **options)
             ack([Written(name, (home.parent / name).read_bytes())])
 
         step(lambda: plane.record("to be exported"))

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from memplane.inspect import document, figures, write_page
+
 SUMMARY = Path(__file__).parents[2] / "reports" / "faults.json"
 
 
@@ -107,7 +109,9 @@ def keep_summary(counts):
             total["done"] += row["done"]
             total["violations"] += len(row["violations"])
             total["seconds"] = round(total["seconds"] + row["seconds"], 1)
-        SUMMARY.write_text(json.dumps({"layers": totals, "rows": rows}, indent=1) + "\n")
+        summary = {"layers": totals, "rows": rows}
+        SUMMARY.write_text(json.dumps(summary, indent=1) + "\n")
+        write_page(SUMMARY.with_suffix(".html"), document(figures.faults_page(summary)))
 
 
 @contextmanager

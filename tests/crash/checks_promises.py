@@ -205,14 +205,14 @@ def _of_plane(home, promised, named):
             repair_log(home, plane.id, clock=clock, salvage=True)
             plane.record("one more", id="one-more")
         plane.pack("what was decided of the database?", budget=800, intent="deep")
-        broken = [f"differs from a rebuild: {name}" for name in plane.differing()]
+        broken = [f"differs from a rebuild: {name}" for name in plane.upkeep.differing()]
         found, seqs = looked(home, plane._log)
         plane.context.caught_up().save()
-        plane.index()
+        plane.upkeep.index()
         broken += kept(found, seqs, promised)
         plane_id = plane.id
     report = verify_log(home, plane_id)
     broken += [f"verify: {problem}" for problem in report.problems]
     with memplane.open(home, clock=clock, environment={}, read_only=True) as plane:
-        broken += [f"differs when opened again: {name}" for name in plane.differing()]
+        broken += [f"differs when opened again: {name}" for name in plane.upkeep.differing()]
     return broken

@@ -95,7 +95,7 @@ def fill(home, ack, rng):
             lambda n=n, size=size: ack_one(plane, ack, f"g{n}", "w " * size),
             lambda: plane.pack("database", budget=700, save_report=True, intent="deep"),
             lambda: plane.context.caught_up().save(),
-            plane.index,
+            plane.upkeep.index,
             lambda: plane.forget("k1"),
             lambda n=n: ack_many(plane, ack, f"m{n}-"),
             lambda n=n: ack_purge(plane, ack, f"p{n}"),
@@ -126,5 +126,5 @@ def ack_purge(plane, ack, id_):
     """Record a word that stands nowhere else and purge it; one that was refused may be there."""
     word = f"quagga-{id_}-quagga"
     plane.record(word, id=id_)
-    plane.purge(id_)
+    plane.upkeep.purge(id_)
     ack([Erased(id_, word.encode())])

@@ -45,7 +45,7 @@ def save_on(home):
     while True:
         with memplane.open(home, clock=clock, durability="os", environment={}) as plane:
             plane.context.caught_up().save()
-            plane.index()
+            plane.upkeep.index()
 
 
 def pack_on(home):

@@ -21,7 +21,7 @@ ELSEWHERE = {"build_bound1", "demo", "rank_collection", "run", "trace_steps"}
 PARTS = {
     "table_formats",
     "chunks", "crowds", "hook_works", "session_works", "index_peers", "index_works", "large_log", "layouts",
-    "mcp_works", "measure", "memory_works", "peers", "place", "process_works", "shelf",
+    "mcp_works", "measure", "memory_peers", "memory_works", "peers", "place", "process_works", "shelf",
     "text_works", "workload", "works",
 }  # fmt: skip
 
@@ -217,3 +217,10 @@ def test_a_writer_writes_what_it_is_asked_for(tmp_path, kind):
     assert ready == "ready"
     begun, ended = map(float, times.split())
     assert begun < ended
+
+
+def test_the_picture_of_the_readme_is_what_the_script_draws(tmp_path):
+    ran("tools/picture.py", tmp_path / "demo.svg")
+    drawn = (tmp_path / "demo.svg").read_text()
+    assert drawn == (ROOT / "docs" / "images" / "demo.svg").read_text()
+    assert "http" not in drawn.replace("http://www.w3.org/2000/svg", "")

@@ -225,7 +225,7 @@ def test_a_version_with_mistakes_is_named_with_all_of_them(plane):
 
 def test_a_trial_writes_nothing_and_tells_how_far_it_is(plane):
     lived_in(plane, 17, 6)
-    plane.index()
+    plane.upkeep.index()
 
     def files():
         return {path: path.stat().st_mtime_ns for path in plane.home.rglob("*") if path.is_file()}

@@ -41,7 +41,7 @@ def folded(folds: Folds) -> tuple:
 @given(places=st.lists(st.integers(0, 241), min_size=1, max_size=6).map(sorted), data=st.data())
 def test_it_folds_to_the_same_however_it_got_there(lived, places, data):
     context = lived.context
-    policies = lived.policies
+    policies = lived.upkeep.policies
     with lived.at(places[0]) as moving:
         for seq in places:
             moving.advance(seq)

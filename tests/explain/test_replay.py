@@ -154,7 +154,7 @@ def test_a_plane_under_other_policies_is_moved_forward_as_if_it_had_been_opened_
     plane.record_many(rows(5, 200))
     files = {
         f"policies/{name}": (plane.home / "policies" / name).read_bytes()
-        for name in plane.policies.hashes
+        for name in plane.upkeep.policies.hashes
     }
     files["policies/budgets.yaml"] = files["policies/budgets.yaml"].replace(b"0.28", b"0.4")
     with plane.under(files, 20) as moved:
@@ -182,8 +182,8 @@ def test_what_is_replayed_is_read_from_its_own_report_alone(plane):
 def test_an_artifact_whose_file_is_gone_is_named(plane, tmp_path):
     file = tmp_path / "herons.md"
     file.write_text("Herons nest in trees.\n")
-    added = plane.artifacts.add(file).facts
-    plane.artifacts.approve(added.sha256)
+    added = plane.work.artifacts.add(file).facts
+    plane.work.artifacts.approve(added.sha256)
     block = plane.pack("herons nest", save_report=True)
     assert "nest in trees" in block.text
     saved = reports.read_report(block.report_path)

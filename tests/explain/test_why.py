@@ -185,7 +185,7 @@ def test_a_policy_of_today_hides_what_that_of_then_did_not(kept):
     text = privacy.read_text()
     hiding = "team:    {suppress_kinds: [decision], "
     privacy.write_text(text.replace("team:    {", hiding))
-    assert kept.policies.privacy.rule("team").suppress_kinds == ("decision",)
+    assert kept.upkeep.policies.privacy.rule("team").suppress_kinds == ("decision",)
     assert refused(kept, saved, "new").startswith("no event 'X' for channel team")
     assert story_of(kept, saved, "new", channel="private").outcome == "placed"
 

@@ -105,8 +105,8 @@ def test_an_event_of_a_damaged_line_is_one_that_the_log_cannot_give(kept):
 def test_a_file_that_is_gone_is_said_once(plane, tmp_path):
     path = tmp_path / "report.md"
     path.write_text("the heron stands in the reeds\n")
-    added = plane.artifacts.add(path)
-    plane.artifacts.approve("report.md")
+    added = plane.work.artifacts.add(path)
+    plane.work.artifacts.approve("report.md")
     Path(body_path(str(plane.home), added.facts.sha256)).unlink()
     saved = saved_pack(plane, "heron reeds")
     story = story_of(plane, saved, added.receipt.id)

@@ -66,7 +66,8 @@ def all_of(name: str, home: Path) -> Iterator[Answer]:
                 "hits": digest([*hits]), "degraded": digest(getattr(hits, "degraded", None)),
             })  # fmt: skip
         for n, (method, first, more) in enumerate(requests.calls(name, known)):
-            call = attrgetter(method)(plane)
+            often = hasattr(memplane.Plane, method.partition(".")[0])
+            call = attrgetter(method)(plane if often else plane.work)
             asked = partial(call, first, **more) if first else partial(call, **more)
             yield f"{method} {n}", _tried(asked, lambda found: {"found": digest(found)})
     if name in HOOKED:
@@ -78,10 +79,10 @@ def all_of(name: str, home: Path) -> Iterator[Answer]:
 def formats(home: Path) -> Iterator[Answer]:
     """The bytes of the files that memplane reads again: those of the log, folds and the index."""
     with memplane.open(home, clock=clock, environment={}) as plane:
-        plane.rebuild()
-        plane.index()
+        plane.upkeep.rebuild()
+        plane.upkeep.index()
         file = io.BytesIO()
-        plane.export(file)
+        plane.upkeep.export(file)
     for pattern in FORMATS:
         for path in sorted(home.glob(pattern)):
             if not path.name.startswith(PLACED):

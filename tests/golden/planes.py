@@ -111,8 +111,8 @@ def shared(home: Path) -> None:
                 plane.pin(id=f"sh-{n}")
             elif act < 0.08:
                 plane.touch(id=f"sh-{n}")
-        plane.sessions.end("s2")
-        plane.tasks.open("t1", "ship the ledger", session="s6")
+        plane.work.sessions.end("s2")
+        plane.work.tasks.open("t1", "ship the ledger", session="s6")
         plane.record("the ledger is half done", role="assistant", session="s6", task="t1")
 
 
@@ -120,7 +120,7 @@ def twenty_thousand(home: Path) -> None:
     """Coding sessions of 20,000 events, several segments of the index."""
     with new(home, views=True) as plane:
         plane.record_many(generator("benchmarks", "workload").rows(20_000, 9))
-        plane.index()
+        plane.upkeep.index()
 
 
 @contextmanager

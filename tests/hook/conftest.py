@@ -25,8 +25,8 @@ def filled(tmp_path_factory):
         ]
         plane.record_many(rows)
         plane.record("We keep PostgreSQL for the ledger", kind="decision", key="db", id="d1")
-        plane.rebuild()
-        plane.index()
+        plane.upkeep.rebuild()
+        plane.upkeep.index()
     return home
 
 

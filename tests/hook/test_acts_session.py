@@ -38,8 +38,8 @@ def test_a_plan_and_decisions_of_one_session_stand_in_the_first_block_of_the_nex
     fork(home, said("SessionEnd", home, reason="exit"))
     assert told(home) == ""
     with memplane.open(home, durability="os") as plane:
-        decided = [event.text for event in plane.decisions()]
-        [task] = [one for one in plane.tasks.list() if one.id == task_name("s1")]
+        decided = [event.text for event in plane.work.decisions()]
+        [task] = [one for one in plane.work.tasks.list() if one.id == task_name("s1")]
     assert decided[1:] == [
         "Which wood for the mast? \u2192 Spruce",
         "Plan: Paint for the hull: The hull stays dry for ten years.",
@@ -92,7 +92,7 @@ def test_a_plan_that_codex_tells_its_hooks_nothing_of_is_read_where_it_wrote_it(
     fork(home, asked(home, "Implement the plan.", turn_id="t2"), agent="codex")
     assert told(home) == ""
     with memplane.open(home, durability="os") as plane:
-        assert [event.text for event in plane.decisions()][1:] == [
+        assert [event.text for event in plane.work.decisions()][1:] == [
             "Plan: Paint for the hull: The hull stays dry for ten years."
         ]
         [words] = [one for one in plane.events(kind="message") if one.role == "assistant"]

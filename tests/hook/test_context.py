@@ -179,7 +179,7 @@ def test_a_decision_made_since_the_start_is_said_where_a_prompt_needs_it(fork, h
     fork(home, said("SessionStart", home, source="startup"))
     with memplane.open(home, environment={}) as plane:
         plane.record("The gristmill closes at noon", kind="decision", key="mill")
-        plane.index()
+        plane.upkeep.index()
     assert fork(home, asked(home, "what do herons eat in May?", prompt_id="p2")) == ""
     question = asked(home, "when does the gristmill close?", prompt_id="p3")
     assert "The gristmill closes at noon" in fork(home, question)
@@ -194,7 +194,7 @@ def test_of_a_passage_that_was_shown_the_sentences_are_noted_and_no_more(fork, h
     ]
     with memplane.open(home, durability="os", environment={}) as plane:
         plane.record("\n\n".join(parts), role="user", session="old1", id="parts")
-        plane.index()
+        plane.upkeep.index()
     fork(home, said("SessionStart", home, source="startup"))
     [kept] = [json.loads(path.read_text()) for path in home.glob("projections/hooks/*.json")]
     assert kept["marks"]

@@ -27,7 +27,7 @@ def origin(tmp_path_factory):
         plane.record_many(rows)
         for n in range(40):
             plane.record(f"The cursor {n} is kept", kind="fact", key=f"cursor.{n % 20}")
-        plane.index()
+        plane.upkeep.index()
         plane.pack("cursor")
     return home
 
@@ -72,7 +72,7 @@ def bare(origin, place):
 
 def restored(origin, place):
     with memplane.open(origin) as plane:
-        plane.export(place / "export.jsonl")
+        plane.upkeep.export(place / "export.jsonl")
     memplane.restore(place / "export.jsonl", place / ".memplane")
     return place / ".memplane"
 

@@ -25,7 +25,7 @@ def home(home):
         plane.record(RULE, role="user", session="old1", id="rule")
         plane.record(OTHER, role="user", session="old1")
         plane.record("The lock is opened at six", kind="decision", key="lock", id="lock")
-        plane.index()
+        plane.upkeep.index()
     return home
 
 

@@ -81,7 +81,7 @@ def test_who_comes_back_after_a_long_time_is_back(plane):
     tell(plane, RESUME)
     tell(plane, END)
     assert statuses(plane) == ["resume", "end"] * 2
-    [found] = [one for one in plane.sessions.list() if one.id == "s1"]
+    [found] = [one for one in plane.work.sessions.list() if one.id == "s1"]
     assert found.status == "ended"
 
 

@@ -22,7 +22,7 @@ def home(home):
         plane.record(LINT.replace("mastcheck", "mast_check"), role="assistant", session="old1")
         plane.record("Let me look at tarred_rope.py because it fails", role="assistant")
         plane.record("tarred_rope.py fails", kind="tool_result", role="tool", session="old1")
-        plane.index()
+        plane.upkeep.index()
     return home
 
 
@@ -105,7 +105,7 @@ def test_what_the_session_said_itself_is_not_said_to_it(fork, home):
 def test_what_a_channel_hides_is_not_said(fork, home):
     with memplane.open(home, durability="os", environment={}) as plane:
         plane.record("Never open binnacle_lamp.py", role="user", sensitivity="high")
-        plane.index()
+        plane.upkeep.index()
     assert not fork(home, read(home, path="binnacle_lamp.py"))
 
 
@@ -113,7 +113,7 @@ def test_an_answer_costs_no_more_than_the_policy_says(fork, home):
     with memplane.open(home, durability="os", environment={}) as plane:
         words = "because the planks rot where water stands on them " * 9
         plane.record(f"Never open plank_list.py {words}", role="user", session="old1")
-        plane.index()
+        plane.upkeep.index()
     assert "plank_list" in context(fork(home, read(home, path="plank_list.py")))
     report = find_report(home, "last").report
     assert 0 < report["tokens"] <= report["budget"] == 80

@@ -191,12 +191,12 @@ def file(tmp_path):
 
 def test_a_plan_and_a_decision_are_there_for_who_reads_the_plane(plane, file):
     import_paths(plane, "claude-code", file)
-    [task] = plane.tasks.list()
+    [task] = plane.work.tasks.list()
     assert (task.goal, [step.text for step in task.plan]) == (
         "rig the boat for the race",
         ["sew", "rig"],
     )
-    assert [event.text for event in plane.decisions()] == ['"2" = Varnish, for the deck']
+    assert [event.text for event in plane.work.decisions()] == ['"2" = Varnish, for the deck']
 
 
 def test_another_import_records_nothing_twice(plane, file):
@@ -211,10 +211,10 @@ def test_another_import_records_nothing_twice(plane, file):
 def test_who_forgets_or_purges_a_turn_forgets_what_it_decided(plane, file, turn):
     import_paths(plane, "claude-code", file)
     plane.forget(id=turn)
-    assert plane.decisions() == []
+    assert plane.work.decisions() == []
     plane.unforget(id=turn)
-    assert len(plane.decisions()) == 1
-    plane.purge(turn, summaries=True)
-    assert plane.decisions() == []
+    assert len(plane.work.decisions()) == 1
+    plane.upkeep.purge(turn, summaries=True)
+    assert plane.work.decisions() == []
     import_paths(plane, "claude-code", file, full=True)
-    assert plane.decisions() == []
+    assert plane.work.decisions() == []

@@ -132,7 +132,7 @@ def test_what_a_hook_had_recorded_and_was_purged_stays_away(
     said = "zebrapox, then\n\nPoor you"
     hooked("Stop", last_assistant_message=said, prompt_id="p1")
     for event in [event for event in plane.events() if "zebrapox" in event.text]:
-        plane.purge(event.id, reason="private", cascade=True)
+        plane.upkeep.purge(event.id, reason="private", cascade=True)
     made = transcript().user("I have zebrapox", **turn).calls("Bash", "t1")
     made.result("t1", "zebrapox").user(FRAMED.replace("sails", "zebrapox"), isCompactSummary=True)
     made.says(*(said.split("\n\n") if turn else [said])).user("What now?", promptId="p2").says(
@@ -149,7 +149,7 @@ def test_what_was_purged_does_not_come_back_in_the_copy_that_a_fork_holds(
         "PostToolUse", tool_name="Bash", tool_use_id="t1", tool_response="zebrapox", tool_input={}
     )
     for event in [event for event in plane.events() if "zebrapox" in event.text]:
-        plane.purge(event.id, reason="private", cascade=True)
+        plane.upkeep.purge(event.id, reason="private", cascade=True)
     hooked("SessionStart", source="fork", session_id="s-two")
     made = transcript("s-two").user("I have zebrapox", promptId="p2").calls("Bash", "t1")
     assert imported(made.result("t1", "zebrapox").says("Poor you")) == ["Poor you"]
@@ -167,10 +167,10 @@ def test_an_import_opens_no_session_that_its_client_has_ended(plane, hooked, imp
     hooked("UserPromptSubmit", prompt="hello", prompt_id="p1")
     hooked("SessionEnd", reason="other")  # at noon, and so is the import
     assert imported(at("11:59", "Let me see", "and see")) == ["Let me see", "and see"]
-    assert plane.sessions.get("s-one").status == "ended"
-    assert plane.sessions.get("s-one").summary is not None
+    assert plane.work.sessions.get("s-one").status == "ended"
+    assert plane.work.sessions.get("s-one").summary is not None
     assert imported(at("12:01", "Let me see", "and see", "again")) == ["again"]
-    assert plane.sessions.get("s-one").status == "open"
+    assert plane.work.sessions.get("s-one").status == "open"
 
 
 def test_the_copy_that_a_fork_holds_is_there_already(plane, hooked, imported, transcript):

@@ -171,7 +171,7 @@ def test_a_fork_of_a_rollout_adds_only_what_is_its_own(plane, tmp_path):
 def test_sessions_of_rollouts_that_are_over_end(plane):
     report = run(plane, FORMATS / "codex-0.169-envelope.jsonl")
     assert report.ended == 1
-    (session,) = plane.sessions.list()
+    (session,) = plane.work.sessions.list()
     assert (session.status, session.reason) == ("ended", "importer")
     assert session.branch == "main"
     assert run(plane, FORMATS / "codex-0.169-envelope.jsonl", full=True).ended == 0
@@ -191,7 +191,7 @@ def test_a_block_of_memory_is_moved_out_of_what_a_memplane_command_printed(
     run(plane, tmp_path)
     (event,) = [e for e in plane.events(kind="tool_result") if e.text.startswith("got")]
     assert ("Mondays" in event.text) == (whose == "other")
-    assert plane.recalled(event) == ([block] if whose == "own" else [])
+    assert plane.work.recalled(event) == ([block] if whose == "own" else [])
     assert run(plane, tmp_path, full=True).refusals == 0
 
 

@@ -261,7 +261,7 @@ def test_a_secret_in_a_name_is_in_no_key(plane, graph):
 def test_purged_statements_stay_purged(plane, notes):
     folder = notes("# A\none\n")
     run(plane, folder)
-    plane.purge(plane.get("claude-memory/harbour/MEMORY.md#A").id, reason="mine")
+    plane.upkeep.purge(plane.get("claude-memory/harbour/MEMORY.md#A").id, reason="mine")
     report = run(plane, folder, full=True)
     assert (report.events, report.skipped) == (0, {"purged": 1})
 

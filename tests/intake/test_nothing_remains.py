@@ -87,7 +87,7 @@ def test_of_a_token_of_any_provider_nothing_remains_in_the_plane_or_in_an_error(
             for door, given, named in [*doors(plane, token)][number % each :: each]:
                 tried(words, door, *given, **named)
         tried(words, plane.record, "so long that it becomes a body " * 40_000 + " ".join(EACH))
-        plane.rebuild()
+        plane.upkeep.rebuild()
     assert remains(home, words, EACH) == []
 
 
@@ -115,13 +115,13 @@ def test_no_task_and_no_session_repeats_a_token_that_it_is_named_by(tmp_path, ea
         for number, token in enumerate(EACH):
             for before in ("", "a" * 50 + ":", "a" * 140 + ":")[number % each :: each]:
                 name = before + token
-                for door in (plane.tasks.open, plane.tasks.update, plane.tasks.get, plane.tasks.done,
-                             plane.tasks.switch, plane.sessions.start, plane.sessions.checkpoint,
-                             plane.sessions.end, plane.sessions.get):  # fmt: skip
+                for door in (plane.work.tasks.open, plane.work.tasks.update, plane.work.tasks.get, plane.work.tasks.done,
+                             plane.work.tasks.switch, plane.work.sessions.start, plane.work.sessions.checkpoint,
+                             plane.work.sessions.end, plane.work.sessions.get):  # fmt: skip
                     tried(words, door, name)
-                tried(words, plane.tasks.open, f"mend {token} today", specs=[name])
-                tried(words, plane.tasks.open, "t", "goal", plan=[name, 1])
-                tried(words, plane.tasks.open, f"{name} b", "a goal beside a name with blanks")
+                tried(words, plane.work.tasks.open, f"mend {token} today", specs=[name])
+                tried(words, plane.work.tasks.open, "t", "goal", plan=[name, 1])
+                tried(words, plane.work.tasks.open, f"{name} b", "a goal beside a name with blanks")
     assert remains(home, words, EACH) == []
 
 
@@ -176,7 +176,7 @@ def test_of_tokens_in_imported_files_nothing_remains_nor_in_what_the_import_says
     with memplane.init(home) as plane:
         report = import_paths(plane, None, [files])
         words.append(repr(report))
-        plane.rebuild()
+        plane.upkeep.rebuild()
         texts = {event.text for event in plane.events()}
         assert [text for text in wanted if text not in texts] == []
     assert remains(home, words, EACH) == []

@@ -43,7 +43,7 @@ def test_a_quoted_block_is_moved_out_and_named_by_its_file(tmp_path):
             "lines": block.count("\n"),
         }
         assert event.data["recalled"] == [named]
-        assert plane.recalled(event) == [block]
+        assert plane.work.recalled(event) == [block]
 
 
 @pytest.mark.parametrize(

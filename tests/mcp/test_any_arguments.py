@@ -19,7 +19,7 @@ def home(tmp_path_factory):
     folder = tmp_path_factory.mktemp("any") / "plane"
     with init(folder, durability="os") as plane:
         plane.record("Herons stay", kind="decision", key="herons", session="s1")
-        plane.tasks.open("parser", "Parse lists")
+        plane.work.tasks.open("parser", "Parse lists")
     return folder
 
 

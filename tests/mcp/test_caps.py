@@ -34,8 +34,8 @@ def full(tmp_path_factory):
                 key=None if number % 2 else f"{'ключ' * 40}.{number}",
             )  # fmt: skip
         for number in range(30):
-            plane.tasks.open(f"task-{number}", TEXTS[number % len(TEXTS)][:2000])
-        plane.index()
+            plane.work.tasks.open(f"task-{number}", TEXTS[number % len(TEXTS)][:2000])
+        plane.upkeep.index()
     return folder
 
 

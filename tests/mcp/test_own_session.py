@@ -39,7 +39,7 @@ def _told(opened):
     opened.record(OTHER, session="s0", role="user")
     mark(opened, "start")
     hooked(opened, OWN)
-    opened.index()
+    opened.upkeep.index()
 
 
 def test_a_client_is_not_given_back_what_it_has_before_it(block, opened):
@@ -59,7 +59,7 @@ def test_nor_what_was_said_long_ago_in_a_long_session(block, opened):
             for n in range(150)
         ]
     )
-    opened.index()
+    opened.upkeep.index()
     assert OTHER in block()
     assert OWN not in block()
 
@@ -114,7 +114,7 @@ def test_the_command_asks_the_hooks_of_claude_code_what_it_has(home, opened):
     shown.forget(opened.head().seq)
     shown.save()
     opened.record("the cellar pump is silent", session=session, role="user")
-    opened.index()
+    opened.upkeep.index()
     info = {"protocolVersion": "2025-11-25", "capabilities": {}}
     for client, expected in (("claude-code", (True, False)), ("codex", (True, True))):
         call = {"name": "memory_curate", "arguments": {"query": "cellar pump", "mode": "deep"}}

@@ -148,7 +148,7 @@ def test_a_signal_ends_the_server_and_loses_nothing_that_was_acknowledged(start,
     with memplane.open(home) as plane:
         stored = {event.seq for event in plane.events(kind="fact")}
         assert {one["seq"] for one in acknowledged} <= stored
-        assert plane.verify().ok
+        assert plane.upkeep.verify().ok
 
 
 def test_a_signal_ends_a_server_that_waits_for_its_client(start):
@@ -165,7 +165,7 @@ def test_a_client_that_goes_away_in_the_middle_leaves_no_server_behind(start, op
     server.stdout.close()
     _, err = server.communicate()
     assert (server.returncode, err) == (0, "")
-    assert opened.verify().ok
+    assert opened.upkeep.verify().ok
 
 
 NO_MESSAGES = (
@@ -320,10 +320,10 @@ def test_the_servers_session_has_the_client_as_its_agent_and_ends_with_a_summary
         server.stdout.readline()
     leave(server, how)
     with memplane.open(home) as plane:
-        (session,) = plane.sessions.list()
+        (session,) = plane.work.sessions.list()
         assert (session.agent, session.status, session.reason) == ("pipe", "ended", "explicit")
         assert session.id.startswith("mcp-")
-        assert "heron number" in plane.sessions.get(session.id).summary.text
+        assert "heron number" in plane.work.sessions.get(session.id).summary.text
         kinds = [event.kind for event in plane.events(session=session.id)]
     assert kinds[0] == "session"
     assert kinds.count("decision") == len(SAID)
@@ -336,17 +336,17 @@ def test_a_server_that_recorded_nothing_leaves_no_session(start, home):
         server.stdout.readline()
     leave(server, "EOF")
     with memplane.open(home) as plane:
-        assert plane.sessions.list() == []
+        assert plane.work.sessions.list() == []
 
 
 def test_a_session_that_is_named_is_not_the_servers_to_begin_or_end(start, home):
     with memplane.open(home) as plane:
-        plane.sessions.start("theirs", agent="somebody")
+        plane.work.sessions.start("theirs", agent="somebody")
     server = start("--session", "theirs")
     say(server, *opening(), storing(1, "Herons stay"))
     for _ in range(2):
         server.stdout.readline()
     leave(server, "SIGTERM")
     with memplane.open(home) as plane:
-        session = plane.sessions.get("theirs")
+        session = plane.work.sessions.get("theirs")
     assert (session.agent, session.status) == ("somebody", "open")

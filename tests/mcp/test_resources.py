@@ -38,9 +38,9 @@ def test_decisions_are_told_newest_first_with_date_key_and_handle(talk, opened, 
 
 
 def test_open_tasks_are_told_and_closed_ones_are_not(talk, opened):
-    opened.tasks.open("parser", "Parse nested lists", plan=["write the lexer"])
-    opened.tasks.open("docs", "Write the page")
-    opened.tasks.done("docs")
+    opened.work.tasks.open("parser", "Parse nested lists", plan=["write the lexer"])
+    opened.work.tasks.open("docs", "Write the page")
+    opened.work.tasks.done("docs")
     (found,) = talk(reads("memplane://tasks"))
     assert "Parse nested lists" in found.text
     assert "Write the page" not in found.text

@@ -48,7 +48,7 @@ def test_what_it_records_is_the_clients_in_its_session(done, opened):
     events = list(opened.events(kind="task"))
     assert len(events) == 3
     assert {(event.actor, event.session) for event in events} == {("heron", "s1")}
-    assert opened.tasks.list(session="s2") == []
+    assert opened.work.tasks.list(session="s2") == []
 
 
 def test_to_open_or_close_it_again_adds_nothing(done, opened):
@@ -77,7 +77,7 @@ def test_a_plan_that_is_replaced_is_marked_by_its_own_numbers(done, refused):
 
 
 def test_a_task_that_the_agent_may_not_see_is_not_there_and_is_not_written_to(done, opened):
-    opened.tasks.open("secret", "Sell the boat", plan=["ask"], sensitivity="high")
+    opened.work.tasks.open("secret", "Sell the boat", plan=["ask"], sensitivity="high")
     head = opened.head()
     asked = [task(action, task="secret", done=[1]) for action in ("plan", "done", "list")]
     for found in done(*asked, task("list")):
@@ -86,7 +86,7 @@ def test_a_task_that_the_agent_may_not_see_is_not_there_and_is_not_written_to(do
     assert opened.head() == head
     (found,) = done(task("open", task="secret", content="Paint the boat"))
     assert (only(found)["task"], only(found)["goal"]) == ("secret-2", "Paint the boat")
-    view = opened.tasks.get("secret")
+    view = opened.work.tasks.get("secret")
     assert (view.goal, view.status) == ("Sell the boat", "open")
 
 
@@ -106,7 +106,7 @@ def test_nor_is_a_task_of_another_project(done, projects):
 
 def test_answers_are_bounded_whatever_there_is(done, opened):
     for number in range(40):
-        opened.tasks.open(f"t{number}", f"{number} " + "goal " * 200, plan=["step " * 60] * 8)
+        opened.work.tasks.open(f"t{number}", f"{number} " + "goal " * 200, plan=["step " * 60] * 8)
     (found,) = done(task("list"))
     left = 40 - len(found["tasks"])
     assert found["note"] == f"{left} older ones did not fit; name one"
@@ -153,8 +153,8 @@ def test_any_run_of_calls_is_answered_within_the_schema_and_never_touches_what_i
 
     home = tmp_path_factory.mktemp("t") / "plane"
     with init(home, durability="os") as plane:
-        plane.tasks.open("secret", "Sell the boat", plan=["ask"], sensitivity="high")
-        before = plane.tasks.get("secret")
+        plane.work.tasks.open("secret", "Sell the boat", plan=["ask"], sensitivity="high")
+        before = plane.work.tasks.get("secret")
     serving = Serving(lambda: open_plane(home, durability="os"), make_counter, "agent", "s1")
 
     async def main():
@@ -170,5 +170,5 @@ def test_any_run_of_calls_is_answered_within_the_schema_and_never_touches_what_i
         if not result.is_error:
             validate(result.structured_content, tool_named("memory_task").gives)
     with open_plane(home) as plane:
-        after = plane.tasks.get("secret")
+        after = plane.work.tasks.get("secret")
     assert after._replace(active=True, paragraph=before.paragraph) == before

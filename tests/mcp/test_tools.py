@@ -96,7 +96,7 @@ def test_what_was_forgotten_can_be_said_again(done):
 def test_what_was_purged_can_be_said_again(done, opened):
     said = store("Herons are grey", key="colour")
     (first,) = done(said)
-    opened.purge(first["id"])
+    opened.upkeep.purge(first["id"])
     (again,) = done(said)
     assert again["duplicate"] is False
     assert again["id"] != first["id"]
@@ -210,7 +210,7 @@ def test_a_session_of_another_project_is_answered_as_one_that_is_not_there(done,
 
 
 def test_curate_without_arguments_says_where_the_work_stands(done, opened):
-    opened.tasks.open("parser", "Parse lists")
+    opened.work.tasks.open("parser", "Parse lists")
     opened.record("We keep PostgreSQL", kind="decision", session="s0")
     bare, blank, orient, fast = done(
         ("memory_curate", {}),
@@ -271,7 +271,7 @@ def test_a_curated_block_leaves_its_report_with_the_servers_session(done, opened
 
 
 def test_an_orientation_shows_where_the_work_stands(done, opened):
-    opened.tasks.open("parser", "Parse nested lists", plan=["write the lexer"])
+    opened.work.tasks.open("parser", "Parse nested lists", plan=["write the lexer"])
     (block,) = done(("memory_curate", {"mode": "orient"}))
     assert "Parse nested lists" in block["text"]
 
@@ -283,7 +283,7 @@ def test_forgetting_archives_and_says_which_command_erases(done, opened):
     assert "memplane purge" in by_key["note"]
     assert again["seq"] == by_key["seq"]
     assert opened.event(stored["seq"]).text == "Herons are blue"
-    assert opened.archived(opened.event(stored["seq"])) == ("forgotten", by_key["seq"])
+    assert opened.work.archived(opened.event(stored["seq"])) == ("forgotten", by_key["seq"])
     assert opened.event(by_key["seq"]).text == "wrong (by heron)"
     (found,) = done(("memory_search", {"query": "blue herons"}))
     assert found["hits"] == []
@@ -296,7 +296,7 @@ def test_an_agent_forgets_nothing_that_its_channel_may_not_see(opened, done):
     )
     assert by_id == {"note": f"no event {seq}; memory_search finds handles"}
     assert by_key["note"].startswith("no value under secret.plan")
-    assert opened.archived(opened.event(seq)) is None
+    assert opened.work.archived(opened.event(seq)) is None
 
 
 def test_keys_are_listed_page_by_page_until_all_were_told(done):

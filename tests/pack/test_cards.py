@@ -159,9 +159,9 @@ def test_a_source_that_may_not_be_seen_is_not_named(plane):
 
 
 def test_what_is_said_again_after_the_head_was_laid_is_no_second_card(plane):
-    plane.sessions.start("s1")
+    plane.work.sessions.start("s1")
     plane.record("Ana likes tea.", kind="fact")
-    plane.sessions.checkpoint("s1")
+    plane.work.sessions.checkpoint("s1")
     again = plane.record("Ana likes tea.", kind="fact", session="s2").id
     block = plane.pack("tea", session="s1", budget=4000)
     (entry,) = card_entries(block)

@@ -62,7 +62,7 @@ def test_packing_writes_nothing_below_log_and_reading_neither(plane):
     list(plane.events(limit=5))
     plane.history("k1")
     plane.expand("expand://event/5")
-    plane.rebuild()
+    plane.upkeep.rebuild()
     assert log_bytes(plane.home) == before
 
 

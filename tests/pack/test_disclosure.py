@@ -71,7 +71,7 @@ def everything_shown(plane, channel: str) -> str:
     for key in plane.keys(ns=None, channel=channel):
         out.append(key)
         out += [repr(answer(key, channel=channel)) for answer in (plane.get, plane.history)]
-    out.append(repr(plane.decisions(channel=channel)))
+    out.append(repr(plane.work.decisions(channel=channel)))
     for handle in ids[:5]:
         with suppress(NotFoundError):
             block = plane.pack("parser", expand=[handle], channel=channel)

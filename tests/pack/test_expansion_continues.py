@@ -55,8 +55,8 @@ def long_text():
 def test_an_artifact_goes_on_by_its_own_handle(plane, tmp_path, budget):
     path = tmp_path / "herons.md"
     path.write_text(long_text())
-    added = plane.artifacts.add(path, "said of it")
-    plane.artifacts.approve(added.receipt.seq)
+    added = plane.work.artifacts.add(path, "said of it")
+    plane.work.artifacts.approve(added.receipt.seq)
     digest = added.facts.digits
     for handle in (f"artifact/{digest}", f"#{added.receipt.seq}", f"artifact/{digest}?page=1"):
         block = plane.pack(budget=budget, expand=[handle], **ALONE)
@@ -72,8 +72,8 @@ def test_an_artifact_goes_on_by_its_own_handle(plane, tmp_path, budget):
 def test_a_page_names_the_next_one_and_the_last_page_names_none(plane, tmp_path):
     path = tmp_path / "herons.md"
     path.write_text(long_text())
-    added = plane.artifacts.add(path)
-    plane.artifacts.approve(added.receipt.seq)
+    added = plane.work.artifacts.add(path)
+    plane.work.artifacts.approve(added.receipt.seq)
     name = f"artifact/{added.facts.sha256}"
     shown, following = told(plane.pack(budget=8000, expand=[f"{name}?page=2"], **ALONE))
     page = plane.expand(f"{name}?page=2", 1000)

@@ -41,7 +41,7 @@ def check_depths(plane, name, budget, **asked):
             assert before is None, "a deeper shard shows what the shallower one does"
             continue
         assert 0 < shard.tokens <= budget
-        assert shard.tokens == plane.context.counter(plane.policies).count(shard.text)
+        assert shard.tokens == plane.context.counter(plane.upkeep.policies).count(shard.text)
         ids = {*shard.events, *shard.parts}
         assert len(ids) == len(shard.events) + len(shard.parts), "an id is whole or a part"
         if before is not None:
@@ -53,8 +53,8 @@ def check_depths(plane, name, budget, **asked):
 
 
 def names_in(plane):
-    tasks = [f"task/{view.id}" for view in plane.tasks.list(all=True)]
-    return [*tasks, *(f"session/{one.id}" for one in plane.sessions.list())]
+    tasks = [f"task/{view.id}" for view in plane.work.tasks.list(all=True)]
+    return [*tasks, *(f"session/{one.id}" for one in plane.work.sessions.list())]
 
 
 @settings(max_examples=examples(10))
@@ -92,7 +92,7 @@ def shown_whole(plane, events, channel):
     """Ids of the events that a reader of the channel is to find among the pages."""
     found = set()
     for event in events:
-        if event.kind in UNTOLD or not event.text.strip() or plane.archived(event):
+        if event.kind in UNTOLD or not event.text.strip() or plane.work.archived(event):
             continue
         try:
             plane.event(event.id, channel=channel)
@@ -109,7 +109,7 @@ def test_the_pages_of_a_session_show_every_event_that_may_be_seen_and_no_other(
 ):
     with memplane.init(tmp_path_factory.mktemp("p") / "p", durability="os") as plane:
         plane.record_many(rows(seed, count))
-        for session in plane.sessions.list():
+        for session in plane.work.sessions.list():
             expected = shown_whole(plane, plane.events(session=session.id), "public")
             if not expected:
                 continue
@@ -121,14 +121,14 @@ def test_the_pages_of_a_session_show_every_event_that_may_be_seen_and_no_other(
 
 
 def test_the_pages_of_a_task_show_all_that_belongs_to_it(plane):
-    mine = {plane.tasks.open("parser", "Parse nested lists.", plan=["tests"], session="s").seq}
+    mine = {plane.work.tasks.open("parser", "Parse nested lists.", plan=["tests"], session="s").seq}
     for number in range(30):
         turn = plane.record(f"turn {number} on lists " * (number + 1), role="user", session="s")
         mine.add(turn.seq)
         plane.record(f"turn {number} on herons", role="user", session="other", ns="/global")
     mine.add(plane.record("a stack", kind="decision", ns="/task/parser", session="other").seq)
-    plane.tasks.open("docs", "Write it down.", session="s")
-    plane.tasks.switch("docs", session="s")
+    plane.work.tasks.open("docs", "Write it down.", session="s")
+    plane.work.tasks.switch("docs", session="s")
     plane.record("not of the parser", role="user", session="s")
     told = set()
     for page in pages(plane, "task/parser?depth=3", 500):
@@ -138,7 +138,9 @@ def test_the_pages_of_a_task_show_all_that_belongs_to_it(plane):
 
 
 def test_a_task_is_told_ever_more_fully(plane):
-    plane.tasks.open("parser", "Parse nested lists.", plan=["write tests", "lexer"], session="s")
+    plane.work.tasks.open(
+        "parser", "Parse nested lists.", plan=["write tests", "lexer"], session="s"
+    )
     plane.record("How shall it nest?", role="user", session="s")
     plane.record("lists nest at most 40 deep", kind="fact", session="s")
     plane.record("a stack, no recursion", kind="decision", session="s")
@@ -164,17 +166,17 @@ def test_a_session_is_told_ever_more_fully(plane):
 
 
 def test_without_a_depth_it_is_the_paragraph(plane):
-    plane.tasks.open("parser", "Parse nested lists.", plan=["write tests"])
+    plane.work.tasks.open("parser", "Parse nested lists.", plan=["write tests"])
     assert plane.expand("task/parser") == plane.expand("expand://task/parser?depth=1")
 
 
 def test_a_closed_task_is_told_as_an_open_one_is(plane):
-    plane.tasks.open("parser", "Parse nested lists.", session="s")
+    plane.work.tasks.open("parser", "Parse nested lists.", session="s")
     plane.record("a stack, no recursion", kind="decision", session="s")
-    plane.tasks.done("parser", "It parses.")
+    plane.work.tasks.done("parser", "It parses.")
     for number in range(130):
-        plane.tasks.open(f"t{number}", "another")
-        plane.tasks.done(f"t{number}")
+        plane.work.tasks.open(f"t{number}", "another")
+        plane.work.tasks.done(f"t{number}")
     assert "a stack, no recursion" in plane.expand("task/parser?depth=2").text
     assert "Done: It parses." in plane.expand("task/parser?depth=0").text
 
@@ -186,7 +188,7 @@ def told(plane, handle, **asked):
 @pytest.fixture
 def shelf(plane):
     """A task and a session with one event for each reason to hide it, and one that stays."""
-    plane.tasks.open("t", "The open goal.", session="s")
+    plane.work.tasks.open("t", "The open goal.", session="s")
     plane.record("stays", kind="fact", session="s")
     plane.record("replaced word", kind="fact", key="k", session="s")
     plane.record("newer word", kind="fact", key="k", session="s")
@@ -251,7 +253,7 @@ def test_a_forgotten_session_says_that_nothing_is_in_force(plane):
 
 def test_what_is_not_for_the_channel_is_answered_as_what_is_not_there(plane):
     plane.record("Why?", role="user", session="hidden", sensitivity="high")
-    plane.tasks.open("quiet", "A goal.", sensitivity="high")
+    plane.work.tasks.open("quiet", "A goal.", sensitivity="high")
     plane.record("8 spaces", kind="preference", key="tabs")
     plane.record("mine", kind="fact", key="k", ns="/agent/a")
     for handle, words in {
@@ -302,8 +304,8 @@ def test_a_long_history_goes_on_to_its_first_value(plane, budget):
 
 
 def test_an_unknown_name_is_answered_with_the_closest_that_may_be_known(plane):
-    plane.tasks.open("parser", "Parse.")
-    plane.tasks.open("parsers", "Hidden.", sensitivity="high")
+    plane.work.tasks.open("parser", "Parse.")
+    plane.work.tasks.open("parsers", "Hidden.", sensitivity="high")
     plane.record("x", kind="fact", key="db.engine", session="monday")
     for handle, close in (
         ("task/parserss", "parser"), ("session/mondey", "monday"),
@@ -330,13 +332,13 @@ def test_whatever_is_given_it_is_answered_or_refused_by_name(tmp_path_factory, f
 
 @pytest.mark.parametrize("budget", [0, -1, True, "many", 1.5])
 def test_a_budget_that_is_none_is_refused(plane, budget):
-    plane.tasks.open("parser", "Parse.")
+    plane.work.tasks.open("parser", "Parse.")
     with pytest.raises(InputError, match="budget: expected"):
         plane.expand("task/parser", budget)
 
 
 def test_nothing_that_is_expanded_shows_what_todays_policy_redacts(plane):
-    plane.tasks.open("parser", "Parse mellowfruit lists.", session="s")
+    plane.work.tasks.open("parser", "Parse mellowfruit lists.", session="s")
     plane.record("mellowfruit is the word", role="user", session="s")
     plane.record("mellowfruit", kind="decision", key="k", session="s")
     path = plane.home / "policies" / "privacy.yaml"

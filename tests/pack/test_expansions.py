@@ -20,9 +20,9 @@ def expansions(block):
 
 def handles_in(plane, chance, channel):
     """Handles of all forms, some of what there is and the channel may see."""
-    tasks = [view.id for view in plane.tasks.list(all=True)]
+    tasks = [view.id for view in plane.work.tasks.list(all=True)]
     made = [f"task/{name}?depth={chance.randrange(4)}" for name in tasks]
-    made += [f"session/{one.id}?depth={chance.randrange(4)}" for one in plane.sessions.list()]
+    made += [f"session/{one.id}?depth={chance.randrange(4)}" for one in plane.work.sessions.list()]
     made += [f"memory/global/{key}?depth={chance.randrange(2)}" for key in plane.keys("")]
     made += [f"event/{chance.randint(2, plane.head().seq)}" for _ in range(3)]
     made = [handle for handle in made if may_open(plane, handle, channel)]
@@ -62,7 +62,7 @@ def test_no_expansion_takes_a_block_over_its_budget(
         for entry in expansions(block):
             for id_ in (*entry.events, *entry.parts):
                 event = plane.event(id_)
-                assert plane.archived(event) is None
+                assert plane.work.archived(event) is None
                 assert event.sensitivity != "secret"
                 assert channel == "private" or event.sensitivity != "high"
                 assert channel != "public" or event.kind != "preference"
@@ -109,7 +109,7 @@ def test_expansions_go_before_cards_do(plane, session):
 
 
 def test_a_shard_that_finds_no_room_is_named_with_what_it_lacked(plane):
-    plane.tasks.open("parser", "Parse nested lists " + "and quotes " * 9, session="s")
+    plane.work.tasks.open("parser", "Parse nested lists " + "and quotes " * 9, session="s")
     first = long(plane, 1)
     block = plane.pack(budget=400, expand=[first, "task/parser?depth=2"], **ALONE)
     assert len(expansions(block)) == 2
@@ -121,7 +121,7 @@ def test_a_shard_that_finds_no_room_is_named_with_what_it_lacked(plane):
 
 
 def test_a_shard_that_is_cut_ends_with_the_handle_that_goes_on(plane):
-    plane.tasks.open("parser", "Parse nested lists.", session="s")
+    plane.work.tasks.open("parser", "Parse nested lists.", session="s")
     for number in range(80):
         plane.record(f"turn {number} on nested lists", role="user", session="s")
     block = plane.pack(budget=400, expand=["task/parser?depth=3"], **ALONE)
@@ -137,7 +137,7 @@ def test_a_shard_that_is_cut_ends_with_the_handle_that_goes_on(plane):
 
 
 def test_depths_in_a_block_begin_with_one_another(plane):
-    plane.tasks.open("parser", "Parse nested lists.", plan=["tests", "lexer"], session="s")
+    plane.work.tasks.open("parser", "Parse nested lists.", plan=["tests", "lexer"], session="s")
     plane.record("at most 40 deep", kind="fact", session="s")
     plane.record("Why?", role="user", session="s")
     before = ""
@@ -158,7 +158,7 @@ def test_what_stands_whole_in_the_block_is_not_told_again(plane):
 
 def test_a_handle_of_what_a_channel_may_not_see_is_answered_as_one_of_nothing(plane):
     plane.record("quiet word", role="user", session="hidden", sensitivity="high")
-    plane.tasks.open("quiet", "quiet goal", sensitivity="high")
+    plane.work.tasks.open("quiet", "quiet goal", sensitivity="high")
     plane.record("quiet tabs", kind="preference", key="tabs")
     handles = {
         "session/hidden?depth=3": "session/nobody?depth=3", "task/quiet": "task/nobody",
@@ -198,7 +198,7 @@ def test_what_was_replaced_or_forgotten_is_in_no_block_even_where_its_history_is
 
 @pytest.mark.parametrize("budget", [1000, 4000, 16000])
 def test_an_expansion_changes_the_tail_and_nothing_before_it(plane, budget):
-    plane.tasks.open("parser", "Parse nested lists.", session="s")
+    plane.work.tasks.open("parser", "Parse nested lists.", session="s")
     for number in range(40):
         role = "user" if number % 4 == 0 else "assistant"
         plane.record(f"turn {number} about herons and lists", role=role, session="s")

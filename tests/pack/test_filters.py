@@ -17,7 +17,7 @@ TAGS = ("alpha", "beta", "gamma")
 
 
 def fill(plane):
-    plane.tasks.open("herons", "Count the herons", session="s1")
+    plane.work.tasks.open("herons", "Count the herons", session="s1")
     for number, kind in enumerate(("fact", "decision", "message", "tool_result", "preference") * 4):
         tags = [TAGS[number % 3]] if number % 4 else [TAGS[number % 3], "Beta"]
         plane.record(
@@ -147,7 +147,7 @@ def test_filters_that_are_none_are_refused(plane, given, said):
 
 def test_a_task_digest_and_the_map_say_nothing_of_what_a_filter_leaves_out(tmp_path):
     with memplane.init(tmp_path / "p", trusted=False) as plane:
-        plane.tasks.open("herons", "Count the herons", session="s1")
+        plane.work.tasks.open("herons", "Count the herons", session="s1")
         for number in range(30):
             tag = "draft" if number % 2 else "final"
             plane.record(

@@ -58,7 +58,7 @@ def check(plane, asked: dict) -> None:
 
 def plane_count(plane, block_text: str) -> int:
     context = plane.context
-    return context.counter(plane.policies).count(block_text)
+    return context.counter(plane.upkeep.policies).count(block_text)
 
 
 def words(said: str) -> str:

@@ -159,7 +159,7 @@ def blocks(home, rows: list[dict], reader: dict, requests: list[dict]) -> list[s
     with memplane.init(home, durability="os", clock=lambda: NOW) as plane:
         plane.record_many(rows)
         texts = [plane.pack(**reader, **request).text for request in requests]
-        texts += ["\n".join(map(repr, map(shown, plane.tasks.list(all=True, **reader))))]
+        texts += ["\n".join(map(repr, map(shown, plane.work.tasks.list(all=True, **reader))))]
     return [HANDLE.sub("expand://event/N", text.rpartition("memplane:end")[0]) for text in texts]
 
 
@@ -201,11 +201,11 @@ def orienting(home, hide: dict, *, quoted: bool = False) -> str:
             if quoted and session == "first":
                 wish = "Please keep the hidden falcon nest from all the others"
                 plane.record(wish, role="user", session=session, **hide)
-            plane.sessions.end(session)
+            plane.work.sessions.end(session)
         for n in range(12 if hide else 0):
             for text in ("hidden", "more", "still more", "the last"):
                 plane.record(f"{text} {n}", role="user", session=f"h{n}", **hide)
-            plane.sessions.end(f"h{n}")
+            plane.work.sessions.end(f"h{n}")
             plane.record("hidden", role="user", session="first", **hide)
         return plane.pack("", intent="orient", channel="public", budget=4000).text
 
@@ -294,14 +294,14 @@ def test_any_number_of_hidden_sessions_pushes_no_visible_one_out_of_the_last_one
                 for turn in range(6):
                     plane.record(f"{n} wants {turn}", role="user", session=f"v{n}")
                     plane.record(f"{n} has {turn}", role="assistant", session=f"v{n}")
-                plane.sessions.end(f"v{n}")
+                plane.work.sessions.end(f"v{n}")
             rows = [
                 {"text": f"hidden {n}", "role": "user", "session": f"h{n}", **hide}
                 for n in range(count)
             ]
             plane.record_many(rows)
             for n in range(40 if count else 0):
-                plane.sessions.end(f"h{190 + n}")
+                plane.work.sessions.end(f"h{190 + n}")
             request = {"intent": "orient", "channel": "public", "budget": 4000}
             texts.append(plane.pack("", **request).text.rpartition("memplane:end")[0])
     assert texts[1] == texts[0]

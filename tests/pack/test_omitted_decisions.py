@@ -102,7 +102,7 @@ def test_every_event_is_shown_or_counted_once(plane):
 def test_of_more_than_three_hundred_the_report_says_that_it_does_not_know_them_all(plane):
     decide(plane, range(301))
     assert plane.pack("", budget=1000).report["omissions"]["more_decisions"] is True
-    assert len(plane.decisions()) == 300
+    assert len(plane.work.decisions()) == 300
 
 
 def test_the_report_is_the_same_from_a_saved_ledger(plane, clock):

@@ -39,7 +39,7 @@ def busy(plane):
             plane.record(f"Done with part {n}.", role="assistant", session=session)
         if session == "s0":
             plane.record("We keep PostgreSQL", kind="decision", key="db.engine", session="s0")
-            plane.sessions.end("s0")
+            plane.work.sessions.end("s0")
     plane.record("Never push to main. Ask first.", kind="rule")
     plane.record("Next come the tests.", kind="plan", session="s2")
     return plane

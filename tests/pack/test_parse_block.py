@@ -198,7 +198,7 @@ def test_what_is_read_has_labels_texts_days_seqs_and_handles(plane):
     plane.record("one\n## two\n    three", role="user", actor="Ana", session="s")
     trees = " ".join(f"Herons nest in tree {number}, a tall one." for number in range(400))
     plane.record(trees, role="assistant", session="s")
-    plane.index()
+    plane.upkeep.index()
     sections = ["relevant_decisions", "retrieved_evidence"]
     block = plane.pack("herons nest", budget=2000, intent="deep", cited=True, sections=sections)
     parsed = parse_block(block.text)

@@ -114,7 +114,7 @@ def apply_other(plane, what: str, key: int, words: str) -> None:
             status = ("active", "done", "open")[length % 3]
             plane.record(words, kind="task", task=f"t{key}", data={"status": status})
         case "forgetsession":
-            if any(one.id == f"o{key % 3}" for one in plane.sessions.list()):
+            if any(one.id == f"o{key % 3}" for one in plane.work.sessions.list()):
                 plane.forget(session=f"o{key % 3}")
         case "rule" | "nobodysrule":
             session = "s" if what == "rule" else None

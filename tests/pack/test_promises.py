@@ -24,7 +24,7 @@ def test_a_session_that_left_the_hotset_comes_back_with_its_past(plane):
     before = plane.pack(session="old", budget=4000).report["prefix"]
     for number in range(OTHERS):
         turns(plane, f"other{number}", 3)
-    assert "old" not in plane.hotset().sessions
+    assert "old" not in plane.upkeep.hotset().sessions
     assert len(plane.pack(session="old", budget=4000).entries) >= 30
     plane.record("and on it goes", role="assistant", session="old")
     block = plane.pack(session="old", budget=4000)

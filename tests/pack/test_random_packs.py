@@ -38,7 +38,7 @@ def hold(plane, tmp_path, seed: int, count: int) -> None:
         elsewhere(plane.home, seed, count, NPY_DISABLE_CPU_FEATURES=without, PYTHONHASHSEED="1")
         == here
     )
-    plane.rebuild()
+    plane.upkeep.rebuild()
     assert list(answers(plane, seed, count)) == here
     copy = tmp_path / "elsewhere" / "copy"
     shutil.copytree(plane.home, copy)

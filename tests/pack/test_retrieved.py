@@ -147,7 +147,7 @@ def test_no_more_is_scored_or_read_than_the_policy_allows(plane, monkeypatch):
 
     monkeypatch.setattr(finder, "retriever", counting)
     plane.pack("harbour", budget=60_000)
-    limits = plane.policies.budgets.limits
+    limits = plane.upkeep.policies.budgets.limits
     assert len(asked[0].found) <= limits.candidate_pool_max
     assert len(set(reads)) <= limits.candidate_pool_max
 
@@ -176,7 +176,7 @@ def test_the_same_block_from_a_folder_and_from_memory(plane):
     plane.close()
     with memplane.open(plane.home, clock=lambda: "2026-01-05T12:00:00.000000Z") as again:
         assert again.pack("parser retry cache", budget=3000).text == first.text
-        again.rebuild()
+        again.upkeep.rebuild()
         assert again.pack("parser retry cache", budget=3000).text == first.text
 
 

@@ -60,6 +60,6 @@ def test_only_as_many_reports_are_kept_as_the_policy_says(plane, clock):
 
 def test_the_hotset_on_disk_is_what_its_schema_says(plane):
     plane.record_many(rows(33, 700))
-    plane.rebuild()
+    plane.upkeep.rebuild()
     raw = json.loads((plane.home / "projections" / "hotset.json").read_text())
     validator("hotset").validate(raw)

@@ -230,7 +230,7 @@ def test_what_is_pinned_after_it_left_the_recent_window_comes_back(plane, fields
     old = say(plane, "herons nest early", **fields)
     turns(plane, 120)
     bury(plane)
-    assert plane.hotset().sessions["s"].ring[0].seq > plane.event(old).seq
+    assert plane.upkeep.hotset().sessions["s"].ring[0].seq > plane.event(old).seq
     assert old not in shown(plane.pack(session="s", budget=4000))
     plane.pin(id=old)
     assert old in shown(plane.pack(session="s", budget=4000), "G")
@@ -309,14 +309,14 @@ def test_the_hotset_keeps_a_hundred_of_what_others_state_and_what_is_in_force_lo
     for number in range(150):
         key = {"key": "same"} if number < 100 else {}
         plane.record(f"rule {number}", kind="rule", ns="/task/t", **key)
-    hotset = plane.hotset()
+    hotset = plane.upkeep.hotset()
     assert len(hotset.stated) == 100
     texts = [hotset.items[seq].text for seq in hotset.stated]
     assert texts[-51:] == [f"rule {number}" for number in range(99, 150)]
     assert hotset.shed == 0
     for number in range(60):
         plane.record(f"rule {number}", kind="rule", ns="/task/t")
-    assert plane.hotset().shed > 0
+    assert plane.upkeep.hotset().shed > 0
 
 
 @pytest.mark.parametrize("kind", ["message", "rule", "decision"])
@@ -340,7 +340,7 @@ def test_an_epoch_leaves_to_the_head_what_was_stated_before_it(plane, stated):
 def test_a_session_that_left_the_hotset_comes_back_with_what_it_stated(plane, stated):
     for number in range(SESSIONS + 1):
         turns(plane, 120, session=f"other{number}")
-    assert "s" not in plane.hotset().sessions
+    assert "s" not in plane.upkeep.hotset().sessions
     every = {id_ for ids in stated.values() for id_ in ids}
     assert every <= shown(plane.pack(session="s", budget=4000))
     turns(plane, 150)
@@ -352,13 +352,13 @@ def test_the_hotset_keeps_two_hundred_of_a_session_and_constraints_longest(plane
     kept = say(plane, "Constraint: nothing leaves the reeds", role="user")
     for number in range(2 * STATED):
         say(plane, f"goal {number}", role="assistant", markers=["goal"])
-    ring = plane.hotset().sessions["s"]
+    ring = plane.upkeep.hotset().sessions["s"]
     assert len(ring.stated) == STATED
     assert plane.event(kept).seq in ring.stated
     assert kept in shown(plane.pack(session="s", budget=2000), "C")
     for number in range(60):
         say(plane, f"goal {number} " + "of many words " * 100, role="assistant", markers=["goal"])
-        assert plane.hotset().sessions["s"].stated_bytes <= STATED_BYTES
+        assert plane.upkeep.hotset().sessions["s"].stated_bytes <= STATED_BYTES
     assert kept in shown(plane.pack(session="s", budget=2000), "C")
 
 

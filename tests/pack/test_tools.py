@@ -77,7 +77,7 @@ def test_a_file_that_only_a_hidden_event_touched_is_in_no_pack_and_no_listing(pl
     plane.forget(id=forgotten.id)
     block = plane.pack(session=session, channel="public", budget=4000)
     assert files_of(block) == ["open.md"]
-    assert [one.path for one in plane.files(session=session, channel="public")] == ["open.md"]
+    assert [one.path for one in plane.work.files(session=session, channel="public")] == ["open.md"]
     assert "secret-plan" not in str(block.report)
 
 
@@ -89,7 +89,7 @@ def test_a_pack_as_of_a_seq_shows_the_files_of_then(plane):
     touch(plane, "late.py", "b")
     now = plane.pack(session="n", as_of=seq, now=then.report["request"].get("now"), budget=4000)
     assert files_of(now) == ["early.py"] == files_of(then)
-    assert [one.path for one in plane.at(seq).files()] == ["early.py"]
+    assert [one.path for one in plane.at(seq).work.files()] == ["early.py"]
     assert files_of(plane.pack(session="n", budget=4000)) == ["late.py", "early.py"]
 
 
@@ -100,16 +100,16 @@ def test_the_same_prefix_gives_the_same_bytes_from_a_file_a_fold_and_a_rebuild(p
     plane.record("part3 again", role="user", session="new", data={"branch": "b2"})
     asked = {"session": "new", "budget": 4000, "now": clock()}
     first = plane.pack(**asked)
-    plane.rebuild()
+    plane.upkeep.rebuild()
     assert plane.pack(**asked).text == first.text
-    assert plane.differing() == []
+    assert plane.upkeep.differing() == []
     plane.close()
     assert (plane.home / "projections" / "files.json").exists()
     with memplane.open(plane.home, clock=clock) as again:
         block = again.pack(**asked)
         assert block.text == first.text
-        assert block.report["io"]["files"] <= again.policies.budgets.limits.file_reads_max
-        assert [one.path for one in again.files(session="new")][:10] == [
+        assert block.report["io"]["files"] <= again.upkeep.policies.budgets.limits.file_reads_max
+        assert [one.path for one in again.work.files(session="new")][:10] == [
             line.split(" (")[0] for line in files_of(block)
         ]
     assert len(files_of(first)) == 10
@@ -120,7 +120,7 @@ def test_only_a_session_without_files_reads_the_files_view(plane, clock):
         plane.record(f"turn {number}", role="user", session="own")
         touch(plane, f"{number}.py", "own")
     plane.pack(session="own")
-    plane.rebuild()
+    plane.upkeep.rebuild()
     plane.close()
     with memplane.open(plane.home, clock=clock) as again:
         for asked in ({}, {"session": "own"}, {"session": "new", "sections": ["rules"]}):
@@ -151,13 +151,13 @@ def test_the_files_view_lists_own_files_before_guessed_ones_by_falling_score(pla
     touch(plane, "guessed.py", "a")
     touch(plane, "own.py", "b")
     touch(plane, "own.py", "b")
-    found = plane.files(session="b")
+    found = plane.work.files(session="b")
     assert [(one.path, one.touches, one.why[0]) for one in found] == [
         ("own.py", 2, "session"), ("guessed.py", 1, "recent"),
     ]  # fmt: skip
     assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
     assert plane.event(found[0].seq).id == found[0].id
-    assert [one.path for one in plane.files(limit=1)] == ["own.py"]
+    assert [one.path for one in plane.work.files(limit=1)] == ["own.py"]
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_the_files_view_lists_own_files_before_guessed_ones_by_falling_score(pla
 )
 def test_a_wrong_question_for_files_is_refused(plane, asked):
     with pytest.raises(memplane.InputError):
-        plane.files(**asked)
+        plane.work.files(**asked)
 
 
 def test_a_path_is_redacted_on_emit_under_todays_policy(plane):
@@ -175,7 +175,7 @@ def test_a_path_is_redacted_on_emit_under_todays_policy(plane):
         policy.read_text().replace("redact_patterns: [", 'redact_patterns: ["zebra-[0-9]", ', 1)
     )
     assert "zebra" not in plane.pack(session="a", budget=4000).text
-    assert "zebra" not in str(plane.files(session="a"))
+    assert "zebra" not in str(plane.work.files(session="a"))
 
 
 # --- sections of the policy's own ---
@@ -252,7 +252,7 @@ def test_a_branch_that_only_a_hidden_event_names_is_told_nowhere(plane, hidden):
     plane.record(**{"text": "s", **start, **hidden})
     plane.record("edit", kind="tool_call", session="a", data={"tool": "Edit", "path": "src/a.py"})
     packed = plane.pack("x", session="new", channel="public", task="mine").text
-    listed = plane.files(channel="public") + plane.files(session="a", channel="public")
+    listed = plane.work.files(channel="public") + plane.work.files(session="a", channel="public")
     assert "src/a.py" in packed
     assert "acquire" not in packed + str(listed)
 
@@ -262,4 +262,4 @@ def test_a_branch_is_forgotten_with_the_event_that_named_it(plane):
     start = plane.record("s", kind="session", session="a", data=named)
     plane.forget(id=start.id)
     plane.record("edit", kind="tool_call", session="a", data={"tool": "Edit", "path": "src/a.py"})
-    assert "acquire" not in plane.pack("x", session="new").text + str(plane.files(session="a"))
+    assert "acquire" not in plane.pack("x", session="new").text + str(plane.work.files(session="a"))

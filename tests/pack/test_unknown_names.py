@@ -10,7 +10,7 @@ def unknown(plane, **asked):
 @pytest.fixture
 def told(plane):
     plane.record("We keep one file", role="user", session="s1")
-    plane.tasks.open("one", "Keep one file.")
+    plane.work.tasks.open("one", "Keep one file.")
     plane.record("A note on it", task="two")
     return plane
 
@@ -21,16 +21,16 @@ def test_names_that_nothing_was_recorded_of_are_told(told):
     assert unknown(told, task="two") is None
     assert unknown(told, session="s2") == ["session"]
     assert unknown(told, session="s2", task="tow") == ["session", "task"]
-    told.sessions.start("s2")
+    told.work.sessions.start("s2")
     assert unknown(told, session="s2", task="one") is None
 
 
 @pytest.mark.parametrize("recorded", [False, True])
 def test_what_may_not_be_seen_is_as_what_is_not_there(plane, recorded):
     if recorded:
-        plane.sessions.start("s1")
+        plane.work.sessions.start("s1")
         plane.record("secret words", role="user", session="s1", sensitivity="high")
-        plane.tasks.open("one", "Secret goal.", sensitivity="high")
+        plane.work.tasks.open("one", "Secret goal.", sensitivity="high")
         plane.record("secret words", task="one", sensitivity="high")
     for who in ({"channel": "public"}, {"channel": "private", "agent": "ann"}):
         asked = plane.pack("words", budget=1500, session="s1", task="one", **who).report

@@ -76,7 +76,7 @@ def record(plane, turns, name, events):
 def spool(plane, turns, name, events):
     for number in range(events):
         turns.take()
-        receipt = plane.spool(**row(name, number))
+        receipt = plane.work.spool(**row(name, number))
         if receipt.seq is None:
             tell("spooled", receipt.id)
         else:
@@ -139,5 +139,5 @@ def project(home):
     while True:
         with memplane.open(home) as plane:
             plane.pack("which heron stands in pond 3?", intent="deep")
-            plane.rebuild() if plane.head().seq % 5 == 0 else plane.index()
+            plane.upkeep.rebuild() if plane.head().seq % 5 == 0 else plane.upkeep.index()
         tell("done")

@@ -53,13 +53,13 @@ def test_whatever_the_clock_says_recording_times_never_run_backwards_and_all_of_
     assert [event.seq for event in events] == sorted(event.seq for event in events)
     clock.now = NOW
     with memplane.open(home, clock=clock) as plane:
-        assert plane.verify().problems == ()
+        assert plane.upkeep.verify().problems == ()
         assert plane.search("herons")
         block = plane.pack("herons", session="s", budget=800)
         assert "herons" in block.text
-        assert plane.sessions.list()
+        assert plane.work.sessions.list()
         plane.record("one more")
-        assert plane.rebuild() == plane.head().seq
+        assert plane.upkeep.rebuild() == plane.head().seq
 
 
 @pytest.mark.parametrize("first", ODD)
@@ -82,6 +82,6 @@ def test_a_plane_recorded_at_an_odd_time_answers_now_as_if_that_were_its_time(tm
         seq = plane.record("later").seq
         assert plane.event(seq).rec >= plane.event(seq - 1).rec
         assert plane.at(seq - 1).head().seq == seq - 1
-        assert [one.id for one in plane.sessions.list()] == ["s"]
+        assert [one.id for one in plane.work.sessions.list()] == ["s"]
         plane.touch(key="db")
-        plane.sessions.end("s")
+        plane.work.sessions.end("s")

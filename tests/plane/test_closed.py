@@ -14,18 +14,18 @@ USES = {
     "pin": lambda plane: plane.pin(2),
     "pack": lambda plane: plane.pack("x"),
     "event": lambda plane: plane.event(2),
-    "archived": lambda plane: plane.archived(None),
+    "archived": lambda plane: plane.work.archived(None),
     "events": lambda plane: list(plane.events()),
     "get": lambda plane: plane.get("k"),
     "keys": lambda plane: plane.keys(),
     "history": lambda plane: plane.history("k"),
-    "decisions": lambda plane: plane.decisions(),
+    "decisions": lambda plane: plane.work.decisions(),
     "expand": lambda plane: plane.expand("expand://event/2"),
     "head": lambda plane: plane.head(),
     "at": lambda plane: plane.at(1),
-    "hotset": lambda plane: plane.hotset(),
-    "rebuild": lambda plane: plane.rebuild(),
-    "differing": lambda plane: plane.differing(),
+    "hotset": lambda plane: plane.upkeep.hotset(),
+    "rebuild": lambda plane: plane.upkeep.rebuild(),
+    "differing": lambda plane: plane.upkeep.differing(),
     "flush": lambda plane: plane.flush(),
 }
 
@@ -33,7 +33,7 @@ USES = {
 @pytest.fixture
 def closed(plane):
     plane.record("We keep it", kind="decision", key="k", session="s")
-    plane.rebuild()
+    plane.upkeep.rebuild()
     plane.close()
     return plane
 
@@ -65,7 +65,7 @@ def test_closing_again_does_nothing_and_a_receipt_can_still_be_read(plane):
         lambda plane, ns: plane.get("k", ns),
         lambda plane, ns: plane.keys("", ns),
         lambda plane, ns: plane.history("k", ns),
-        lambda plane, ns: plane.decisions(ns=ns),
+        lambda plane, ns: plane.work.decisions(ns=ns),
         lambda plane, ns: plane.events(ns=ns),
         lambda plane, ns: plane.pack("x", ns=ns),
         lambda plane, ns: plane.pack("x", ns=["/global", ns]),

@@ -22,7 +22,7 @@ def test_events_of_a_custom_kind_are_taken_shown_and_found_by_it(plane, kind):
             (entry,) = [one for one in memplane.parse_block(text).entries if kind in one.text]
             assert entry.text.startswith(f"{kind} count")
     assert plane.get("count").seq == seq
-    assert plane.export(plane.home.parent / "part.jsonl", kind=kind).events == 1
+    assert plane.upkeep.export(plane.home.parent / "part.jsonl", kind=kind).events == 1
 
 
 @pytest.mark.parametrize("kind", BAD)

@@ -67,8 +67,8 @@ def test_above_the_watermark_packs_and_searches_do_without_and_recording_goes_on
     for number in range(20):
         plane.record(f"turn number {number} about heron{number}", role="user", session="s")
     if cached:
-        plane.index()
-        plane.rebuild()
+        plane.upkeep.index()
+        plane.upkeep.rebuild()
     lines = list(plane._log.read())
     plane.close()
     if not cached:
@@ -94,7 +94,7 @@ def test_above_the_watermark_packs_and_searches_do_without_and_recording_goes_on
         for said in (block.text, " ".join(hit.text for hit in hits)):
             assert not any(one in said.split() for one in gone)
         assert [event.kind for event in again.events(kind="repair")] == ["repair"]
-        report = again.verify()
+        report = again.upkeep.verify()
     assert report.problems == ()
     assert sum(path.stat().st_size for path in (plane.home / "log" / "quarantine").iterdir()) > 0
 
@@ -132,7 +132,7 @@ def test_without_a_segment_packs_and_searches_answer_from_the_rest_and_list_the_
                 {"first": first, "last": last, "missing": last - first + 1}
             ]
             assert block.report["omissions"]["counts"]["gap"] == len(lost)
-            assert plane.verify().problems
+            assert plane.upkeep.verify().problems
             with pytest.raises(CorruptError, match="memplane repair --salvage"):
                 plane.record("one more")
 
@@ -141,7 +141,7 @@ def test_what_the_index_remembers_and_the_log_has_lost_is_a_gap_and_no_answer(tm
     plane = memplane.init(tmp_path / "synced")
     for number in range(20):
         plane.record(f"turn number {number} about heron{number}", role="user", session=f"s{number}")
-    plane.index()
+    plane.upkeep.index()
     plane.close()
     (file,) = (plane.home / "log").glob("*.jsonl")
     data = bytearray(file.read_bytes())

@@ -45,9 +45,9 @@ with memplane.init(home, durability="os") as plane:
         "pack": lambda: plane.pack("INFO words", budget=4000),
         "expand": lambda: plane.expand("event/3", 2000),
         "text": lambda: plane.text(plane.event("t")),
-        "audit": plane.audit,
+        "audit": plane.upkeep.audit,
         "import": lambda: import_paths(plane, "claude-code", [transcript]),
-        "export": lambda: plane.export(f"{home}.jsonl"),
+        "export": lambda: plane.upkeep.export(f"{home}.jsonl"),
     }
     took = {}
     for name, step in steps.items():

@@ -48,7 +48,7 @@ def check(home, acknowledged) -> int:
         assert len({id_ for _, id_ in found}) == len(found)
         report = verify_log(plane.home, plane.id)
         assert report.ok, report.problems
-        assert plane.rebuild() == len(seqs)
+        assert plane.upkeep.rebuild() == len(seqs)
         return len(seqs)
 
 

@@ -21,7 +21,7 @@ def test_a_session_starts_with_its_block_and_ends_behind_it(plane):
         assert "Comma" in session.pack("commas", budget=400).text
         assert session.recall("commas").items
     assert session.ended.summary is not None
-    told = plane.sessions.get("s1")
+    told = plane.work.sessions.get("s1")
     assert (told.status, told.reason, told.agent) == ("ended", "explicit", "ann")
     started = next(plane.events(kind="session", session="s1"))
     assert started.data["goal"] == "mend the parser"
@@ -40,7 +40,7 @@ def test_a_block_that_fails_ends_its_session_without_a_summary_and_its_error_is_
 
     with pytest.raises(ZeroDivisionError):
         work()
-    told = plane.sessions.get(session.id)
+    told = plane.work.sessions.get(session.id)
     assert (told.status, told.reason, told.summary) == ("ended", "error", None)
 
 
@@ -53,9 +53,9 @@ def test_a_session_without_a_name_has_one_once_it_has_started(plane):
 
 
 def test_a_session_ends_for_known_reasons_only(plane):
-    plane.sessions.start("s1")
+    plane.work.sessions.start("s1")
     with pytest.raises(InputError, match="reason"):
-        plane.sessions.end("s1", reason="because")
+        plane.work.sessions.end("s1", reason="because")
 
 
 def test_a_block_prints_its_text_and_says_what_is_left(plane):

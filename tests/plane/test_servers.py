@@ -93,7 +93,7 @@ def check(world, *, packs=20):
     """Nothing lost, nothing doubled, every receipt and every pack true, the caches right."""
     with memplane.open(world.home) as plane:
         plane.flush()  # takes in what servers that were killed have left, however much that is
-        assert (plane.waiting, plane.set_aside) == (0, ())
+        assert (plane.upkeep.waiting, plane.upkeep.set_aside) == (0, ())
         ids = {event.seq: event.id for event in plane.events()}
         kept = Counter(ids.values())
         assert list(ids) == list(range(1, len(ids) + 1)), "seq is not dense"
@@ -103,7 +103,7 @@ def check(world, *, packs=20):
                 assert ids[said[0]] == said[1], f"{what} {said} is not true"
             elif what == "spooled":
                 assert kept[said[0]] == 1, f"{said[0]} was spooled and is lost"
-        assert plane.differing() == []
+        assert plane.upkeep.differing() == []
     report = verify_log(world.home, plane.id)
     assert report.ok, report.problems
     assert not list((world.home / "log").glob("quarantine/spool-*"))
@@ -174,10 +174,10 @@ def test_purges_and_exports_among_servers_erase_what_they_name_and_nothing_else(
         named = chance.choice(turns)
         with memplane.open(world.home) as plane:
             text = plane.event(named).text
-            plane.purge(named)
+            plane.upkeep.purge(named)
             gone[named] = (known[named], text)
             exports.append(tmp_path / f"export{len(exports)}.jsonl")
-            plane.export(exports[-1])
+            plane.upkeep.export(exports[-1])
     world.wait(*servers)
     world.stop()
     with memplane.open(world.home) as plane:
@@ -188,7 +188,7 @@ def test_purges_and_exports_among_servers_erase_what_they_name_and_nothing_else(
         for what, *said in world.said:
             if what == "receipt" and said[1] not in gone:
                 assert ids[said[0]] == said[1]
-        assert plane.differing() == []
+        assert plane.upkeep.differing() == []
         report = verify_log(plane.home, plane.id)
         assert report.ok, report.problems
     for file in (path for path in world.home.rglob("*") if path.is_file()):
@@ -199,4 +199,4 @@ def test_purges_and_exports_among_servers_erase_what_they_name_and_nothing_else(
         memplane.restore(export, tmp_path / f"restored{number}")
         with memplane.open(tmp_path / f"restored{number}") as again:
             assert verify_log(again.home, again.id).ok
-            assert again.differing() == []
+            assert again.upkeep.differing() == []

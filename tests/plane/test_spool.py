@@ -1,4 +1,4 @@
-"""`plane.spool`: recorded or left to the next writer, and never lost, doubled or unredacted."""
+"""`plane.work.spool`: recorded or left to the next writer, and never lost, doubled or unredacted."""
 
 import threading
 
@@ -32,44 +32,44 @@ def texts(plane):
 
 
 def test_the_answer_says_whether_it_was_recorded_or_waits(plane, held):
-    done = plane.spool("a", id="m1")
+    done = plane.work.spool("a", id="m1")
     assert (done.seq, done.id, done.durability, done.duplicate) == (2, "m1", "sync", False)
     with held():
-        left = plane.spool("b", session="s", role="user")
-        assert (left.seq, left.durability, plane.waiting) == (None, "spool", 1)
+        left = plane.work.spool("b", session="s", role="user")
+        assert (left.seq, left.durability, plane.upkeep.waiting) == (None, "spool", 1)
         assert left.as_json() == {
             "id": left.id, "durability": "spool", "seq": None, "duplicate": False
         }  # fmt: skip
     assert texts(plane) == ["a"]
     assert plane.record("c").seq == 4
-    assert (texts(plane), plane.waiting) == (["a", "b", "c"], 0)
+    assert (texts(plane), plane.upkeep.waiting) == (["a", "b", "c"], 0)
     found = plane.event(left.id)
     assert (found.seq, found.session, found.role) == (3, "s", "user")
     assert found.tokens == plane.event("m1").tokens
-    assert plane.spool("a", id="m1").duplicate
+    assert plane.work.spool("a", id="m1").duplicate
 
 
 def test_a_pack_sees_what_waited_once_the_plane_is_opened_for_writing(plane, held):
     with held():
-        plane.spool("We keep PostgreSQL", kind="decision", key="db.engine")
+        plane.work.spool("We keep PostgreSQL", kind="decision", key="db.engine")
         with memplane.open(plane.home, read_only=True) as reader:
             assert "PostgreSQL" not in reader.pack("which database?").text
         with memplane.open(plane.home) as writer:  # nobody waits for the lock to open a plane
             assert "PostgreSQL" not in writer.pack("which database?").text
     with memplane.open(plane.home, read_only=True) as reader:
-        assert reader.waiting == 1
+        assert reader.upkeep.waiting == 1
     with memplane.open(plane.home) as writer:
         assert "PostgreSQL" in writer.pack("which database?").text
-        assert writer.waiting == 0
+        assert writer.upkeep.waiting == 0
 
 
 def test_flush_and_close_take_in_what_waits(plane, held):
     with held():
-        plane.spool("a")
+        plane.work.spool("a")
     plane.flush()
     assert texts(plane) == ["a"]
     with held():
-        plane.spool("b")
+        plane.work.spool("b")
     plane.close()
     with memplane.open(plane.home, read_only=True) as reader:
         assert texts(reader) == ["a", "b"]
@@ -79,25 +79,25 @@ def test_what_would_not_be_recorded_is_not_spooled_either(plane, held):
     plane.record("taken", id="m1")
     with held():
         with pytest.raises(InputError):
-            plane.spool("x", kind="no such kind")
+            plane.work.spool("x", kind="no such kind")
         with pytest.raises(InputError):
-            plane.spool("x", kind="secret")
+            plane.work.spool("x", kind="secret")
         with pytest.raises(HomeError):
-            plane.at(2).spool("x")
+            plane.at(2).work.spool("x")
         with memplane.open(plane.home, read_only=True) as reader, pytest.raises(HomeError):
-            reader.spool("x")
+            reader.work.spool("x")
         assert waiting(plane) == []
     with pytest.raises(ConflictError):
-        plane.spool("other", id="m1")
+        plane.work.spool("other", id="m1")
     plane.close()
     with pytest.raises(HomeError, match="closed"):
-        plane.spool("x")
+        plane.work.spool("x")
 
 
 def test_no_secret_lies_in_the_spool(plane, held):
     secret = "ghp_" + "a1B2" * 9
     with held():
-        plane.spool(f"token {secret}", data={"note": secret}, tags=[secret])
+        plane.work.spool(f"token {secret}", data={"note": secret}, tags=[secret])
         (file,) = waiting(plane)
         assert secret.encode() not in file.read_bytes()
     plane.flush()
@@ -107,7 +107,7 @@ def test_no_secret_lies_in_the_spool(plane, held):
 def test_a_long_text_comes_through_the_spool_whole(plane, held):
     long = "a heron stands in the reeds. " * 50_000
     with held():
-        left = plane.spool(long, kind="observation")
+        left = plane.work.spool(long, kind="observation")
     with memplane.open(plane.home) as other:
         assert other.text(other.event(left.id)) == long
     assert verify_log(plane.home, plane.id).ok
@@ -116,9 +116,9 @@ def test_a_long_text_comes_through_the_spool_whole(plane, held):
 def test_an_id_that_was_taken_meanwhile_lies_in_quarantine_and_the_plane_says_so(plane, held):
     plane.record("taken", id="m1")
     with held():
-        plane.spool("other", id="m1")
+        plane.work.spool("other", id="m1")
     plane.record("next")
-    (note,) = plane.set_aside
+    (note,) = plane.upkeep.set_aside
     assert b'"other"' in (plane.home / "log" / "quarantine" / note.kept).read_bytes()
     assert "taken by another event, seq 2" in note.what
     (told,) = plane.events(kind="repair")
@@ -131,7 +131,7 @@ def test_threads_that_spool_and_record_at_once_lose_and_double_nothing(plane, he
     def work(name):
         try:
             for n in range(40):
-                (plane.spool if n % 2 else plane.record)(f"{name} {n}", id=f"{name}.{n}")
+                (plane.work.spool if n % 2 else plane.record)(f"{name} {n}", id=f"{name}.{n}")
         except BaseException as error:
             failed.append(error)
             raise
@@ -142,34 +142,34 @@ def test_threads_that_spool_and_record_at_once_lose_and_double_nothing(plane, he
     for thread in threads:
         thread.join()
     plane.flush()
-    assert (failed, waiting(plane), plane.waiting) == ([], [], 0)
+    assert (failed, waiting(plane), plane.upkeep.waiting) == ([], [], 0)
     ids = [event.id for event in plane.events() if event.kind == "message"]
     assert sorted(ids) == sorted(f"t{each}.{n}" for each in range(4) for n in range(40))
-    assert plane.differing() == []
+    assert plane.upkeep.differing() == []
 
 
 def test_the_caches_are_what_the_log_folds_to_after_taking_in(plane, held):
     plane.pack("anything")
     with held():
         for n in range(90):
-            plane.spool(f"fact {n}", kind="fact", key=f"k{n % 7}", session="s")
+            plane.work.spool(f"fact {n}", kind="fact", key=f"k{n % 7}", session="s")
     plane.record("last")
     plane.pack("fact")
-    assert plane.differing() == []
+    assert plane.upkeep.differing() == []
     plane.close()
     with memplane.open(plane.home) as again:
-        assert again.differing() == []
+        assert again.upkeep.differing() == []
         assert again.get("k6") is not None
 
 
 def test_a_repeat_of_a_purged_event_that_waited_is_dropped_and_its_text_is_nowhere(plane, held):
     gone = plane.record("the heron that never was", id="m1")
     with held():
-        plane.spool("the heron that never was", id="m1")
-        plane.spool("another one", id="m2")
+        plane.work.spool("the heron that never was", id="m1")
+        plane.work.spool("another one", id="m2")
     (repeat,) = [path for path in waiting(plane) if b"never was" in path.read_bytes()]
     raw = repeat.read_bytes()
-    plane.purge(gone.id)
+    plane.upkeep.purge(gone.id)
     for late in (False, True):
         if late:  # it comes back: from a copy, say
             repeat.write_bytes(raw)
@@ -178,4 +178,4 @@ def test_a_repeat_of_a_purged_event_that_waited_is_dropped_and_its_text_is_nowhe
         holding = [path for path in plane.home.rglob("*") if path.is_file()]
         assert [path for path in holding if b"never was" in path.read_bytes()] == []
     assert plane.event("m2").text == "another one"
-    assert plane.set_aside == ()
+    assert plane.upkeep.set_aside == ()

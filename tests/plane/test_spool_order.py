@@ -43,8 +43,8 @@ def locked(plane):
 def spooled(plane, text, **fields):
     """Record from elsewhere, which must not wait; it is acknowledged."""
     with locked(plane), memplane.open(plane.home) as other:
-        assert other.spool(text, **fields).durability == "spool"
-    assert plane.waiting == 1
+        assert other.work.spool(text, **fields).durability == "spool"
+    assert plane.upkeep.waiting == 1
 
 
 def commanded(plane, text, *more):
@@ -70,7 +70,7 @@ def hooked(plane, prompt):
             input=json.dumps(said).encode(), capture_output=True, cwd=plane.home.parent,
             env={**kept, "MEMPLANE_HOME": str(plane.home)},
         )  # fmt: skip
-    assert plane.waiting == 1
+    assert plane.upkeep.waiting == 1
 
 
 def order(plane):
@@ -87,7 +87,7 @@ def test_a_forgotten_key_does_not_come_back_with_what_was_spooled_before(plane):
     plane.record("Alice lives in Berlin", kind="fact", key="alice.home")
     commanded(plane, SECRET, "--kind", "fact", "--key", "alice.home")
     plane.forget("alice.home", reason="user asked")
-    assert plane.waiting == 0
+    assert plane.upkeep.waiting == 0
     plane.record("unrelated")
     assert plane.get("alice.home") is None
     assert not shows(plane, SECRET)
@@ -108,7 +108,7 @@ def test_what_waits_is_forgotten_by_its_session_its_source_and_its_id(plane, nam
     spooled(plane, SECRET, kind="fact", session="s1", id="notes:1")
     plane.forget(**{named: {"session": "s1", "source": "notes", "id": "notes:1"}[named]})
     plane.record("unrelated")
-    assert plane.waiting == 0
+    assert plane.upkeep.waiting == 0
     assert not shows(plane, SECRET)
 
 
@@ -119,13 +119,13 @@ def test_what_a_hook_had_to_spool_is_forgotten_with_its_session(plane):
     plane.record("unrelated")
     assert not shows(plane, SECRET)
     event = next(event for event in plane.events() if event.text == SECRET)
-    assert plane.archived(event)[0] == "forgotten"
+    assert plane.work.archived(event)[0] == "forgotten"
 
 
 @pytest.mark.parametrize("named", ["session", "source", "key"])
 def test_a_purge_takes_what_waits(plane, named):
     spooled(plane, SECRET, kind="fact", session="s1", id="notes:1", key="alice.home")
-    plane.purge(**{named: {"session": "s1", "source": "notes", "key": "alice.home"}[named]})
+    plane.upkeep.purge(**{named: {"session": "s1", "source": "notes", "key": "alice.home"}[named]})
     plane.close()
     files = [file for file in plane.home.rglob("*") if file.is_file()]
     assert [file for file in files if b"4711" in file.read_bytes()] == []
@@ -135,15 +135,15 @@ def test_a_purge_takes_more_files_than_one_append_takes_in(plane):
     count = log.FILES_AT_ONCE + 5
     with locked(plane), memplane.open(plane.home) as other:
         for n in range(count):
-            other.spool(f"{SECRET} {n}", session="s1")
-    assert len(plane.purge(session="s1").events) == count
+            other.work.spool(f"{SECRET} {n}", session="s1")
+    assert len(plane.upkeep.purge(session="s1").events) == count
 
 
 def test_a_decision_that_waits_is_in_the_summary_of_its_session(plane):
     for n in range(6):
         plane.record(f"a turn {n} about the ledger", role="user", session="s1")
     spooled(plane, "We keep PostgreSQL for the ledger", kind="decision", session="s1")
-    plane.sessions.end("s1")
+    plane.work.sessions.end("s1")
     plane.record("unrelated")
     kinds = [kind for kind, _ in order(plane)]
     assert kinds.index("decision") < kinds.index("summary") < kinds.index("session")
@@ -153,7 +153,7 @@ def test_a_decision_that_waits_is_in_the_summary_of_its_session(plane):
 
 def test_an_eviction_sees_what_waits(plane):
     spooled(plane, SECRET, kind="fact", ts="2020-01-01T00:00:00Z", importance=0.1)
-    assert [one.event.text for one in plane.evict(0.5).taken] == [SECRET]
+    assert [one.event.text for one in plane.work.evict(0.5).taken] == [SECRET]
     plane.record("unrelated")
     assert not shows(plane, SECRET)
 
@@ -173,7 +173,7 @@ def test_a_pin_by_key_names_the_value_that_was_acknowledged_before_it(plane):
     plane.record("Alice lives in Berlin", kind="fact", key="alice.home")
     spooled(plane, "Alice lives in Rome", kind="fact", key="alice.home", id="rome")
     plane.pin(key="alice.home")
-    assert plane.standing(plane.event("rome")).pinned
+    assert plane.work.standing(plane.event("rome")).pinned
 
 
 def test_more_files_than_one_append_takes_in_come_before_a_forget(plane):
@@ -181,10 +181,10 @@ def test_more_files_than_one_append_takes_in_come_before_a_forget(plane):
     count = 2 * log.FILES_AT_ONCE + 5
     with locked(plane), memplane.open(plane.home) as other:
         for n in range(count):
-            other.spool(f"{SECRET} {n}", kind="fact", key="alice.home")
-    assert plane.waiting == count
+            other.work.spool(f"{SECRET} {n}", kind="fact", key="alice.home")
+    assert plane.upkeep.waiting == count
     plane.forget("alice.home")
-    assert plane.waiting == 0
+    assert plane.upkeep.waiting == 0
     plane.record("unrelated")
     assert plane.get("alice.home") is None
 
@@ -199,7 +199,7 @@ def test_others_who_spool_at_every_try_do_not_hold_a_forget_up(plane, monkeypatc
             tries.append(len(drafts))
             if drafts:
                 with locked(plane):
-                    other.spool(f"noise {len(tries)}", kind="fact", key="alice.home")
+                    other.work.spool(f"noise {len(tries)}", kind="fact", key="alice.home")
             return append(drafts, **more)
 
         monkeypatch.setattr(plane.context.log, "append", crowded)

@@ -19,17 +19,17 @@ with memplane.open(home) as plane:
     plane.forget("limit")
     plane.pin(key="db")
     plane.record("a turn", role="user", session="s1")
-    plane.index()
+    plane.upkeep.index()
 with memplane.open(home) as plane:
     plane.record("We keep PostgreSQL", kind="decision", key="db")
     before = plane.pack("which database?").text
-    plane.rebuild()
-    plane.export(sys.argv[2])
+    plane.upkeep.rebuild()
+    plane.upkeep.export(sys.argv[2])
     print(json.dumps({
         "db": plane.get("db").text, "limit": plane.get("limit"), "keys": plane.keys(),
         "history": [[one.event.text, one.reason] for one in plane.history("db")],
         "found": [hit.event.text for hit in plane.search("database SQLite PostgreSQL")],
-        "same": before == plane.pack("which database?").text, "differing": plane.differing(),
+        "same": before == plane.pack("which database?").text, "differing": plane.upkeep.differing(),
     }))
 """
 
@@ -54,7 +54,7 @@ def test_a_plane_answers_all_there_is_without_the_module(tmp_path):
     assert not (tmp_path / "p" / "projections" / "cache.sqlite").exists()
     with memplane.open(tmp_path / "p") as plane:  # and with it nothing is missing
         assert plane.get("db").text == "We keep PostgreSQL"
-        assert plane.differing() == []
+        assert plane.upkeep.differing() == []
 
 
 def test_the_commands_work_and_doctor_says_that_it_is_missing(tmp_path):

@@ -43,12 +43,12 @@ def test_the_environment_is_read_when_a_plane_is_opened_unless_another_is_given(
     monkeypatch.setenv(name, value)
     for given, tokens in ((None, 700), ({}, 4000), ({name: "800"}, 800)):
         with memplane.open(plane.home, environment=given) as opened:
-            assert opened.policies.budgets.default_pack_tokens == tokens
-            assert opened.at(0).policies.budgets.default_pack_tokens == tokens
+            assert opened.upkeep.policies.budgets.default_pack_tokens == tokens
+            assert opened.at(0).upkeep.policies.budgets.default_pack_tokens == tokens
     with memplane.init(plane.home, environment={}) as opened:
-        assert opened.policies.budgets.default_pack_tokens == 4000
+        assert opened.upkeep.policies.budgets.default_pack_tokens == 4000
         monkeypatch.setenv(name, "900")
-        assert opened.policies.budgets.default_pack_tokens == 4000
+        assert opened.upkeep.policies.budgets.default_pack_tokens == 4000
 
 
 def test_a_pack_under_a_variable_is_the_pack_of_the_policy_that_its_report_names(
@@ -124,7 +124,7 @@ def test_a_broken_form_is_read_over_and_written_again(plane, damage):
     sound = file.read_bytes()
     file.write_bytes(damage)
     with memplane.open(plane.home) as other:
-        assert other.policies == plane.policies
+        assert other.upkeep.policies == plane.upkeep.policies
     assert file.read_bytes() == sound
 
 
@@ -134,7 +134,7 @@ def test_no_more_than_a_handful_of_forms_is_kept_and_the_newest_is(plane):
     for keep in range(10):
         file.write_text(f"version: 1\nreports: {{keep: {keep}}}\n")
         with memplane.open(plane.home) as other:
-            assert other.policies.plane.reports_keep == keep
+            assert other.upkeep.policies.plane.reports_keep == keep
         assert f"policy-{key_of(plane.home)}.json" in forms(plane.home)
     assert len(forms(plane.home)) <= 6
     assert "policy-old.json" not in forms(plane.home)

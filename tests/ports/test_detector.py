@@ -87,7 +87,7 @@ def test_on_write_in_every_field_and_on_emit_of_what_was_stored_before(detector,
         with pytest.raises(InputError, match="key: holds what looks like a secret"):
             plane.record("a", key=SECRET)
         said = [
-            plane.pack("zebra", session="s").text, plane.get("a").text, plane.decisions()[0].text,
+            plane.pack("zebra", session="s").text, plane.get("a").text, plane.work.decisions()[0].text,
             str(list(plane.events())), plane.expand("expand://event/2").text,
             plane.at(2).event(2).text, plane.text(plane.event(2)),
             json.dumps(plane.pack(f"where is {SECRET}?").report),
@@ -98,9 +98,9 @@ def test_on_write_in_every_field_and_on_emit_of_what_was_stored_before(detector,
 def test_in_an_audit_it_finds_what_was_stored_without_it(detector, tmp_path):
     with memplane.init(tmp_path / "home") as plane:
         plane.record(f"before {SECRET}")
-        assert plane.audit().clean
+        assert plane.upkeep.audit().clean
     with memplane.open(tmp_path / "home", detector=detector) as plane:
-        report = plane.audit()
+        report = plane.upkeep.audit()
         assert [(f.seq, f.field, f.rule, f.times) for f in report.findings] == [
             (2, "text", "zebras:digits-4", 1)
         ]
@@ -155,7 +155,7 @@ def test_where_it_fails_nothing_is_shown_either(tmp_path):
     with memplane.init(tmp_path / "home") as plane:
         plane.record(SECRET)
     with memplane.open(tmp_path / "home", detector=Failing()) as plane:
-        for shows in (lambda: plane.event(2), lambda: plane.pack("x"), plane.audit):
+        for shows in (lambda: plane.event(2), lambda: plane.pack("x"), plane.upkeep.audit):
             with pytest.raises(InputError, match="the detector `failing`"):
                 shows()
 

@@ -62,7 +62,7 @@ class Searched:
         self.plane.record_many([row(draw, number) for number in range(events)])
         for seq in draw.sample(range(1, events), 2):
             self.plane.forget(id=self.plane.event(seq).id)
-        self.context, self.policies = self.plane.context, self.plane.policies
+        self.context, self.policies = self.plane.context, self.plane.upkeep.policies
         self.folds = self.context.caught_up(self.policies)
         self.service = index_service(self.context)
         self.index = self.service.index(self.policies)

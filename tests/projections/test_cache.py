@@ -11,8 +11,8 @@ import pytest
 from builders_journal import Journal
 
 import memplane
+from memplane.index.storage import alone
 from memplane.projections.memories import Memories
-from memplane.projections.projector import alone
 from tests.projections.test_checkpoint import in_process
 from tests.projections.test_ledger import forget
 from tests.projections.test_memories import KEYED, opened

@@ -2,11 +2,11 @@
 
 import pytest
 
-from memplane.projections.tasks import check_of, covers, shows_failure
+from memplane.projections.checks import blamed_name, check_names, covers, shows_red
 
 
 def of(command):
-    return check_of("Bash", f"Bash {command}")
+    return check_names("Bash", f"Bash {command}")
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ def of(command):
 )
 def test_a_command_is_read_from_the_text_of_a_call(text, command):
     tool = text.split()[0] if "=" in text.split("\n")[0] else "Bash"
-    assert check_of(tool, text).split("\t")[0] == command
+    assert check_names(tool, text).split("\t")[0] == command
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_a_command_is_read_from_the_text_of_a_call(text, command):
 )
 def test_the_same_check_or_a_wider_one_covers(failed, passed):
     assert of(failed)
-    assert covers(of(passed), of(failed))
+    assert covers(of(passed), blamed_name(of(failed), ""))
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_the_same_check_or_a_wider_one_covers(failed, passed):
     ],
 )
 def test_another_check_or_a_narrower_one_does_not(failed, passed):
-    assert not covers(of(passed), of(failed))
+    assert not covers(of(passed), blamed_name(of(failed), ""))
 
 
 @pytest.mark.parametrize(
@@ -75,8 +75,8 @@ def test_what_checks_nothing_has_no_name(command):
 
 
 def test_tools_that_are_no_shells_have_none():
-    assert check_of("Edit", "Edit file_path=a.py old_string=pytest") == ""
-    assert check_of("Read", "Read pytest") == ""
+    assert check_names("Edit", "Edit file_path=a.py old_string=pytest") == ""
+    assert check_names("Read", "Read pytest") == ""
 
 
 @pytest.mark.parametrize(
@@ -88,4 +88,17 @@ def test_tools_that_are_no_shells_have_none():
     ],
 )  # fmt: skip
 def test_output_that_says_so_is_a_failure_whatever_the_exit_code(text, red):
-    assert shows_failure(text) is red
+    assert shows_red(text) is red
+
+
+def test_all_parts_of_a_line_that_passed_count_and_of_a_red_one_the_blamed():
+    both = of("make lint && make test")
+    assert covers(both, of("make lint"))
+    assert blamed_name(both, "make: *** [lint] Error 1") == of("make lint")
+    assert blamed_name(both, "") == of("make test")
+
+
+def test_what_is_no_name_is_covered_by_its_equal_alone():
+    assert covers("0a1b", "0a1b")
+    assert not covers("0a1b", "0a1c")
+    assert not covers(of("pytest"), "0a1b")

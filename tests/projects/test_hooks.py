@@ -47,7 +47,7 @@ def prompted(told, folder, session, text, n=1):
 
 def indexed(own):
     with own.whole() as plane:
-        plane.index()
+        plane.upkeep.index()
 
 
 def test_nothing_crosses_from_one_project_to_the_next(own, told, tmp_path):
@@ -79,7 +79,7 @@ def test_a_git_that_claims_a_customers_origin_is_shown_nothing(own, told, tmp_pa
     assert started(told, forged, "s4") == ""
     assert b"token" not in next(own.home.glob("log/*.jsonl")).read_bytes()
     with own.at(evil) as plane:
-        plane.projects.join(str(evil))
+        plane.work.projects.join(str(evil))
     assert "42 percent" in started(told, evil, "s5")
 
 
@@ -149,9 +149,9 @@ def test_sessions_of_before_come_by_the_clients_own_folder(own, told, tmp_path, 
     assert "in old1" in answer
     assert "in old2" not in answer
     with own.at(root) as plane:
-        found = {one.name: one for one in plane.projects.list(str(root))}
+        found = {one.name: one for one in plane.work.projects.list(str(root))}
         assert found["unknown"].sessions == 1
-        moved = plane.projects.assign("old2", "alpha")
+        moved = plane.work.projects.assign("old2", "alpha")
         assert plane.event(moved.seq).kind == "project"
-        assert plane.projects.assign("old2", "alpha").seq is None
+        assert plane.work.projects.assign("old2", "alpha").seq is None
     assert "in old2" in started(told, root, "newer")

@@ -59,7 +59,7 @@ def test_a_session_that_goes_on_is_of_its_project(own, tmp_path):
         ns = plane.context.home.project
         assert {event.ns for event in plane.events(session="s1")} == {ns}
         assert [event.data["path"] for event in plane.events(kind="tool_call")] == ["src/a.py"]
-        assert plane.projects.list()[0].roots == (str(root),)
+        assert plane.work.projects.list()[0].roots == (str(root),)
     with file.open("a") as more:
         more.write(json.dumps(record("u7", "user", "and then?", cwd="/elsewhere")) + "\n")
     with own.at(tmp_path) as plane:

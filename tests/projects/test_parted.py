@@ -110,8 +110,8 @@ def test_searches_keys_tasks_and_single_events_are_of_one_project(three):
             assert not [h for h in plane.search(word, 50) if mark(0) not in h.text]
         keys = list(plane.keys())
         assert not [key for key in keys if mark(1) in key or mark(2) in key]
-        assert {task.id.partition("-")[0] for task in plane.tasks.list()} == {mark(0)}
-        sessions = {one.id.partition("-")[0] for one in plane.sessions.list()}
+        assert {task.id.partition("-")[0] for task in plane.work.tasks.list()} == {mark(0)}
+        sessions = {one.id.partition("-")[0] for one in plane.work.sessions.list()}
         assert sessions == {mark(0)}
         assert not [e for e in plane.events() if mark(1) in e.text or mark(2) in e.text]
         for event in foreign[:20]:
@@ -219,7 +219,7 @@ def test_a_key_is_of_the_project_before_it_is_of_everywhere(own, tmp_path):
     with own.at(tmp_path / "b") as plane:
         assert plane.get("db").text == "everywhere"
         assert list(plane.keys()) == ["db"]
-        assert [event.text for event in plane.undo().events] == ["everywhere"]
+        assert [event.text for event in plane.work.undo().events] == ["everywhere"]
         assert plane.get("db") is None
     with own.at(tmp_path / "a") as plane:
         assert plane.get("db").text == "here"

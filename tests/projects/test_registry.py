@@ -94,7 +94,7 @@ def test_the_registry_follows_the_log_and_its_cache_says_the_same(own, tmp_path)
     for name in ("alpha", "beta"):
         (tmp_path / name).mkdir()
         with own.at(tmp_path / name) as plane:
-            plane.sessions.start(f"of-{name}")
+            plane.work.sessions.start(f"of-{name}")
             plane.record(f"said in {name}", session=f"of-{name}")
     first = opened(own)
     before = json.dumps(first.follow().fields())
@@ -112,11 +112,11 @@ def test_the_registry_follows_the_log_and_its_cache_says_the_same(own, tmp_path)
 
 def test_a_purge_takes_what_the_cache_had_of_a_session(own, tmp_path):
     with own.at(tmp_path) as plane:
-        plane.sessions.start("secret-name", cwd="x")
+        plane.work.sessions.start("secret-name", cwd="x")
         registry = opened(own)
         assert "secret-name" in registry.follow().sessions
         registry.save()
-        plane.purge(session="secret-name", cascade=True)
+        plane.upkeep.purge(session="secret-name", cascade=True)
         assert "secret-name" not in registry.follow().sessions
     assert "secret-name" not in opened(own).follow().sessions
 
@@ -133,7 +133,7 @@ def test_lines_are_placed_as_they_are_parsed_and_their_bytes_stay(own, tmp_path)
         assert not plane.search("ledger")
         plane.record("a first word")
         assert [hit.event.id for hit in plane.search("ledger")] == ["claude-code:u1:0"]
-        assert plane.verify().ok
+        assert plane.upkeep.verify().ok
     with own.at(tmp_path) as plane:
         assert not plane.search("ledger")
 

@@ -92,6 +92,13 @@ class TestRule:
         assert not is_open(GateFigures(3, 2, 1, 1, asks=True), AnswerRule())
         assert not is_open(GateFigures(1, 1, 1, 1, asks=True), AnswerRule())
 
+    def test_a_near_text_speaks_where_the_policy_asks_for_vectors_and_the_words_are_new(self):
+        near, asking = GateFigures(9, 2, 4, 3, cosine=55), AnswerRule(cosine_percent=55)
+        assert is_open(near, asking)
+        assert not is_open(near, AnswerRule())
+        for less in ({"cosine": 54}, {"matched": 1}, {"new": 2}, {"known": 0}):
+            assert not is_open(near._replace(**less), asking)
+
     def test_always_and_never_are_what_they_say(self):
         figures = GateFigures(9, 9, 9, 9, 9, asks=True)
         assert is_open(GateFigures(), AnswerRule(when="always"))

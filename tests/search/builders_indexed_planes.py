@@ -26,7 +26,7 @@ def rows(count, start=0):
 
 def opened(plane, folder):
     return Indexed(
-        plane._log, folder, plane=plane.id, policies=plane.policies, keeps=True
+        plane._log, folder, plane=plane.id, policies=plane.upkeep.policies, keeps=True
     )  # fmt: skip
 
 

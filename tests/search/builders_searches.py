@@ -10,7 +10,7 @@ NOW = "2026-03-01T12:00:00.000000Z"
 def retriever(plane):
     context = plane.context
     with context.lock:
-        policies = plane.policies
+        policies = plane.upkeep.policies
         return index_service(context).retriever(policies, context.caught_up(policies))
 
 

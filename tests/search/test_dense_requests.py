@@ -41,10 +41,10 @@ def plane(tmp_path):
 
 
 def test_a_report_names_the_seq_with_which_the_same_block_is_packed_again(plane):
-    plane.embed(50)
+    plane.upkeep.embed(50)
     then = packed(plane, f"{ODD} ledger")
     assert then.report["request"]["dense_seq"] == 51
-    plane.embed()
+    plane.upkeep.embed()
     asked = {**then.report["request"]}
     assert plane.pack(asked.pop("query"), **asked).text == then.text
     assert packed(plane, f"{ODD} ledger").report["request"]["dense_seq"] == 61
@@ -84,14 +84,14 @@ def shelf(tmp_path_factory):
                 made[upto].embed(upto - 1)
         return made[upto]
 
-    whole.embed()
+    whole.upkeep.embed()
     yield whole, parts
     for plane in (whole, *made.values()):
         plane.close()
 
 
 def test_a_block_is_the_same_from_another_process_and_another_hash_seed(plane):
-    plane.embed()
+    plane.upkeep.embed()
     code = (
         "import sys, memplane; sys.path.insert(0, sys.argv[2]); from fakes_embedder import Anagrams\n"
         "with memplane.open(sys.argv[1], read_only=True, embedder=Anagrams()) as plane:\n"
@@ -108,7 +108,7 @@ def test_a_block_is_the_same_from_another_process_and_another_hash_seed(plane):
 
 
 def test_the_plane_of_a_prefix_uses_the_vectors_of_its_events_alone(plane):
-    plane.embed()
+    plane.upkeep.embed()
     with plane.at(30) as then:
         assert packed(then).report["request"]["dense_seq"] == 30
         assert "herons" not in found(then)
@@ -117,7 +117,7 @@ def test_the_plane_of_a_prefix_uses_the_vectors_of_its_events_alone(plane):
 
 
 def test_reports_with_a_dense_seq_keep_the_schema(plane):
-    plane.embed()
+    plane.upkeep.embed()
     schema = json.loads(
         (Path(memplane.__file__).parents[1] / "schemas/report.schema.json").read_text()
     )
@@ -126,7 +126,7 @@ def test_reports_with_a_dense_seq_keep_the_schema(plane):
 
 
 def test_without_an_embedder_a_block_says_nothing_of_vectors(plane):
-    plane.embed()
+    plane.upkeep.embed()
     with memplane.open(plane.home) as other:
         assert "dense_seq" not in packed(other).report["request"]
         assert found(other, "herons") == found(plane, "herons", dense_seq=0)
@@ -143,7 +143,7 @@ def test_a_dense_seq_that_is_none_is_named(plane, value):
 
 
 def test_evidence_of_a_prompt_stays_where_it_is_until_more_is_embedded(plane):
-    plane.embed()
+    plane.upkeep.embed()
     plane.record(ODD, role="user", session="s1", ts=NOW)
     before = packed(plane, "", session="s1", budget=3_000)
     assert HERONS in before.text
@@ -171,14 +171,14 @@ def test_what_a_channel_may_not_see_is_not_found_by_its_vector(tmp_path, fields)
     with memplane.init(tmp_path / "plane", durability="os", embedder=Anagrams()) as plane:
         plane.record_many(rows(30))
         plane.record(HERONS, id="herons", ts=NOW, **fields)
-        plane.embed()
+        plane.upkeep.embed()
         assert "herons" not in found(plane, channel="agent")
         assert HERONS not in packed(plane, channel="agent").text
 
 
 def test_what_is_forgotten_or_replaced_is_not_found_by_its_vector(plane):
     old = plane.record(HERONS, kind="fact", key="birds", id="old", ts=NOW)
-    plane.embed()
+    plane.upkeep.embed()
     assert {"herons", old.id} <= set(found(plane))
     plane.record("storks now", kind="fact", key="birds", ts=NOW)
     plane.forget(id="herons")
@@ -190,30 +190,30 @@ def test_what_is_forgotten_or_replaced_is_not_found_by_its_vector(plane):
 
 def test_filters_are_for_vectors_too(plane):
     plane.record(HERONS, kind="fact", id="fact", ts=NOW)
-    plane.embed()
+    plane.upkeep.embed()
     assert found(plane, kind="fact") == ["fact"]
     assert "herons" not in found(plane, since="2026-03-02T00:00:00Z")
 
 
 def test_of_what_is_erased_no_vector_stays(plane):
-    plane.embed()
+    plane.upkeep.embed()
     row = Anagrams().embed([HERONS])[0]
     assert row in files(plane.home)[dense.ROWS]
-    plane.purge("herons")
+    plane.upkeep.purge("herons")
     assert row not in files(plane.home)[dense.ROWS]
     assert "herons" not in found(plane)
-    assert plane.embed() == 0
+    assert plane.upkeep.embed() == 0
     with again(plane) as other:
         assert "herons" not in found(other)
         assert packed(other).report["request"]["dense_seq"] == 61
 
 
 def test_vectors_that_an_erasure_did_not_reach_are_not_used_and_go_with_the_next_embedding(plane):
-    plane.embed()
+    plane.upkeep.embed()
     stale = files(plane.home)
-    plane.purge("herons")
+    plane.upkeep.purge("herons")
     for name, data in stale.items():
         (plane.home / "index" / "dense" / name).write_bytes(data)
     assert "herons" not in found(plane)
-    assert plane.embed() == 0
+    assert plane.upkeep.embed() == 0
     assert Anagrams().embed([HERONS])[0] not in files(plane.home)[dense.ROWS]

@@ -19,7 +19,7 @@ from fakes_embedder import Anagrams
 import memplane
 from memplane import wiring
 from memplane.adapters import minilm
-from memplane.errors import HomeError, InputError, MissingExtraError, WriteError
+from memplane.errors import HomeError, InputError, MissingExtraError, ProviderError, WriteError
 from memplane.index import dense
 from memplane.index.reader import SavedIndexReader
 from memplane.index.terms import query as analysed
@@ -37,9 +37,9 @@ def test_a_policy_names_the_embedder(tmp_path):
     with memplane.init(tmp_path / "plane", durability="os") as plane:
         plane.record_many(rows(30))
         with pytest.raises(InputError, match=r"index\.embedder: expected the name of an embedder"):
-            plane.embed()
+            plane.upkeep.embed()
         written(plane, "plane.yaml", "embedder", "static")
-        assert plane.embed() == 30
+        assert plane.upkeep.embed() == 30
         assert packed(plane, "ledger").report["request"]["dense_seq"] == 31
 
 
@@ -50,7 +50,7 @@ def test_without_the_extra_the_error_names_it_and_nothing_else_suffers(tmp_path,
         written(plane, "plane.yaml", "embedder", "all-MiniLM-L6-v2")
         plane.record(HERONS, id="herons", ts=NOW)
         with pytest.raises(MissingExtraError) as caught:
-            plane.embed()
+            plane.upkeep.embed()
         assert caught.value.extra == "dense"
         # Nobody has embedded anything: there is nothing to miss.
         assert found(plane, "herons") == ["herons"]
@@ -60,7 +60,7 @@ def test_without_the_extra_the_error_names_it_and_nothing_else_suffers(tmp_path,
 def test_where_vectors_are_and_the_extra_is_not_a_pack_says_so(plane, monkeypatch):
     monkeypatch.setattr(minilm, "PACKAGES", (("no_such_package_of_weights", "model"),))
     wiring.find_embedder.cache_clear()
-    plane.embed()
+    plane.upkeep.embed()
     written(plane, "plane.yaml", "embedder", "all-MiniLM-L6-v2")
     with memplane.open(plane.home) as other:
         with pytest.raises(MissingExtraError):
@@ -72,7 +72,7 @@ def test_where_vectors_are_and_the_extra_is_not_a_pack_says_so(plane, monkeypatc
 def test_an_unknown_name_is_an_error_that_names_the_known_ones(plane):
     written(plane, "plane.yaml", "embedder", "word2vec")
     with memplane.open(plane.home) as other, pytest.raises(InputError) as caught:
-        other.embed()
+        other.upkeep.embed()
     assert "found: all-MiniLM-L6-v2, static" in str(caught.value)
 
 
@@ -84,7 +84,7 @@ def test_an_installed_package_may_offer_an_embedder(plane, monkeypatch):
     wiring.find_embedder.cache_clear()
     written(plane, "plane.yaml", "embedder", "anagrams")
     with memplane.open(plane.home) as other:
-        assert other.embed() == 60
+        assert other.upkeep.embed() == 60
         assert found(other)[0] == "herons"
     wiring.find_embedder.cache_clear()
 
@@ -107,7 +107,7 @@ class Many(Anagrams):
 @pytest.mark.parametrize("embedder", [Short, Few, Many])
 def test_an_embedder_that_gives_other_vectors_than_it_says_is_named(plane, embedder):
     with again(plane, embedder=embedder()) as other, pytest.raises(InputError) as caught:
-        other.embed()
+        other.upkeep.embed()
     assert "expected a vector of 36 bytes" in str(caught.value)
     assert not is_there(plane.home)
 
@@ -117,48 +117,51 @@ class Unplugged(Anagrams):
         raise ConnectionError("nobody answers")
 
 
-def test_what_an_embedder_raises_reaches_the_caller_as_it_is(plane):
-    with again(plane, embedder=Unplugged()) as other, pytest.raises(ConnectionError):
-        other.embed()
+def test_what_an_embedder_raises_reaches_the_caller_as_a_provider_error(plane):
+    """G10: one tree; what was raised is its cause."""
+    with again(plane, embedder=Unplugged()) as other, pytest.raises(ProviderError) as caught:
+        other.upkeep.embed()
+    assert isinstance(caught.value.cause, ConnectionError)
+    assert (caught.value.provider, caught.value.retryable) == ("anagrams/1", True)
 
 
 def test_a_disk_that_refuses_is_an_error_that_names_the_folder(plane, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    plane.embed(32)
+    plane.upkeep.embed(32)
     monkeypatch.setattr(dense.Adder, "_put", full)
     with pytest.raises(WriteError, match=r"index/dense: .*No space left"):
-        plane.embed()
+        plane.upkeep.embed()
     monkeypatch.undo()
-    assert plane.embed() == 28
+    assert plane.upkeep.embed() == 28
 
 
 @pytest.mark.parametrize("limit", [0, -1, True, "many"])
 def test_a_limit_that_is_none_is_named(plane, limit):
     with pytest.raises(InputError) as caught:
-        plane.embed(limit)
+        plane.upkeep.embed(limit)
     assert caught.value.where == "limit"
 
 
 def test_a_plane_that_is_only_read_embeds_nothing_and_uses_what_is_there(plane):
     with again(plane, read_only=True) as reading:
         with pytest.raises(HomeError):
-            reading.embed()
+            reading.upkeep.embed()
         with pytest.raises(HomeError):
-            plane.at(20).embed()
-        plane.embed()
+            plane.at(20).upkeep.embed()
+        plane.upkeep.embed()
         assert found(reading)[0] == "herons"
 
 
 def test_the_reader_of_the_index_answers_the_same_beside_vectors(plane):
-    plane.index()
+    plane.upkeep.index()
     kind = {
         "plane": plane.id,
-        "variant": index_service(plane.context).index(plane.policies).variant,
+        "variant": index_service(plane.context).index(plane.upkeep.policies).variant,
     }
     before = SavedIndexReader(plane.home / "index", **kind).hits(analysed("ledger parser"), 10)
-    plane.embed()
+    plane.upkeep.embed()
     assert (
         SavedIndexReader(plane.home / "index", **kind).hits(analysed("ledger parser"), 10) == before
     )
@@ -169,7 +172,7 @@ def test_a_text_that_says_nothing_has_no_vector(plane):
     plane.record("", kind="tool_call", data={"tool": "herons"})
     plane.record("   ", kind="tool_result", role="tool")
     embedder = plane.context.embedder
-    plane.embed()
+    plane.upkeep.embed()
     assert all(text.strip() for text in embedder.given)
     assert dense_room.has_no_vectors(plane.context) is False
 
@@ -183,5 +186,5 @@ def test_minilm_finds_what_shares_no_word_where_its_weights_are_installed(tmp_pa
         plane.record_many(rows(20))
         plane.record("The kids adopted a puppy from the shelter", id="puppy", ts=NOW)
         written(plane, "plane.yaml", "embedder", "all-MiniLM-L6-v2")
-        plane.embed()
+        plane.upkeep.embed()
         assert found(plane, "which pet do they have?")[0] == "puppy"

@@ -36,7 +36,7 @@ class Short(Anagrams):
 @pytest.fixture
 def plane(tmp_path):
     with plane_of_lines(tmp_path / "p") as plane:
-        plane.embed()
+        plane.upkeep.embed()
         yield plane
 
 

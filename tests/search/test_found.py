@@ -75,7 +75,7 @@ def test_no_words_find_nothing(plane):
 
 def test_an_event_that_was_read_once_is_kept_as_it_stands_in_the_log(plane):
     herons = plane.record("herons nest by the lake")
-    seen = ItemCache(plane.context.log, plane.context.counter(plane.policies), 0)
+    seen = ItemCache(plane.context.log, plane.context.counter(plane.upkeep.policies), 0)
     assert seen.kept(herons.seq) is None
     item = seen.item(herons.seq)
     item.superseded = item.forgotten = True  # for one request

@@ -111,7 +111,7 @@ def test_a_search_that_waits_finds_all(plane):
 )
 def test_the_report_is_replayed_to_the_same_bytes_however_much_is_indexed_since(plane, query):
     plane.record_many(rows(0, 200))
-    plane.index()
+    plane.upkeep.index()
     record_elsewhere(plane, [
         {"text": "The heron eats frogs", "kind": "fact", "key": "food"},
         *rows(200, 200),
@@ -123,7 +123,7 @@ def test_the_report_is_replayed_to_the_same_bytes_however_much_is_indexed_since(
     block = plane.pack(query, save_report=True)
     seq = used(block)
     assert seq < plane.head().seq
-    plane.index()
+    plane.upkeep.index()
     assert (
         plane.pack(query, index_seq=seq, now=NOW, as_of=block.report["log"]["seq"]).text
         == block.text
@@ -138,7 +138,7 @@ def test_the_report_is_replayed_to_the_same_bytes_however_much_is_indexed_since(
 def test_what_was_replaced_or_forgotten_behind_the_index_is_not_found(plane):
     plane.record("The canal is closed by ice", kind="fact", key="canal", id="old")
     plane.record("The storks left the mill", id="gone")
-    plane.index()
+    plane.upkeep.index()
     record_elsewhere(plane, rows(0, 200))
     plane.record("The canal is open", kind="fact", key="canal")
     plane.forget(id="gone")
@@ -266,14 +266,14 @@ def test_how_far_the_index_reached_gives_the_same_block_whatever_is_indexed_sinc
             (home / "policies" / "budgets.yaml").write_text(text)
             for step in steps[:at]:
                 take(plane, step)
-            plane.index()
+            plane.upkeep.index()
         with memplane.open(home, durability="os", clock=lambda: NOW) as plane:
             for step in steps[at:]:
                 take(plane, step)
             block = plane.pack(query, **asked)
             request = block.report["request"]
             reached = request.get("index_seq", request["as_of"])
-            plane.index()
+            plane.upkeep.index()
             again = plane.pack(query, index_seq=reached, **asked)
             assert again.text == block.text
             assert again.report.get("degraded") == block.report.get("degraded")

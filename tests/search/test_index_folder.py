@@ -73,14 +73,14 @@ def test_an_index_of_a_log_that_went_another_way_is_thrown_away(shelf, tmp_path)
         before = only_log(shelf, tmp_path / "again")
         plane.record_many([{"text": "herons were here"}] * 100)
         retriever(plane)
-        index_service(plane.context).index(plane.policies).save()
+        index_service(plane.context).index(plane.upkeep.policies).save()
     shutil.copytree(shelf / "index", before / "index")
     with memplane.open(before, durability="os") as plane:
         plane.record_many([{"text": "storks are here"}] * 150)
         assert "herons were here" not in texts(plane, "herons", most=5000)
         assert texts(plane, "storks", most=1) == ["storks are here"]
         expected = find(plane, "herons storks", most=5000)
-        index_service(plane.context).index(plane.policies).save()
+        index_service(plane.context).index(plane.upkeep.policies).save()
     with memplane.open(before) as plane:
         assert find(plane, "herons storks", most=5000) == expected
 
@@ -121,13 +121,13 @@ def test_two_processes_that_index_lose_nothing(shelf):
         for plane in (one, other):
             plane.record_many(rows(100, 10_000 + 1_000 * turn + 100 * (plane is one)))
             assert len(seqs(plane, "herons", most=9_000)) > 50
-            index_service(plane.context).index(plane.policies).save()
+            index_service(plane.context).index(plane.upkeep.policies).save()
     assert find(one, "herons", most=9_000) == find(other, "herons", most=9_000)
     one.close()
     other.close()
     files = index_files(shelf)
     with memplane.open(shelf) as plane:
-        plane.rebuild()
+        plane.upkeep.rebuild()
     assert index_files(shelf) == files
 
 
@@ -136,7 +136,7 @@ def test_who_is_far_behind_takes_what_another_process_saved(shelf, monkeypatch):
     with memplane.open(shelf, durability="os") as one, memplane.open(shelf) as other:
         retriever(other)
         one.record_many(rows(300, 5000))
-        index_service(one.context).index(one.policies).save()
+        index_service(one.context).index(one.upkeep.policies).save()
         index = index_service(other.context)._indexed
         assert index.catch_up() == 0
         assert find(one, "herons ledger") == find(other, "herons ledger")
@@ -147,30 +147,30 @@ def test_who_is_far_behind_takes_what_another_process_saved(shelf, monkeypatch):
 
 def test_an_index_that_says_something_else_than_the_log_is_named(shelf):
     with memplane.open(shelf, read_only=True) as plane:
-        assert plane.differing() == []
+        assert plane.upkeep.differing() == []
     # Whole, of this plane and log, and made of other texts.
     with memplane.open(shelf) as plane:
-        index = index_service(plane.context).index(plane.policies)
+        index = index_service(plane.context).index(plane.upkeep.policies)
         seq, mark = index._index.seq, index._index.mark
         texts = [document._replace(text="else") for document in index._documents(plane.event(1))]
         index._index.clear()
         index._index.add_many(texts)
         assert index._index.save(seq, mark)
     with memplane.open(shelf, read_only=True) as plane:
-        assert plane.differing() == ["index/manifest.json"]
+        assert plane.upkeep.differing() == ["index/manifest.json"]
     with memplane.open(shelf) as plane:
-        plane.rebuild()
-        assert plane.differing() == []
+        plane.upkeep.rebuild()
+        assert plane.upkeep.differing() == []
 
 
 def test_what_was_erased_is_nowhere_in_the_index(shelf):
     with memplane.open(shelf, durability="os") as plane:
         gone = plane.record("herons and a storkling")
         before = set(seqs(plane, "herons", most=5000))
-        index = index_service(plane.context).index(plane.policies)
+        index = index_service(plane.context).index(plane.upkeep.policies)
         assert index.save()
         assert any(b"storkling" in data for data in index_files(shelf).values())
-        plane.purge(gone.seq)
+        plane.upkeep.purge(gone.seq)
         assert set(seqs(plane, "herons", most=5000)) == before - {gone.seq}
     with memplane.open(shelf) as plane:
         assert set(seqs(plane, "herons", most=5000)) == before - {gone.seq}

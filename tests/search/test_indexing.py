@@ -38,7 +38,7 @@ def test_an_answer_as_of_a_seq_is_that_of_the_log_that_ended_there(
         for query in QUERIES[:2]:
             find(plane, query)
         if reopens:
-            index_service(plane.context).index(plane.policies).save()
+            index_service(plane.context).index(plane.upkeep.policies).save()
             plane.close()
             plane = memplane.open(folder / "plane", durability="os")
     for seq, home in kept:
@@ -81,7 +81,7 @@ _BUILD = """
 import sys, memplane
 from memplane.search.service import index_service
 with memplane.open(sys.argv[1]) as plane:
-    index_service(plane.context).index(plane.policies).save()
+    index_service(plane.context).index(plane.upkeep.policies).save()
 """
 
 
@@ -96,14 +96,14 @@ def test_the_files_are_the_same_from_another_process_under_another_hash_seed(she
 def test_a_rebuild_makes_the_same_files(shelf):
     before = index_files(shelf)
     with memplane.open(shelf) as plane:
-        plane.rebuild()
+        plane.upkeep.rebuild()
     assert index_files(shelf) == before
 
 
 def test_a_rebuild_makes_no_index_where_there_was_none(tmp_path):
     with memplane.init(tmp_path / "plane") as plane:
         plane.record("herons")
-        plane.rebuild()
+        plane.upkeep.rebuild()
         assert not list((plane.home / "index").glob("*.bin"))
 
 
@@ -159,10 +159,10 @@ def test_what_is_found_never_depends_on_when_it_was_indexed(tmp_path_factory, st
                 number += 1
         found = [find(plane, query) for query in QUERIES]
         only_log(plane.home, folder / "again")
-        index_service(plane.context).index(plane.policies).save()
+        index_service(plane.context).index(plane.upkeep.policies).save()
     with memplane.open(folder / "again") as plane:
         assert [find(plane, query) for query in QUERIES] == found
-        index_service(plane.context).index(plane.policies).save()
+        index_service(plane.context).index(plane.upkeep.policies).save()
     assert index_files(folder / "again") == index_files(folder / "plane")
 
 
@@ -205,7 +205,7 @@ def test_a_build_that_was_stopped_goes_on(shelf_log, tmp_path, monkeypatch):
 
     with memplane.open(home) as plane:
         with pytest.raises(KeyboardInterrupt):
-            index_service(plane.context).index(plane.policies, stop)
+            index_service(plane.context).index(plane.upkeep.policies, stop)
         told = []
         index = opened(plane, home / "index")
         assert index.seq > 300
@@ -228,12 +228,12 @@ def test_progress_is_told_where_there_is_much_to_do(shelf_log, tmp_path, monkeyp
     home = only_log(shelf_log, tmp_path / "home")
     told = []
     with memplane.open(home) as plane:
-        index_service(plane.context).index(plane.policies, lambda *done: told.append(done))
+        index_service(plane.context).index(plane.upkeep.policies, lambda *done: told.append(done))
         assert told == []  # 900 events are no wait
     monkeypatch.setattr(indexing, "_ANNOUNCED", 100)
     shutil.rmtree(home / "index")
     with memplane.open(home) as plane:
-        index_service(plane.context).index(plane.policies, lambda *done: told.append(done))
+        index_service(plane.context).index(plane.upkeep.policies, lambda *done: told.append(done))
     assert [total for _, total in told] == [901] * len(told)
     assert len(told) >= 3
     assert [done for done, _ in told] == sorted(done for done, _ in told)

@@ -35,7 +35,7 @@ def home(tmp_path, monkeypatch):
 
 
 def index_of(plane):
-    return index_service(plane.context).index(plane.policies)
+    return index_service(plane.context).index(plane.upkeep.policies)
 
 
 def without_log(plane, monkeypatch):
@@ -101,18 +101,18 @@ def test_an_index_that_says_something_else_shows_what_the_log_says(home):
 
 def test_nothing_of_a_purged_line_is_kept(home):
     with memplane.open(home) as plane:
-        plane.purge("first:1")
+        plane.upkeep.purge("first:1")
         assert index_of(plane).lines.find("first:1") is None
     assert not [path for path in home.glob("index/*.bin") if b"first:1" in path.read_bytes()]
     with memplane.open(home) as plane:
-        assert plane.differing() == []
+        assert plane.upkeep.differing() == []
 
 
 def test_a_line_that_was_purged_behind_the_index_is_gone(home):
     with memplane.open(home, read_only=True) as plane:
         index = index_of(plane)
         with memplane.open(home) as other:
-            other.purge("first:1")
+            other.upkeep.purge("first:1")
         assert index.lines.find("first:1") is None
 
 

@@ -155,7 +155,7 @@ def judged(plane, scope):
     """The events that the scope hides, and those of which it hides even the name."""
     context = plane.context
     folds = context.caught_up()
-    counter = context.counter(plane.policies)
+    counter = context.counter(plane.upkeep.policies)
     hidden, unnamed = set(), set()
     for line in context.log.read():
         item = items_of_event(line.event, counter)
@@ -176,7 +176,7 @@ def masked(plane, scope, upto=None):
     """The seqs of documents, of those that the mask hides and does not; cards apart."""
     context = plane.context
     folds = context.caught_up()
-    retriever = index_service(context).retriever(plane.policies, folds)
+    retriever = index_service(context).retriever(plane.upkeep.policies, folds)
     view = retriever._indexed.view(upto)
     hidden = retriever._hidden(view, scope, (), ())
     seqs, cards = view.column("seq"), view.column("flags") & CARD != 0

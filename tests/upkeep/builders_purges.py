@@ -28,8 +28,8 @@ def used(plane):
     plane.search(WORD)
     plane.pack("who lives behind the door?", session="s1", intent="deep", save_report=True)
     plane.pack(SECRET, session="s1", save_report=True)
-    plane.index()
-    plane.rebuild()
+    plane.upkeep.index()
+    plane.upkeep.rebuild()
 
 
 def check_gone(plane):
@@ -40,7 +40,7 @@ def check_gone(plane):
         block = plane.pack("who lives behind the door?", session="s1", intent=intent, budget=20_000)
         assert WORD not in block.text
         assert [one for one in block.omissions if one.reason == "gap"] == []
-    assert plane.differing() == []
+    assert plane.upkeep.differing() == []
     assert verify_log(home, plane.id).ok
-    plane.rebuild()
+    plane.upkeep.rebuild()
     assert holds(home) == []

@@ -48,9 +48,9 @@ def found(report):
 
 
 def test_an_empty_plane_and_one_whose_secrets_were_masked_are_clean(plane):
-    assert plane.audit().clean
+    assert plane.upkeep.audit().clean
     plane.record(f"use {TOKEN}", data={"password": PASSWORD}, tags=[f"t {TOKEN}"])
-    report = plane.audit()
+    report = plane.upkeep.audit()
     assert report.clean
     assert (report.secrets, report.total, report.unread) == (0, 0, ())
     assert (report.purge.events, report.purge.exact) == (0, True)
@@ -66,7 +66,7 @@ def test_a_secret_is_found_in_every_field_by_its_place(plane):
         stored(plane, text="the head only", body=f"a long text with {TOKEN}".encode()),
         stored(plane, text="a", id=TOKEN),
     ]
-    report = plane.audit()
+    report = plane.upkeep.audit()
     assert found(report) == [
         (seqs[0], "text", "github-token", 2),
         (seqs[1], "key", "github-token", 1),
@@ -90,24 +90,24 @@ def test_a_purge_would_take_quotes_references_and_reports_too(plane):
     plane.record("an insight", kind="insight", refs=["first"])
     plane.record("nothing to do with it")
     assert plane.pack("they tried", save_report=True).report_path is not None
-    report = plane.audit()
+    report = plane.upkeep.audit()
     assert found(report) == [(first, "text", "policy-2", 1)]
     assert report.purge.refs == 1
     assert report.purge.reports == 1
     # The policy's pattern masks key and value as one; what quotes the value alone is not that text.
     assert report.purge.quotes == 0
     stored(plane, text=f"DB_SECRET={PASSWORD}")
-    assert plane.audit().purge.quotes == 2
+    assert plane.upkeep.audit().purge.quotes == 2
 
 
 def test_a_pattern_of_today_finds_what_was_recorded_before_it(plane):
     receipt = plane.record("badge AC-99871 opened the door")
-    assert plane.audit().clean
+    assert plane.upkeep.audit().clean
     privacy = plane.home / "policies" / "privacy.yaml"
     privacy.write_text('version: 1\nstore: {redact_patterns: ["AC-[0-9]{5}"]}\n')
     with memplane.open(plane.home) as again:
-        assert again.policies.privacy.redact_patterns[0] == "AC-[0-9]{5}"
-        assert found(again.audit()) == [(receipt.seq, "text", "policy-1", 1)]
+        assert again.upkeep.policies.privacy.redact_patterns[0] == "AC-[0-9]{5}"
+        assert found(again.upkeep.audit()) == [(receipt.seq, "text", "policy-1", 1)]
 
 
 def test_views_policies_scenarios_and_snapshots_of_them_are_looked_at(plane):
@@ -116,7 +116,7 @@ def test_views_policies_scenarios_and_snapshots_of_them_are_looked_at(plane):
     snapshot.parent.mkdir(parents=True)
     snapshot.write_text(f"once {TOKEN}")
     (plane.home / "scenarios" / "x.yaml").write_text("api: fine\n")
-    report = plane.audit()
+    report = plane.upkeep.audit()
     assert [(one.path, one.rule) for one in report.file_findings] == [
         ("views/identity.md", "github-token"),
         ("bodies/sha256/ab/" + "c" * 62, "github-token"),
@@ -130,7 +130,7 @@ def test_what_a_repair_set_aside_and_what_is_spooled_is_looked_at(plane):
         (plane.home / "log" / folder).mkdir()
         row = json.dumps({"text": f"use {TOKEN}", "data": {"password": PASSWORD}}).encode()
         (plane.home / "log" / folder / "1.part").write_bytes(b"\xff\x00half" + row + b"\n")
-    report = plane.audit()
+    report = plane.upkeep.audit()
     assert {one.path for one in report.file_findings} == {
         "log/quarantine/1.part", "log/spool/1.part",
     }  # fmt: skip
@@ -141,7 +141,7 @@ def test_what_a_repair_set_aside_and_what_is_spooled_is_looked_at(plane):
 def test_findings_are_listed_up_to_a_limit_and_counted_beyond(plane):
     for number in range(7):
         stored(plane, text=f"{number} {TOKEN}")
-    report = plane.audit(limit=3)
+    report = plane.upkeep.audit(limit=3)
     assert (len(report.findings), report.total, report.secrets, report.purge.events) == (3, 7, 7, 7)
 
 
@@ -150,20 +150,20 @@ def test_what_could_not_be_read_is_named(plane):
     for file in (plane.home / "bodies").rglob("*"):
         if file.is_file():
             file.unlink()
-    assert plane.audit().unread == (f"the body of event {seq}: missing or damaged",)
+    assert plane.upkeep.audit().unread == (f"the body of event {seq}: missing or damaged",)
 
 
 def test_a_broken_policy_is_an_error_and_no_clean_answer(plane):
     (plane.home / "policies" / "privacy.yaml").write_text("store: [")
     with pytest.raises(PolicyError):
-        plane.audit()
+        plane.upkeep.audit()
 
 
 def test_progress_runs_to_the_end_of_the_log(plane):
     plane.record("a")
     plane.record("b")
     calls = []
-    plane.audit(progress=lambda done, total: calls.append((done, total)))
+    plane.upkeep.audit(progress=lambda done, total: calls.append((done, total)))
     assert calls[-1] == (plane.head().seq, plane.head().seq)
 
 
@@ -177,4 +177,4 @@ def test_progress_runs_to_the_end_of_the_log(plane):
 def test_what_is_recorded_today_is_always_clean_for_the_audit_of_today(tmp_path_factory, words):
     with memplane.init(tmp_path_factory.mktemp("p") / "home") as plane:
         plane.record(" ".join(words), data={"token": words, "words": words}, tags=words[:2])
-        assert plane.audit().clean
+        assert plane.upkeep.audit().clean

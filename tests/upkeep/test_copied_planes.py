@@ -74,7 +74,7 @@ def moments(tmp_path_factory):
                 plane.context.caught_up().save()
         elif step == 4:
             plane.search("event")
-            plane.index()
+            plane.upkeep.index()
         else:
             plane.close()
             plane = opened(home)
@@ -120,7 +120,7 @@ def is_well(home, promised):
             "repair --salvage" in str(one) for one in verify_log(home, plane.id).problems
         )
         # What was folded before may know more than a log that has lost lines since.
-        assert plane.differing() == [] or not whole
+        assert plane.upkeep.differing() == [] or not whole
         assert plane.pack("event 3").text
         plane.search("event")
         missing = [one for one in promised if plane._log.find(one) is None]
@@ -134,7 +134,7 @@ def is_well(home, promised):
             repaired(home, plane.id)
     with opened(home) as plane:
         plane.record("afterwards", id="afterwards")
-        assert plane.differing() == []
+        assert plane.upkeep.differing() == []
         assert [one for one in promised if plane._log.find(one) is None] == []
         assert plane.pack("event 3").entries
         left = verify_log(home, plane.id).problems

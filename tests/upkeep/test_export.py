@@ -83,10 +83,10 @@ def test_export_restore_export_gives_the_same_bytes(tmp_path_factory, seed, even
     folder = tmp_path_factory.mktemp("again")
     with made(folder / "plane") as plane:
         fill(plane, random.Random(seed), events)
-        first = plane.export(folder / "1.jsonl")
+        first = plane.upkeep.export(folder / "1.jsonl")
     memplane.restore(folder / "1.jsonl", folder / "back", clock=clock)
     with opened(folder / "back") as plane:
-        second = plane.export(folder / "2.jsonl")
+        second = plane.upkeep.export(folder / "2.jsonl")
     assert second._replace(path=None) == first._replace(path=None)
     assert (folder / "1.jsonl").read_bytes() == (folder / "2.jsonl").read_bytes()
     shutil.rmtree(folder)
@@ -122,7 +122,7 @@ def test_what_a_damaged_plane_has_lost_is_told_and_no_more_is_lost(filled, tmp_p
     body = next(path for path in (filled / "bodies").rglob("*") if path.is_file())
     body.unlink()
     with opened(filled) as plane:
-        report = plane.export(tmp_path / "e.jsonl")
+        report = plane.upkeep.export(tmp_path / "e.jsonl")
     assert (report.damaged, report.lost) == (2, 1)
     memplane.restore(tmp_path / "e.jsonl", tmp_path / "back", clock=clock)
     assert tree(tmp_path / "back") == tree(filled)
@@ -168,9 +168,9 @@ def test_a_file_that_is_there_is_replaced_only_if_that_is_said(filled, tmp_path)
     (tmp_path / "e.jsonl").write_text("mine")
     with opened(filled) as plane:
         with pytest.raises(InputError, match="is there already"):
-            plane.export(tmp_path / "e.jsonl")
+            plane.upkeep.export(tmp_path / "e.jsonl")
         assert (tmp_path / "e.jsonl").read_text() == "mine"
-        plane.export(tmp_path / "e.jsonl", replace=True)
+        plane.upkeep.export(tmp_path / "e.jsonl", replace=True)
     check_export(io.BytesIO((tmp_path / "e.jsonl").read_bytes()), "e.jsonl")
 
 
@@ -182,7 +182,7 @@ def test_a_pipe_or_folder_is_not_replaced_even_if_that_is_said(filled, tmp_path)
     with opened(filled) as plane:
         for name in ("pipe", "folder"):
             with pytest.raises(InputError, match="no file that could be replaced"):
-                plane.export(tmp_path / name, replace=True)
+                plane.upkeep.export(tmp_path / name, replace=True)
     assert (tmp_path / "pipe").is_fifo()
     assert sorted(tmp_path.iterdir()) == before
 
@@ -193,7 +193,7 @@ def test_no_export_is_written_among_the_files_of_the_plane_itself(filled, tmp_pa
     with opened(filled) as plane:
         for folder in (filled / "log", filled / "bodies" / "sha256", tmp_path / "link"):
             with pytest.raises(InputError, match="own folder"):
-                plane.export(folder / "00000009.jsonl")
+                plane.upkeep.export(folder / "00000009.jsonl")
     assert tree(filled, caches=True) == before
 
 
@@ -201,8 +201,8 @@ def test_a_plane_that_may_only_be_read_can_be_exported(filled, tmp_path):
     exported(filled, tmp_path / "e.jsonl")
     before = tree(filled, caches=True)
     with memplane.open(filled, read_only=True, environment={}) as plane:
-        plane.export(tmp_path / "2.jsonl")
-        plane.export(tmp_path / "3.jsonl", kind="decision")
+        plane.upkeep.export(tmp_path / "2.jsonl")
+        plane.upkeep.export(tmp_path / "3.jsonl", kind="decision")
     assert (tmp_path / "2.jsonl").read_bytes() == (tmp_path / "e.jsonl").read_bytes()
     assert tree(filled, caches=True) == before
 
@@ -262,7 +262,7 @@ def test_a_stream_that_was_overtaken_by_a_repair_has_no_last_line(filled, monkey
     with opened(filled) as plane:
         monkeypatch.setattr(plane._log, "matches", lambda _: False)
         with pytest.raises(PlaneError, match="no last line"):
-            plane.export(stream)
+            plane.upkeep.export(stream)
     refused(stream.getvalue())
 
 

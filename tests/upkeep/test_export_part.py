@@ -34,7 +34,7 @@ def test_a_part_holds_what_was_asked_for_as_the_owner_sees_it(filled, tmp_path):
                 {"until": "2026-01-05T11:59:59Z"},
             )
         ):
-            plane.export(tmp_path / f"{number}.jsonl", **asked)
+            plane.upkeep.export(tmp_path / f"{number}.jsonl", **asked)
             several = {
                 name: [value] if isinstance(value, str) else value for name, value in asked.items()
             }
@@ -47,7 +47,7 @@ def test_a_part_holds_what_was_asked_for_as_the_owner_sees_it(filled, tmp_path):
                 and event.session in several.get("session", [event.session])
                 and event.kind not in ("segment", "forget", "pin")
                 and "until" not in asked
-                and (plane.archived(event) or ("",))[0] != "forgotten"
+                and (plane.work.archived(event) or ("",))[0] != "forgotten"
             ]
             found = rows(tmp_path / f"{number}.jsonl")
             assert [row["seq"] for row in found] == sorted(event.seq for event in shown), asked
@@ -68,9 +68,9 @@ def test_nothing_secret_and_nothing_forgotten_leaves_in_a_part_unless_secrets_ar
         plane.forget("gone")
         plane.record("for another", ns="/agent/a1")
         plane.record("the open one")
-        report = plane.export(tmp_path / "part.jsonl", redact=True)
-        asked = plane.export(tmp_path / "asked.jsonl", kind=["message", "fact"], secret=True)
-        whole = plane.export(tmp_path / "whole.jsonl")
+        report = plane.upkeep.export(tmp_path / "part.jsonl", redact=True)
+        asked = plane.upkeep.export(tmp_path / "asked.jsonl", kind=["message", "fact"], secret=True)
+        whole = plane.upkeep.export(tmp_path / "whole.jsonl")
     part = (tmp_path / "part.jsonl").read_bytes()
     assert [text in part for text in (b"hidden one", b"gone one", b"another", b"open")] == [
         False, False, False, True,
@@ -90,8 +90,8 @@ def test_a_part_is_redacted_under_the_policies_of_today(tmp_path):
         text = privacy.read_text()
         assert "redact_patterns: [" in text
         privacy.write_text(text.replace("redact_patterns: [", 'redact_patterns: ["swordfish", ', 1))
-        report = plane.export(tmp_path / "part.jsonl", redact=True)
-        assert plane.policies.privacy.redact_patterns[0] == "swordfish"
+        report = plane.upkeep.export(tmp_path / "part.jsonl", redact=True)
+        assert plane.upkeep.policies.privacy.redact_patterns[0] == "swordfish"
     assert b"swordfish" not in (tmp_path / "part.jsonl").read_bytes()
     assert report.withheld == {"identifier": 1}
     assert [row["text"] for row in rows(tmp_path / "part.jsonl")] == [
@@ -105,7 +105,7 @@ def test_a_part_comes_into_any_plane_once(tmp_path_factory, seed, kinds):
     folder = tmp_path_factory.mktemp("part")
     with made(folder / "plane") as plane:
         fill(plane, random.Random(seed), 15)
-        report = plane.export(folder / "e.jsonl", kind=kinds or None, redact=True)
+        report = plane.upkeep.export(folder / "e.jsonl", kind=kinds or None, redact=True)
     with made(folder / "other") as plane:
         fill(plane, random.Random(seed + 1), 5)
     for home in (folder / "missing", folder / "other", folder / "plane"):
@@ -121,7 +121,7 @@ def test_a_part_comes_into_any_plane_once(tmp_path_factory, seed, kinds):
 def test_a_long_text_stands_whole_in_a_part_and_comes_back_whole(tmp_path):
     with made(tmp_path / "plane") as plane:
         plane.record("long " * 250_000, kind="fact", id="long")
-        plane.export(tmp_path / "e.jsonl", kind="fact")
+        plane.upkeep.export(tmp_path / "e.jsonl", kind="fact")
     memplane.restore(tmp_path / "e.jsonl", tmp_path / "other", clock=clock)
     with opened(tmp_path / "other") as plane:
         assert plane.text(plane.event("long")) == "long " * 250_000
@@ -138,7 +138,7 @@ def test_a_long_text_stands_whole_in_a_part_and_comes_back_whole(tmp_path):
 )
 def test_what_cannot_be_asked_for_is_named_and_no_file_is_made(filled, tmp_path, asked, where):
     with opened(filled) as plane, pytest.raises((InputError, TypeError)) as error:
-        plane.export(tmp_path / "e.jsonl", **asked)
+        plane.upkeep.export(tmp_path / "e.jsonl", **asked)
     assert str(error.value).startswith(where)
     assert not (tmp_path / "e.jsonl").exists()
 
@@ -147,7 +147,7 @@ def test_the_plane_as_it_was_is_exported_in_parts_only(filled, tmp_path):
     with opened(filled) as plane:
         past = plane.at(5)
         with pytest.raises(HomeError, match="as of seq 5"):
-            past.export(tmp_path / "e.jsonl")
-        report = past.export(tmp_path / "p.jsonl", redact=True)
+            past.upkeep.export(tmp_path / "e.jsonl")
+        report = past.upkeep.export(tmp_path / "p.jsonl", redact=True)
     assert report.seq == 5
     assert max(row["seq"] for row in rows(tmp_path / "p.jsonl")) <= 5

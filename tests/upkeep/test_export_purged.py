@@ -37,9 +37,9 @@ def test_what_was_purged_is_in_no_export_and_comes_back_by_none(tmp_path):
     exported(home, tmp_path / "before.jsonl")
     with opened(home) as plane:
         for id_ in ("gone", "long"):
-            plane.purge(id_)
-        report = plane.export(tmp_path / "e.jsonl")
-        plane.export(tmp_path / "part.jsonl", redact=True)
+            plane.upkeep.purge(id_)
+        report = plane.upkeep.export(tmp_path / "e.jsonl")
+        plane.upkeep.export(tmp_path / "part.jsonl", redact=True)
     for name in ("e.jsonl", "part.jsonl"):
         assert b"swordfish" not in (tmp_path / name).read_bytes()
     assert report.damaged == 0
@@ -56,8 +56,8 @@ def test_a_plane_that_still_holds_what_was_purged_elsewhere_is_told_so(tmp_path)
     home = with_secret(tmp_path / "plane")
     shutil.copytree(home, tmp_path / "older")
     with opened(home) as plane:
-        plane.purge("gone")
-        plane.export(tmp_path / "e.jsonl")
+        plane.upkeep.purge("gone")
+        plane.upkeep.export(tmp_path / "e.jsonl")
     merged = memplane.restore(tmp_path / "e.jsonl", tmp_path / "older", clock=clock).merged
     assert (merged.recorded, merged.purged, merged.still_here) == (0, 1, ["gone"])
     with made(tmp_path / "new") as plane:
@@ -74,7 +74,7 @@ def purging(home, ids):
         id_ = next(left, None) if done > 10 else None
         if id_ is not None:
             with opened(home) as other:
-                other.purge(id_)
+                other.upkeep.purge(id_)
 
     return progress
 
@@ -82,7 +82,7 @@ def purging(home, ids):
 def test_a_purge_while_it_is_exported_leaves_nothing_of_the_erased_text(tmp_path):
     home = with_secret(tmp_path / "plane")
     with opened(home) as plane:
-        plane.export(tmp_path / "e.jsonl", progress=purging(home, ("gone", "long", "m3")))
+        plane.upkeep.export(tmp_path / "e.jsonl", progress=purging(home, ("gone", "long", "m3")))
     assert b"swordfish" not in (tmp_path / "e.jsonl").read_bytes()
     memplane.restore(tmp_path / "e.jsonl", tmp_path / "back", clock=clock)
     is_well(tmp_path / "back")
@@ -92,5 +92,5 @@ def test_a_stream_that_a_purge_overtook_has_no_last_line(tmp_path):
     home = with_secret(tmp_path / "plane")
     stream = io.BytesIO()
     with opened(home) as plane, pytest.raises(PlaneError, match="no last line"):
-        plane.export(stream, progress=purging(home, ("gone",)))
+        plane.upkeep.export(stream, progress=purging(home, ("gone",)))
     refused(stream.getvalue())

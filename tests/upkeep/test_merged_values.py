@@ -53,13 +53,13 @@ def merged(into, *exports):
     report = None
     for one in exports:
         data = one if isinstance(one, bytes) else backup(one)
-        report = into.merge(io.BytesIO(data), "export")
+        report = into.upkeep.merge(io.BytesIO(data), "export")
     return report
 
 
 def backup(plane, **asked):
     to = io.BytesIO()
-    plane.export(to, **asked)
+    plane.upkeep.export(to, **asked)
     return to.getvalue()
 
 
@@ -93,12 +93,12 @@ def test_a_newer_decision_stays_when_an_older_backup_is_restored(plane, other):
     assert fates(plane, "deploy") == [
         ("Deploy to Heroku", "superseded"), ("Deploy to Fly.io", None)
     ]  # fmt: skip
-    assert [one.text for one in plane.decisions()] == ["Deploy to Fly.io"]
+    assert [one.text for one in plane.work.decisions()] == ["Deploy to Fly.io"]
     block = plane.pack("where do we deploy?").text
     assert "Fly.io" in block
     assert "Heroku" not in block
     assert [one.event.text for one in plane.search("deploy")] == ["Deploy to Fly.io"]
-    assert plane.differing() == []
+    assert plane.upkeep.differing() == []
 
 
 def test_a_later_value_of_another_plane_takes_the_place_of_the_one_here(plane, other):
@@ -182,9 +182,9 @@ def test_a_decision_that_left_the_ledger_is_not_replaced_by_an_older_one(plane, 
     plane.record_many(rows)
     other.record("Deploy to Heroku", kind="decision", key="deploy", ts="2026-01-10T00:00:00Z")
     merged(plane, other)
-    assert "Deploy to Heroku" not in [one.text for one in plane.decisions()]
+    assert "Deploy to Heroku" not in [one.text for one in plane.work.decisions()]
     assert "Heroku" not in plane.pack("deploy").text
-    assert plane.differing() == []
+    assert plane.upkeep.differing() == []
 
 
 def test_what_is_superseded_on_arrival_is_so_as_of_every_later_seq(plane, other):
@@ -192,10 +192,10 @@ def test_what_is_superseded_on_arrival_is_so_as_of_every_later_seq(plane, other)
     other.record("limit 10", kind="fact", key="limit", ts="2026-01-10T00:00:00Z", id="theirs")
     merged(plane, other)
     late = plane.event("theirs")
-    assert plane.archived(late) == ("superseded", 2)
-    assert plane.standing(late).supersedes is None
+    assert plane.work.archived(late) == ("superseded", 2)
+    assert plane.work.standing(late).supersedes is None
     plane.record("limit 30", kind="fact", key="limit", ts="2026-07-10T00:00:00Z")
-    assert plane.archived(plane.event("theirs")) == ("superseded", 2)
+    assert plane.work.archived(plane.event("theirs")) == ("superseded", 2)
     assert [one.by_seq for one in plane.history("limit")] == [2, late.seq + 1, None]
     assert [one.supersedes for one in plane.history("limit")] == [None, None, 2]
 
@@ -204,7 +204,7 @@ def test_without_the_newer_value_the_older_one_of_the_other_plane_is_in_force(pl
     plane.record("limit 20", kind="fact", key="limit", ts="2026-06-10T00:00:00Z", id="ours")
     other.record("limit 10", kind="fact", key="limit", ts="2026-01-10T00:00:00Z", id="theirs")
     merged(plane, other)
-    done = plane.purge("ours")
+    done = plane.upkeep.purge("ours")
     assert [id_ for _, id_ in done.revived] == ["theirs"]
     assert value(plane, "limit") == "limit 10"
 
@@ -213,7 +213,7 @@ def test_it_is_the_same_after_a_rebuild_in_another_process_and_without_caches(pl
     plane.record("limit 20", kind="fact", key="limit", ts="2026-06-10T00:00:00Z")
     other.record("limit 10", kind="fact", key="limit", ts="2026-01-10T00:00:00Z", id="theirs")
     merged(plane, other)
-    plane.index()
+    plane.upkeep.index()
     plane.flush()
     for caches in (True, False):
         if not caches:
@@ -221,8 +221,8 @@ def test_it_is_the_same_after_a_rebuild_in_another_process_and_without_caches(pl
             shutil.rmtree(plane.home / "index")
         with memplane.open(plane.home) as again:
             assert value(again, "limit") == "limit 20"
-            assert again.archived(again.event("theirs")) == ("superseded", 2)
-            assert again.differing() == []
+            assert again.work.archived(again.event("theirs")) == ("superseded", 2)
+            assert again.upkeep.differing() == []
 
 
 def test_the_command_says_how_many_newer_values_were_kept(plane, other, tmp_path):
@@ -231,7 +231,7 @@ def test_the_command_says_how_many_newer_values_were_kept(plane, other, tmp_path
         other.record(f"not so old {n}", kind="fact", key=f"k{n}", ts="2026-01-11T00:00:00Z")
         plane.record(f"new {n}", kind="fact", key=f"k{n}", ts="2026-06-10T00:00:00Z")
     other.record("only there", kind="fact", key="k9", ts="2026-01-10T00:00:00Z")
-    other.export(tmp_path / "e.jsonl")
+    other.upkeep.export(tmp_path / "e.jsonl")
     other.close()
     plane.close()
     command = [sys.executable, "-m", "memplane", "restore", tmp_path / "e.jsonl"]
@@ -250,31 +250,31 @@ def test_the_command_says_how_many_newer_values_were_kept(plane, other, tmp_path
 
 
 def test_a_task_that_was_closed_later_stays_closed(plane, tmp_path):
-    plane.tasks.open("billing", "Move the ledger")
+    plane.work.tasks.open("billing", "Move the ledger")
     with copied(plane, tmp_path / "copy") as copy:
-        copy.tasks.block("billing", "waits for a review")
+        copy.work.tasks.block("billing", "waits for a review")
         plane.clock.day += 1
-        plane.tasks.done("billing")
+        plane.work.tasks.done("billing")
         merged(plane, copy)
         merged(copy, plane)
-        assert [one.tasks.get("billing").status for one in (plane, copy)] == ["done", "done"]
+        assert [one.work.tasks.get("billing").status for one in (plane, copy)] == ["done", "done"]
         copy.clock.day += 2
-        copy.tasks.open("billing", "Again")
+        copy.work.tasks.open("billing", "Again")
         merged(plane, copy)
-        assert [one.tasks.get("billing").status for one in (plane, copy)] == ["open", "open"]
+        assert [one.work.tasks.get("billing").status for one in (plane, copy)] == ["open", "open"]
 
 
 def test_an_approval_that_was_taken_back_later_stays_so(plane, tmp_path):
     (tmp_path / "report.md").write_text("Herons nest in trees.")
-    id_ = plane.artifacts.add(tmp_path / "report.md").receipt.id
+    id_ = plane.work.artifacts.add(tmp_path / "report.md").receipt.id
     with copied(plane, tmp_path / "copy") as copy:
-        copy.artifacts.approve(id_)
+        copy.work.artifacts.approve(id_)
         plane.clock.day += 1
-        plane.artifacts.approve(id_)
-        plane.artifacts.revoke(id_)
+        plane.work.artifacts.approve(id_)
+        plane.work.artifacts.revoke(id_)
         for into, of in ((plane, copy), (copy, plane)):
             merged(into, of)
-            assert not into.artifacts.show(id_).approved
+            assert not into.work.artifacts.show(id_).approved
             assert "Herons" not in into.pack("herons").text
 
 
@@ -359,12 +359,12 @@ class Planes:
         found = []
         for plane in self.all:
             events = {one.id: one for one in plane.events() if one.key in KEYS}
-            standings = {id_: plane.standing(one) for id_, one in events.items()}
+            standings = {id_: plane.work.standing(one) for id_, one in events.items()}
             fates = {id_: (one.reason, one.pinned) for id_, one in standings.items()}
             live = {id_ for id_, (reason, _) in fates.items() if reason is None}
             hits = {one.event.id for one in plane.search("value first", 100)}
             assert hits == live
-            decisions = {one.id for one in plane.decisions()}
+            decisions = {one.id for one in plane.work.decisions()}
             assert decisions == {id_ for id_ in live if events[id_].kind == "decision"}
             values = {key: getattr(plane.get(key), "id", None) for key in KEYS}
             assert set(values.values()) - {None} == live
@@ -392,7 +392,7 @@ def law(folder, history, order):
         first, *others = planes.holds()
         assert all(one == first for one in others)
         for plane in planes.all:
-            assert plane.differing() == []
+            assert plane.upkeep.differing() == []
     finally:
         planes.close()
 

@@ -25,7 +25,7 @@ def test_planes_that_others_have_open_give_it_no_more_and_do_not_bring_it_back(p
         used(other)
     past = others[0].at(42)
     assert WORD in past.pack("door", session="s1", intent="deep").text
-    plane.purge("it")
+    plane.upkeep.purge("it")
     for other in others:
         check_gone(other)
     block = past.pack("door", session="s1", intent="deep")
@@ -43,7 +43,7 @@ def test_a_plane_that_folded_it_and_did_not_look_since_saves_nothing_of_it(plane
     other = memplane.open(plane.home)
     used(other)
     fill(other, 2)
-    plane.purge("it")
+    plane.upkeep.purge("it")
     folds = other.context._folds
     folds.hotset.unsaved = folds.decisions.unsaved = folds.memories.unsaved = 9
     assert folds.save() is False
@@ -106,7 +106,7 @@ def test_what_a_dead_process_or_a_snapshot_holds_goes_and_files_of_people_are_to
     (plane.home / "log" / "spool" / "20260301.99999999.1.new").write_text(SECRET)
     (plane.home / "backup.jsonl").write_text(SECRET)
     assert len(holds(plane.home)) == 9
-    report = plane.purge("it")
+    report = plane.upkeep.purge("it")
     assert {one.name for one in report.quotes} == {"views/identity.md", "backup.jsonl"}
     assert holds(plane.home) == ["backup.jsonl", "views/identity.md"]
     view.unlink()
@@ -132,12 +132,12 @@ def test_what_others_record_meanwhile_is_neither_a_hole_nor_without_its_body(pla
     plane.record_many({"text": f"herons {n}", "session": "s1"} for n in range(1100))
     plane.record(text, id="it", session="s1")
     progress, receipts = meanwhile(plane.home, text, "and this")
-    plane.purge("it", progress=progress)
+    plane.upkeep.purge("it", progress=progress)
     assert len(receipts) == 2
     assert {plane._log.text(plane.event(one.seq)) for one in receipts} == {text, "and this"}
     report = verify_log(plane.home, plane.id)
     assert report.ok, report.problems
-    assert plane.differing() == []
+    assert plane.upkeep.differing() == []
 
 
 def test_a_body_that_a_later_event_needs_stays_where_an_interrupted_purge_is_finished(plane):
@@ -163,7 +163,7 @@ def test_a_file_that_is_added_while_a_purge_takes_its_copy_has_one_in_the_end(pl
 
     def add():
         with memplane.open(plane.home) as other:
-            done.append(other.artifacts.add(report, session="s1"))
+            done.append(other.work.artifacts.add(report, session="s1"))
 
     copy = Path(body_path(str(plane.home), sha256(report.read_bytes()).hexdigest()))
     with plane._log.exclusive():  # as who purges holds it, and removes what no line names
@@ -175,21 +175,21 @@ def test_a_file_that_is_added_while_a_purge_takes_its_copy_has_one_in_the_end(pl
         copy.unlink()
     thread.join()
     assert copy.exists()
-    assert plane.artifacts.show(done[0].receipt.id).changed is None
+    assert plane.work.artifacts.show(done[0].receipt.id).changed is None
     assert verify_log(plane.home, plane.id).ok
 
 
 def test_a_purge_beside_who_adds_the_same_file_takes_the_copy_of_neither(plane, file):
     plane.record_many({"text": f"herons {n}", "session": "s1"} for n in range(1100))
     path = file("a.md", SECRET)
-    first = plane.artifacts.add(path, session="s1").receipt
+    first = plane.work.artifacts.add(path, session="s1").receipt
     added = []
 
     def progress(*_):
         while not added:
             with memplane.open(plane.home) as other:
-                added.append(other.artifacts.add(path, name="b.md", session="s2").receipt)
+                added.append(other.work.artifacts.add(path, name="b.md", session="s2").receipt)
 
-    assert plane.purge(first.id, progress=progress).bodies == 1
-    assert plane.artifacts.show(added[0].id).changed is None
+    assert plane.upkeep.purge(first.id, progress=progress).bodies == 1
+    assert plane.work.artifacts.show(added[0].id).changed is None
     assert verify_log(plane.home, plane.id).ok

@@ -16,42 +16,44 @@ def shown(plane):
 
 @pytest.fixture
 def added(plane, file):
-    return plane.artifacts.add(file("a.md", f"The {WORD} nests in trees"), text="birds").receipt
+    return plane.work.artifacts.add(
+        file("a.md", f"The {WORD} nests in trees"), text="birds"
+    ).receipt
 
 
 def test_an_artifact_whose_revoke_is_purged_is_told_to_be_approved_again(plane, added):
-    approval = plane.artifacts.approve(added.id)
+    approval = plane.work.artifacts.approve(added.id)
     assert shown(plane)
-    revoke = plane.artifacts.revoke(added.id)
+    revoke = plane.work.artifacts.revoke(added.id)
     assert not shown(plane)
-    planned = plane.purge(revoke.seq, dry_run=True)
+    planned = plane.upkeep.purge(revoke.seq, dry_run=True)
     assert planned.revived == ((added.seq, added.id),)
     assert planned.approved == {added.seq}
     assert not shown(plane)
-    assert plane.purge(revoke.seq, approval.seq, dry_run=True).revived == ()
-    assert plane.purge(revoke.seq, added.seq, dry_run=True).revived == ()
-    assert plane.purge(revoke.seq).approved == {added.seq}
+    assert plane.upkeep.purge(revoke.seq, approval.seq, dry_run=True).revived == ()
+    assert plane.upkeep.purge(revoke.seq, added.seq, dry_run=True).revived == ()
+    assert plane.upkeep.purge(revoke.seq).approved == {added.seq}
     assert shown(plane)
-    assert plane.purge(approval.seq).revived == ()
+    assert plane.upkeep.purge(approval.seq).revived == ()
     assert not shown(plane)
 
 
 def test_an_artifact_whose_approval_is_no_longer_forgotten_is_told_too(plane, added):
-    approval = plane.artifacts.approve(added.id)
+    approval = plane.work.artifacts.approve(added.id)
     forget = plane.forget(id=approval.id)
     assert not shown(plane)
-    report = plane.purge(forget.seq)
+    report = plane.upkeep.purge(forget.seq)
     assert report.revived == ((added.seq, added.id), (approval.seq, approval.id))
     assert report.approved == {added.seq}
     assert shown(plane)
 
 
 def test_an_artifact_that_another_event_took_the_place_of_is_told(plane, file):
-    first = plane.artifacts.add(file("a.md", WORD), key="birds").receipt
-    plane.artifacts.approve(first.id)
-    second = plane.artifacts.add(file("b.md", "Owls"), key="birds").receipt
+    first = plane.work.artifacts.add(file("a.md", WORD), key="birds").receipt
+    plane.work.artifacts.approve(first.id)
+    second = plane.work.artifacts.add(file("b.md", "Owls"), key="birds").receipt
     assert not shown(plane)
-    assert plane.purge(second.seq).revived == ((first.seq, first.id),)
+    assert plane.upkeep.purge(second.seq).revived == ((first.seq, first.id),)
     assert shown(plane)
 
 
@@ -88,10 +90,10 @@ def test_what_is_told_to_come_back_is_what_comes_back(tmp_path_factory, made, da
 
         def gone():
             events = [event for event in plane.events() if event.kind == "decision"]
-            return {event.seq for event in events if plane.archived(event) is not None}
+            return {event.seq for event in events if plane.work.archived(event) is not None}
 
         taken = data.draw(st.lists(st.sampled_from(said), min_size=1, max_size=3, unique=True))
         before = gone()
-        report = plane.purge(*taken)
+        report = plane.upkeep.purge(*taken)
         after = gone()
         assert {seq for seq, _ in report.revived} == before - after - set(taken)

@@ -34,20 +34,20 @@ def lost(home, what):
 @pytest.mark.parametrize("what", [b"third door", b'"user","text":"The'])
 def test_an_event_that_a_salvage_told_as_lost_is_erased_where_it_lay(tmp_path, named, what):
     with lost(tmp_path / "home", what) as plane:
-        planned = plane.purge(named, dry_run=True)
+        planned = plane.upkeep.purge(named, dry_run=True)
         assert (planned.events, planned.by, planned.quarantine) == ((), (), 1)
         (place,) = planned.lost
         assert (place.first, place.last, place.ids) == (7, 7, ("it",))
         assert len(holds(plane.home)) == 2
         before = [event.id for event in plane.events()]
-        done = plane.purge(named)
+        done = plane.upkeep.purge(named)
         assert done.lost == planned.lost
         assert [event.id for event in plane.events() if event.seq not in done.by] == before
         assert holds(plane.home) == []
-        assert plane.differing() == []
+        assert plane.upkeep.differing() == []
         report = verify_log(plane.home, plane.id)
         assert report.ok, report.problems
-        (again,) = plane.purge(named).already
+        (again,) = plane.upkeep.purge(named).already
         assert again.by == done.by[0]
         plane.record("The herons are back", id="later")
 
@@ -60,7 +60,7 @@ def test_what_quotes_a_lost_event_and_the_copy_of_its_long_text_are_found(tmp_pa
     flip(home, b'"kind":"message"')
     repair_log(home, plane.id, clock=lambda: "2026-03-02T10:00:00.000000Z", salvage=True)
     with memplane.open(home) as plane:
-        report = plane.purge("it", cascade=True)
+        report = plane.upkeep.purge("it", cascade=True)
         assert [id_ for _, id_ in report.events] == ["quote"]
         assert (report.bodies, report.cascaded) == (1, 1)
         assert holds(home) == []
@@ -75,16 +75,16 @@ def test_an_event_that_was_never_acknowledged_is_erased_from_quarantine(plane):
         other.record("herons")
         assert len(holds(plane.home)) == 1
         with pytest.raises(NotFoundError):
-            other.purge("none")
-        report = other.purge("torn")
+            other.upkeep.purge("none")
+        report = other.upkeep.purge("torn")
         assert (report.quarantine, len(report.by)) == (1, 1)
         check_gone(other)
-        assert [one.by for one in other.purge("torn").already] == list(report.by)
+        assert [one.by for one in other.upkeep.purge("torn").already] == list(report.by)
 
 
 def test_a_session_takes_what_was_lost_of_it(tmp_path):
     with lost(tmp_path / "home", b"third door") as plane:
-        report = plane.purge(session="s1")
+        report = plane.upkeep.purge(session="s1")
         assert len(report.events) == 3
         assert report.quarantine == 1
         assert holds(plane.home) == []
@@ -105,7 +105,7 @@ def test_a_segment_of_nothing_but_damage_keeps_no_erased_text(plane):
         other.record(SECRET, id="new", session="s1")
         assert int(one.stem) not in {line.segment for line in other._log.read()}
         before = [event.id for event in other.events()]
-        report = other.purge("new")
+        report = other.upkeep.purge("new")
         left = [event.id for event in other.events() if event.seq not in report.by]
         assert left == [id_ for id_ in before if id_ != "new"]
         assert holds(home) == []
@@ -115,14 +115,14 @@ def test_a_segment_of_nothing_but_damage_keeps_no_erased_text(plane):
 def test_purging_a_second_time_says_when_it_was_done_and_does_nothing(plane):
     fill(plane, 3)
     plane.record(SECRET, id="it")
-    (by,) = plane.purge("it").by
+    (by,) = plane.upkeep.purge("it").by
     before = plane._log.head()
     for named in ("it", 5):
-        report = plane.purge(named)
+        report = plane.upkeep.purge(named)
         assert (report.events, report.by) == ((), ())
         assert [one[:3] for one in report.already] == [(5, "it", by)]
         assert report.already[0].ts == plane.event(by).ts
     assert plane._log.head() == before
-    both = plane.purge("it", "h1")
+    both = plane.upkeep.purge("it", "h1")
     assert (len(both.events), len(both.already)) == (1, 1)
     assert json.dumps(both.as_json())

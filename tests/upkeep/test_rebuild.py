@@ -17,8 +17,8 @@ def plane(tmp_path):
     with made(tmp_path / "plane") as plane:
         for number in range(5):
             plane.record(f"line {number}")
-        plane.index()
-        plane.rebuild()
+        plane.upkeep.index()
+        plane.upkeep.rebuild()
         yield plane
 
 
@@ -42,11 +42,11 @@ def test_while_another_process_writes_there_nothing_is_thrown_away_and_it_is_nam
     with alone(plane.home / folder) as held:
         assert held
         with pytest.raises(LockError, match="nothing was changed") as refusal:
-            plane.rebuild()
+            plane.upkeep.rebuild()
     assert refusal.value.holder == os.getpid()
     assert f"{folder}/.lock: held by process {os.getpid()}" in str(refusal.value)
     assert kept(plane) == before
-    assert plane.rebuild() == 6
+    assert plane.upkeep.rebuild() == 6
 
 
 def test_whoever_is_there_for_a_moment_is_waited_for(plane):
@@ -61,7 +61,7 @@ def test_whoever_is_there_for_a_moment_is_waited_for(plane):
     other = threading.Thread(target=writes)
     other.start()
     begun.wait()
-    plane.rebuild()
+    plane.upkeep.rebuild()
     other.join()
     there = projector.read_checkpoint(plane.home / "projections" / "hotset.json")
     assert there.position.seq == 6
@@ -73,7 +73,7 @@ def test_a_disk_that_takes_no_projection_is_told(plane, monkeypatch):
 
     monkeypatch.setattr("memplane.projections.projector.replace_bytes", full)
     with pytest.raises(WriteError, match="it was not kept"):
-        plane.rebuild()
+        plane.upkeep.rebuild()
     assert plane.pack("line 3").text
     monkeypatch.undo()
-    assert plane.rebuild() == 6
+    assert plane.upkeep.rebuild() == 6

@@ -95,7 +95,7 @@ def test_another_plane_takes_each_event_once_and_says_where_it_is_from(filled, t
                 getattr(event, name) for name in same
             ]
         for path in (home.parent / "report.md", home.parent / "picture.bin"):
-            ours.artifacts.export(path.name, tmp_path / f"out-{path.name}")
+            ours.work.artifacts.export(path.name, tmp_path / f"out-{path.name}")
             assert (tmp_path / f"out-{path.name}").read_bytes() == path.read_bytes()
     is_well(home)
 
@@ -124,15 +124,17 @@ def test_what_an_export_forgets_is_its_own_and_not_what_is_here(plane, tmp_path)
     plane.forget("k9")
     plane.record("gone with its session", session="s1", id="said")
     plane.forget(session="s1")
-    plane.export(tmp_path / "e.jsonl")
+    plane.upkeep.export(tmp_path / "e.jsonl")
     with memplane.init(tmp_path / "other", durability="os") as other:
         other.record("Oracle", kind="fact", key="k10", id="ours")
         other.record("heard here", session="s1", id="heard")
     memplane.restore(tmp_path / "e.jsonl", tmp_path / "other")
     memplane.restore(tmp_path / "e.jsonl", tmp_path / "other")
     with memplane.open(tmp_path / "other") as other:
-        assert [other.archived(other.event(id_)) is None for id_ in ("ours", "heard")] == [True] * 2
-        assert [other.archived(other.event(id_))[0] for id_ in ("theirs", "said")] == [
+        assert [other.work.archived(other.event(id_)) is None for id_ in ("ours", "heard")] == [
+            True
+        ] * 2
+        assert [other.work.archived(other.event(id_))[0] for id_ in ("theirs", "said")] == [
             "forgotten", "forgotten",
         ]  # fmt: skip
         assert sum(event.kind == "forget" for event in other.events()) == 2
@@ -169,7 +171,7 @@ def test_taken_in_as_an_import_it_says_how_much_was_recorded_and_goes_on_from_th
         plane.record("mine")
         plane._log._writer.disk = FullDisk()
         with (tmp_path / "e.jsonl").open("rb") as file, pytest.raises(WriteError) as refusal:
-            plane.merge(file, "e.jsonl")
+            plane.upkeep.merge(file, "e.jsonl")
     said = str(refusal.value)
     assert "No space left on device; 0 events of the export were recorded; make room" in said
     assert "nothing was recorded" not in said
@@ -183,9 +185,9 @@ def test_projections_of_the_log_that_was_there_before_do_not_outlive_it(filled, 
     with opened(home) as plane:
         for number in range(4):
             plane.record(f"behind the export {number}")
-        plane.rebuild()
+        plane.upkeep.rebuild()
     shutil.rmtree(home / "log")
     memplane.restore(tmp_path / "e.jsonl", home, clock=clock)
     with opened(home) as plane:
-        assert plane.verify().problems == ()
+        assert plane.upkeep.verify().problems == ()
     is_well(home)

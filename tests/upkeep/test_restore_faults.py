@@ -43,8 +43,8 @@ def given(tmp_path_factory):
             plane.record(f"line {n}", role="user", session="s", id=f"m{n}")
         for name in ("a.txt", "b.txt"):
             (folder / name).write_text(f"{name}\n")
-            plane.artifacts.add(folder / name)
-        plane.export(folder / "e.jsonl")
+            plane.work.artifacts.add(folder / name)
+        plane.upkeep.export(folder / "e.jsonl")
     return folder
 
 
@@ -137,7 +137,7 @@ def is_whole(given, home):
     is_same(given, home)
     with opened(home) as plane, opened(given / "plane") as original:
         assert plane.id == original.id
-        assert plane.differing() == []
+        assert plane.upkeep.differing() == []
         assert plane.pack("line 3").text == original.pack("line 3").text
         assert verify_log(home, plane.id).problems == ()
 

@@ -40,12 +40,12 @@ def made(tmp_path_factory):
             plane.record(f"turn {number} of the herons", role="user", session=f"s{number % 4}")
         plane.record("x" * 2_000_000, kind="observation", id="big")
         plane.record("SQLite", kind="decision", key="db")
-        plane.tasks.open("nests", "look for nests")
-        plane.artifacts.add(file)
-        plane.index()
-        plane.embed()
+        plane.work.tasks.open("nests", "look for nests")
+        plane.work.artifacts.add(file)
+        plane.upkeep.index()
+        plane.upkeep.embed()
         plane.pack("herons", session="s1", save_report=True)
-        plane.sessions.list()
+        plane.work.sessions.list()
         with plane.context.lock:
             plane.context.caught_up().save()
     return home
@@ -58,7 +58,7 @@ def home(made, tmp_path):
 
 def verified(home):
     with open_plane(home, read_only=True, clock=lambda: NOW) as plane:
-        return plane.verify()
+        return plane.upkeep.verify()
 
 
 def tree(home):
@@ -150,7 +150,7 @@ def test_a_projection_that_says_something_else_than_the_log_is_found(home, name)
     path.write_bytes(projector.encode_checkpoint(there._replace(state=fresh)))
     assert found(home) == [f"projections/{name}.json"]
     with opened(home) as plane:
-        plane.rebuild()
+        plane.upkeep.rebuild()
     assert found(home) == []
 
 
@@ -158,7 +158,7 @@ def test_what_nobody_keeps_is_not_folded_to_be_compared(home):
     for name in ("sessions.json", "files.json", "digests.json"):
         (home / "projections" / name).unlink()
     with open_plane(home, read_only=True, clock=lambda: NOW) as plane:
-        assert plane.verify().ok
+        assert plane.upkeep.verify().ok
         folds = plane.context._folds
         assert not folds.sessions_opened
         assert not folds.files_opened
@@ -176,7 +176,7 @@ def test_a_table_of_keys_that_says_something_else_than_the_log_is_found(home):
 
 def deeply(home):
     with open_plane(home, read_only=True, clock=lambda: NOW) as plane:
-        return [one.file for one in plane.verify(deep=True).problems]
+        return [one.file for one in plane.upkeep.verify(deep=True).problems]
 
 
 def test_deep_holds_the_parsed_policies_against_the_policies(home):
@@ -199,7 +199,7 @@ def test_an_index_whose_bytes_changed_behind_its_stamps_is_found(home):
         os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
         assert f"index/{path.name}" in found(home)
     with opened(home) as plane:
-        plane.rebuild()
+        plane.upkeep.rebuild()
     assert found(home) == []
 
 
@@ -246,7 +246,7 @@ def test_a_plane_whose_log_is_gone_is_read_and_not_begun_anew_until_a_repair_say
     assert repaired(home) == [("ended", 0)]
     with opened(home) as plane:
         assert plane.record("the first of another log").seq == 3
-        assert plane.differing() == []
+        assert plane.upkeep.differing() == []
     assert found(home) == []
 
 
@@ -296,7 +296,7 @@ def test_with_a_mistake_in_the_policies_the_log_is_still_verified(home):
 def test_progress_goes_through_all_parts_and_never_back(home):
     told = []
     with open_plane(home, read_only=True) as plane:
-        plane.verify(lambda done, total: told.append(done / total))
+        plane.upkeep.verify(lambda done, total: told.append(done / total))
     assert told == sorted(told)
     assert told[-1] == 1
     assert len(set(told)) > 20

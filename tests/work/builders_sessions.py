@@ -14,11 +14,11 @@ def talk(plane, session, *texts, **fields):
 
 
 def status(plane):
-    return {one.id: one.status for one in plane.sessions.list()}
+    return {one.id: one.status for one in plane.work.sessions.list()}
 
 
 def summary(plane, session):
-    return plane.sessions.get(session).summary
+    return plane.work.sessions.get(session).summary
 
 
 THREE = ("Fix the herons", "and the storks", "then the cranes")

@@ -18,8 +18,8 @@ def test_each_archived_value_says_why_and_by_which_event_and_the_newer_names_the
     gone = plane.forget("db")
     assert fates(plane, "db") == [("a", "superseded", second.seq), ("b", "forgotten", gone.seq)]
     assert [one.supersedes for one in plane.history("db")] == [None, first.seq]
-    assert plane.archived(plane.event("a")) == ("superseded", second.seq)
-    assert plane.standing(plane.event("b")).supersedes == first.seq
+    assert plane.work.archived(plane.event("a")) == ("superseded", second.seq)
+    assert plane.work.standing(plane.event("b")).supersedes == first.seq
     assert plane.event("a").text == "PostgreSQL"
 
 
@@ -28,8 +28,11 @@ def test_a_value_holds_from_valid_from_until_valid_until_at_the_requests_clock(p
     plane.record("new", id="b", kind="fact", key="k", valid_from=NOON, valid_until=LATE)
     assert plane.get("k", now=NOON).id == "b"
     assert plane.keys("k", now=NOON) == ["k"]
-    assert plane.archived(plane.event("b"), now=LATE) is None
-    assert plane.archived(plane.event("b"), now="2026-01-06T12:00:00.000001Z") == ("expired", None)
+    assert plane.work.archived(plane.event("b"), now=LATE) is None
+    assert plane.work.archived(plane.event("b"), now="2026-01-06T12:00:00.000001Z") == (
+        "expired",
+        None,
+    )
 
 
 def test_an_expired_value_does_not_bring_its_predecessor_back(plane):
@@ -47,7 +50,7 @@ def test_a_value_that_is_not_valid_yet_is_pending_and_not_archived(plane):
     plane.record("soon", id="a", kind="fact", key="k", valid_from=LATE)
     assert plane.get("k") is None
     assert fates(plane, "k") == [("a", "pending", None)]
-    assert plane.archived(plane.event("a")) is None
+    assert plane.work.archived(plane.event("a")) is None
 
 
 def test_keys_are_as_many_as_asked_for_whatever_is_passed_over(plane):

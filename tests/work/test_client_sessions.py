@@ -27,28 +27,28 @@ def told(plane):
 def test_a_session_that_its_client_ended_gets_the_summary_that_session_end_would_write(plane, told):
     told("s", *THREE)
     told("t", *THREE, ends=False)
-    (made,) = plane.sessions.sum_up("hook")
-    plane.sessions.end("t")
+    (made,) = plane.work.sessions.sum_up("hook")
+    plane.work.sessions.end("t")
     assert made.session == "s"
     assert summary(plane, "s").text == summary(plane, "t").text
-    assert plane.sessions.get("s").reason == "other"
+    assert plane.work.sessions.get("s").reason == "other"
 
 
 def test_a_second_time_writes_nothing_also_when_two_do_it_at_once(plane, told):
     for n in range(40):
         told(f"s{n}", *THREE)
     others = [memplane.open(plane.home) for _ in range(2)]
-    threads = [threading.Thread(target=one.sessions.sum_up, args=["hook"]) for one in others]
+    threads = [threading.Thread(target=one.work.sessions.sum_up, args=["hook"]) for one in others]
     for one in threads:
         one.start()
     for one in threads:
         one.join()
     for one in others:
         one.close()
-    while plane.sessions.sum_up("hook"):
+    while plane.work.sessions.sum_up("hook"):
         pass
     head = plane.head()
-    assert plane.sessions.sum_up("hook") == []
+    assert plane.work.sessions.sum_up("hook") == []
     assert plane.head() == head
     made = [event.session for event in plane.events(kind="summary")]
     assert sorted(made) == sorted(f"s{n}" for n in range(40))
@@ -56,12 +56,12 @@ def test_a_second_time_writes_nothing_also_when_two_do_it_at_once(plane, told):
 
 def test_what_comes_later_is_summed_up_when_it_has_ended_again(plane, told, clock):
     told("s", *THREE)
-    plane.sessions.sum_up("hook")
+    plane.work.sessions.sum_up("hook")
     later(clock, 1)
     told("s", "and the ibises", ends=False)
-    assert plane.sessions.sum_up("hook") == []
+    assert plane.work.sessions.sum_up("hook") == []
     plane.record(kind="session", text="Session ended", session="s", data=END)
-    plane.sessions.sum_up("hook")
+    plane.work.sessions.sum_up("hook")
     assert "ibises" in summary(plane, "s").text
 
 
@@ -70,25 +70,25 @@ def test_a_session_that_was_left_open_ends_when_it_was_silent_for_longer_than_th
 ):
     told("s", *THREE, ends=False)
     talk(plane, "mine", *THREE)
-    assert plane.sessions.sum_up("hook") == []
+    assert plane.work.sessions.sum_up("hook") == []
     later(clock, 60 * 24)
-    assert [one.session for one in plane.sessions.sum_up("hook")] == ["s"]
+    assert [one.session for one in plane.work.sessions.sum_up("hook")] == ["s"]
     assert status(plane) == {"s": "ended", "mine": "idle"}
 
 
 def test_who_wanted_no_summary_and_what_was_forgotten_gets_none(plane, told):
     told("s", *THREE, ends=False)
-    plane.sessions.end("s", summary=False)
+    plane.work.sessions.end("s", summary=False)
     told("t", *THREE)
     plane.forget(session="t")
     told("u", "one", "two")
-    assert plane.sessions.sum_up("hook") == []
+    assert plane.work.sessions.sum_up("hook") == []
 
 
 def test_a_pack_of_the_log_as_it_was_says_what_it_said(plane, told):
     told("s", *THREE)
     before, seq = plane.pack(intent="orient", budget=2000).text, plane.head().seq
-    plane.sessions.sum_up("hook")
+    plane.work.sessions.sum_up("hook")
     assert plane.pack(intent="orient", budget=2000).text != before
     assert plane.at(seq).pack(intent="orient", budget=2000).text == before
 
@@ -100,6 +100,6 @@ def test_what_an_import_added_of_the_time_before_is_not_what_was_said_last(plane
     plane.record("Let me see", role="assistant", **early)
     plane.record("Mend the birds", role="user", **early)
     plane.record(kind="session", text="Session ended", session="s", data=END)
-    plane.sessions.sum_up("hook")
+    plane.work.sessions.sum_up("hook")
     text = summary(plane, "s").text
     assert text == '"Mend the birds"\nCame to: All are fixed'

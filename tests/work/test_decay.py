@@ -11,11 +11,11 @@ MUCH_LATER = "2027-01-05T12:00:00.000000Z"
 
 
 def left(plane, event, now=None):
-    return plane.standing(plane.event(event), now=now).importance
+    return plane.work.standing(plane.event(event), now=now).importance
 
 
 def taken(plane, below, **asked):
-    return [one.event.id for one in plane.evict(below, **asked).taken]
+    return [one.event.id for one in plane.work.evict(below, **asked).taken]
 
 
 @pytest.fixture
@@ -49,10 +49,10 @@ def test_a_touch_counts_from_when_it_was_and_names_a_key_an_id_or_a_seq(notes, c
     notes.touch("slow")
     notes.touch(notes.event("fact").seq)
     assert [left(notes, one) for one in ("slow", "plan", "fact")] == [400, 400, 400]
-    assert notes.standing(notes.event("plan")).touched == LATER
+    assert notes.work.standing(notes.event("plan")).touched == LATER
     before = notes.at(notes.event("turn").seq)
-    assert before.standing(before.event("plan"), now=LATER).importance == 282
-    assert before.standing(before.event("plan"), now=LATER).touched is None
+    assert before.work.standing(before.event("plan"), now=LATER).importance == 282
+    assert before.work.standing(before.event("plan"), now=LATER).touched is None
 
 
 def test_a_touch_that_names_nothing_or_two_things_is_refused(notes):
@@ -74,20 +74,20 @@ def test_a_touch_outlives_a_save_and_a_new_process_reads_it(tmp_path, clock):
         plane.record("x", id="note", kind="observation")
         clock.now = LATER
         plane.touch("note")
-        plane.rebuild()
+        plane.upkeep.rebuild()
         assert left(plane, "note", LATER) == 500
     with memplane.open(home, clock=clock) as again:
         assert left(again, "note", LATER) == 500
-        assert again.standing(again.event("note")).touched == LATER
+        assert again.work.standing(again.event("note")).touched == LATER
 
 
 def test_evict_takes_what_has_faded_below_the_line_and_says_so_before_it_does(notes):
     head = notes.head()
     assert taken(notes, 250, now=LATER, dry_run=True) == ["slow"]
     assert notes.head() == head
-    done = notes.evict(250, now=LATER)
+    done = notes.work.evict(250, now=LATER)
     assert [(one.event.id, one.importance) for one in done.taken] == [("slow", 200)]
-    assert notes.archived(notes.event("slow")) == ("evicted", done.receipts[0].seq)
+    assert notes.work.archived(notes.event("slow")) == ("evicted", done.receipts[0].seq)
     assert taken(notes, 250, now=LATER) == []
     assert not [hit for hit in notes.search("build") if hit.event.id == "slow"]
     assert "nine minutes" not in notes.pack("how long does the build take?").text
@@ -103,12 +103,12 @@ def test_decisions_rules_constraints_and_pinned_memories_are_never_evicted(notes
 
 
 def test_what_was_evicted_is_current_again_once_it_is_unforgotten(notes):
-    notes.evict(1000, kind="plan", now=LATER)
+    notes.work.evict(1000, kind="plan", now=LATER)
     assert notes.get("build.plan") is None
     assert [one.reason for one in notes.history("build.plan")] == ["evicted"]
     notes.unforget("build.plan")
     assert notes.get("build.plan").id == "plan"
-    assert notes.archived(notes.event("plan")) is None
+    assert notes.work.archived(notes.event("plan")) is None
 
 
 def test_evict_narrows_to_a_kind_and_a_namespace_and_passes_over_what_is_archived(notes):
@@ -126,22 +126,22 @@ def test_more_than_one_event_can_name_are_archived_by_several(plane):
         {"text": f"note {n}", "kind": "observation", "importance": 1, "id": f"n{n}"}
         for n in range(450)
     )
-    done = plane.evict(0.5)
+    done = plane.work.evict(0.5)
     assert (len(done.taken), len(done.receipts)) == (450, 3)
-    assert plane.archived(plane.event("n449")) == ("evicted", done.receipts[2].seq)
-    assert plane.evict(0.5).taken == ()
+    assert plane.work.archived(plane.event("n449")) == ("evicted", done.receipts[2].seq)
+    assert plane.work.evict(0.5).taken == ()
 
 
 @pytest.mark.parametrize("below", [-1, 1001, 1.5, "much", None, True])
 def test_a_line_that_is_no_importance_is_refused(notes, below):
     with pytest.raises(InputError) as refused:
-        notes.evict(below)
+        notes.work.evict(below)
     assert refused.value.where == "below"
 
 
 def test_a_kind_that_is_never_evicted_is_refused(notes):
     with pytest.raises(InputError) as refused:
-        notes.evict(500, kind="decision")
+        notes.work.evict(500, kind="decision")
     assert refused.value.where == "kind"
 
 
@@ -149,8 +149,8 @@ def test_a_hit_says_that_it_is_stale_at_the_requests_clock(notes):
     stale = {hit.event.id: hit.stale for hit in notes.search("build minutes runners", now=LATER)}
     assert stale["slow"]
     assert not any(hit.stale for hit in notes.search("build minutes runners"))
-    assert notes.standing(notes.event("slow"), now=LATER).stale
-    assert not notes.standing(notes.event("keep"), now=MUCH_LATER).stale
+    assert notes.work.standing(notes.event("slow"), now=LATER).stale
+    assert not notes.work.standing(notes.event("keep"), now=MUCH_LATER).stale
 
 
 def test_of_equal_hits_the_one_that_has_kept_more_of_its_importance_comes_first(plane, clock):
@@ -170,7 +170,7 @@ def test_half_lives_and_the_days_are_the_policys(tmp_path, clock):
         file.write_text(text.replace("stale_after_days: 30", "stale_after_days: 2"))
         plane.record("x", id="note", kind="observation", importance=800)
         assert left(plane, "note", "2026-01-07T12:00:00.000000Z") == 200
-        assert plane.standing(plane.event("note"), now="2026-01-07T12:00:00.000000Z").stale
+        assert plane.work.standing(plane.event("note"), now="2026-01-07T12:00:00.000000Z").stale
 
 
 def says(block, id_):

@@ -76,7 +76,7 @@ def test_a_changed_rule_divides_history_anew_as_a_fresh_plane_does(chat, tmp_pat
     for n in range(20):
         chat.record("thanks" if n == 9 else f"turn {n}", role="user", session="s1", id=f"t{n}")
     assert len(chat.episodes.list("s1")) == 4
-    chat.rebuild()
+    chat.upkeep.rebuild()
     rules(chat, "profile: none, max_turns: 7")
     found = chat.episodes.list("s1")
     assert [len(one.turn_ids) for one in found] == [7, 7, 6]
@@ -131,7 +131,7 @@ def test_a_forgotten_turn_is_named_in_no_episode_and_ids_stay(chat):
 def test_a_purged_turn_is_gone_and_the_rest_is_divided_as_if_it_had_never_been(chat):
     ids = [one.id for one in say(chat, 8)]
     assert len(chat.episodes.list("s1")) == 2
-    chat.purge(ids[0])
+    chat.upkeep.purge(ids[0])
     found = chat.episodes.list("s1")
     assert [one.turn_ids for one in found] == [tuple(ids[1:7]), tuple(ids[7:])]
 
@@ -146,6 +146,6 @@ def test_the_checkpoint_is_compared_with_the_log_and_made_again(chat):
     say(chat, 600)
     chat.episodes.list("s1")
     assert (chat.home / "projections" / "episodes.json").exists()
-    assert chat.differing() == []
-    chat.rebuild()
+    assert chat.upkeep.differing() == []
+    chat.upkeep.rebuild()
     assert not (chat.home / "projections" / "episodes.json").exists()

@@ -39,46 +39,46 @@ def taken(done):
 
 def test_a_dry_run_says_what_a_tag_takes_and_writes_nothing(plane):
     head = plane.head()
-    done = plane.forget_many(tag="SPIKE", dry_run=True)
+    done = plane.work.forget_many(tag="SPIKE", dry_run=True)
     assert (taken(done), done.kept, done.receipts) == (["e2", "e7"], 2, ())
     assert plane.head() == head
 
 
 def test_what_a_tag_or_an_age_takes_is_archived_and_can_be_taken_back(plane):
-    done = plane.forget_many(tag="spike", older_than="30d", reason="over", now=NOW)
+    done = plane.work.forget_many(tag="spike", older_than="30d", reason="over", now=NOW)
     assert taken(done) == ["e2"]
-    assert plane.standing(plane.event("e2")).reason == "forgotten"
+    assert plane.work.standing(plane.event("e2")).reason == "forgotten"
     assert plane.event(done.receipts[0].seq).text == "over"
-    assert taken(plane.forget_many(older_than=timedelta(days=30), now=NOW)) == ["e3"]
+    assert taken(plane.work.forget_many(older_than=timedelta(days=30), now=NOW)) == ["e3"]
     plane.unforget(id="e2")
-    assert taken(plane.forget_many(tag=["spike", "other"])) == ["e2", "e7"]
-    assert not plane.forget_many(tag="spike").taken
+    assert taken(plane.work.forget_many(tag=["spike", "other"])) == ["e2", "e7"]
+    assert not plane.work.forget_many(tag="spike").taken
 
 
 def test_decisions_rules_constraints_and_pins_stay_unless_they_are_asked_for(plane):
-    assert taken(plane.forget_many(older_than="30d", kind="decision", now=NOW, dry_run=True)) == [
-        "e4"
-    ]
-    every = plane.forget_many(older_than="30d", decisions=True, now=NOW)
+    assert taken(
+        plane.work.forget_many(older_than="30d", kind="decision", now=NOW, dry_run=True)
+    ) == ["e4"]
+    every = plane.work.forget_many(older_than="30d", decisions=True, now=NOW)
     assert (taken(every), every.kept) == (["e2", "e3", "e4", "e5", "e6"], 0)
 
 
 def test_words_name_what_has_every_one_of_them_in_its_whole_text(plane):
-    assert taken(plane.forget_many(query="old CHATTER", dry_run=True)) == ["e2"]
-    assert taken(plane.forget_many(query="chatter", dry_run=True)) == ["e2", "e7"]
-    assert taken(plane.forget_many(query="chat", dry_run=True)) == []
-    done = plane.forget_many(query="old", dry_run=True)
+    assert taken(plane.work.forget_many(query="old CHATTER", dry_run=True)) == ["e2"]
+    assert taken(plane.work.forget_many(query="chatter", dry_run=True)) == ["e2", "e7"]
+    assert taken(plane.work.forget_many(query="chat", dry_run=True)) == []
+    done = plane.work.forget_many(query="old", dry_run=True)
     assert (taken(done), done.kept) == (["e2", "e3"], 3)
     plane.record("x " * 40_000 + "at the very end", id="long")
-    assert taken(plane.forget_many(query="very end", dry_run=True)) == ["long"]
+    assert taken(plane.work.forget_many(query="very end", dry_run=True)) == ["long"]
 
 
 def test_a_time_or_an_age_names_what_happened_since(plane):
     since = {"since": "2026-05-01T00:00:00Z"}
-    assert taken(plane.forget_many(**since, dry_run=True)) == ["e7", "e8"]
-    assert taken(plane.forget_many(**since, query="fact", dry_run=True)) == ["e8"]
-    assert taken(plane.forget_many(since="2d", now=NOW, dry_run=True)) == ["e7", "e8"]
-    assert taken(plane.forget_many(since="2d", older_than="3d", now=NOW, dry_run=True)) == []
+    assert taken(plane.work.forget_many(**since, dry_run=True)) == ["e7", "e8"]
+    assert taken(plane.work.forget_many(**since, query="fact", dry_run=True)) == ["e8"]
+    assert taken(plane.work.forget_many(since="2d", now=NOW, dry_run=True)) == ["e7", "e8"]
+    assert taken(plane.work.forget_many(since="2d", older_than="3d", now=NOW, dry_run=True)) == []
 
 
 WORDS = st.lists(st.sampled_from(["heron", "Lake", "may", "İ", "1"]), min_size=1, max_size=4)
@@ -95,44 +95,44 @@ def test_undo_always_brings_back_all_that_words_took(tmp_path_factory, texts, as
             for number, words in enumerate(texts)
             if {one.casefold() for one in asked} <= {one.casefold() for one in words}
         ]
-        assert taken(plane.forget_many(query=" ".join(asked))) == found
-        gone = [plane.archived(plane.event(f"e{n}")) is not None for n in range(len(texts))]
+        assert taken(plane.work.forget_many(query=" ".join(asked))) == found
+        gone = [plane.work.archived(plane.event(f"e{n}")) is not None for n in range(len(texts))]
         assert gone == [f"e{n}" in found for n in range(len(texts))]
         if found:
-            plane.undo()
-        assert not any(plane.archived(plane.event(f"e{n}")) for n in range(len(texts)))
+            plane.work.undo()
+        assert not any(plane.work.archived(plane.event(f"e{n}")) for n in range(len(texts)))
 
 
 def test_more_than_one_forget_can_hold_is_taken_back_whole(plane):
     plane.record_many([{"text": f"gull {n}", "id": f"g{n}"} for n in range(450)])
-    done = plane.forget_many(query="gull", reason="noise")
+    done = plane.work.forget_many(query="gull", reason="noise")
     assert (len(done.taken), len(done.receipts)) == (450, 3)
-    plane.undo()
-    assert not [n for n in range(450) if plane.archived(plane.event(f"g{n}"))]
+    plane.work.undo()
+    assert not [n for n in range(450) if plane.work.archived(plane.event(f"g{n}"))]
 
 
 def test_a_summary_that_quotes_what_is_forgotten_goes_with_it(tmp_path):
     with memplane.init(tmp_path / "s", trusted=False) as plane:
-        plane.sessions.start("s1")
+        plane.work.sessions.start("s1")
         for number in range(4):
             plane.record(f"We saw heron {number}", kind="fact", tags=["birds"], session="s1")
         plane.record("Keep PostgreSQL", kind="decision", session="s1")
-        plane.sessions.end("s1")
+        plane.work.sessions.end("s1")
         (summary,) = list(plane.events(kind="summary"))
-        plane.forget_many(kind="decision", older_than="0s", now="2099-01-01T00:00:00Z")
-        assert plane.standing(summary).reason == "forgotten"
+        plane.work.forget_many(kind="decision", older_than="0s", now="2099-01-01T00:00:00Z")
+        assert plane.work.standing(summary).reason == "forgotten"
 
 
 def test_a_purge_by_tag_and_age_erases_what_lasts_only_if_asked(plane):
-    dry = plane.purge(tag="spike", older_than="30d", now=NOW, dry_run=True)
+    dry = plane.upkeep.purge(tag="spike", older_than="30d", now=NOW, dry_run=True)
     assert ([id_ for _, id_ in dry.events], dry.kept) == (["e2"], 2)
-    plane.purge(tag="spike", older_than="30d", now=NOW)
+    plane.upkeep.purge(tag="spike", older_than="30d", now=NOW)
     with pytest.raises(memplane.NotFoundError, match="was purged"):
         plane.event("e2")
     assert plane.event("e4").text == "old decision"
-    plane.purge(older_than="30d", now=NOW, decisions=True)
+    plane.upkeep.purge(older_than="30d", now=NOW, decisions=True)
     assert {one.id for one in plane.events() if one.kind in ("message", "fact")} == {"e7", "e8"}
-    assert plane.verify().ok
+    assert plane.upkeep.verify().ok
 
 
 def test_a_purge_of_what_is_archived_can_be_narrowed_by_reason_tag_and_age(plane):
@@ -141,7 +141,7 @@ def test_a_purge_of_what_is_archived_can_be_narrowed_by_reason_tag_and_age(plane
     plane.forget(id="e3", reason="outdated")
 
     def named(**asked):
-        return [id_ for _, id_ in plane.purge(**asked, now=NOW, dry_run=True).events]
+        return [id_ for _, id_ in plane.upkeep.purge(**asked, now=NOW, dry_run=True).events]
 
     assert named(archived=["forgotten:outdated"]) == ["e3", "e7"]
     assert named(archived=["forgotten:outdated"], older_than="30d") == ["e3"]
@@ -169,11 +169,11 @@ def test_a_purge_of_what_is_archived_can_be_narrowed_by_reason_tag_and_age(plane
 def test_what_describes_nothing_is_refused(plane, given, said):
     head = plane.head()
     with pytest.raises(InputError, match=said):
-        plane.forget_many(**given)
+        plane.work.forget_many(**given)
     assert plane.head() == head
 
 
 def test_a_purge_is_named_or_described_and_not_both(plane):
     for what in ({"key": "x", "tag": "spike"}, {"session": "s", "older_than": "1d"}):
         with pytest.raises(InputError, match="expected exactly one of id, key, session and source"):
-            plane.purge(**what, dry_run=True)
+            plane.upkeep.purge(**what, dry_run=True)

@@ -6,7 +6,7 @@ from memplane.errors import InputError
 
 
 def texts(plane):
-    return [event.text for event in plane.decisions()]
+    return [event.text for event in plane.work.decisions()]
 
 
 def test_what_a_user_says_with_decision_is_in_force(plane):
@@ -38,13 +38,13 @@ def test_what_is_quoted_or_said_beside_much_else_is_not(plane, text):
 
 def test_a_decision_gets_a_key_and_a_later_one_replaces_it(plane):
     said = plane.record("Decision: the hull is red", role="user")
-    named = plane.name_decision(said.id, "hull.paint").event
+    named = plane.work.name_decision(said.id, "hull.paint").event
     assert (named.kind, named.key, named.text) == (
         "decision",
         "hull.paint",
         "Decision: the hull is red",
     )
-    assert [event.id for event in plane.decisions()] == [named.id]
+    assert [event.id for event in plane.work.decisions()] == [named.id]
     plane.record("The hull is green", kind="decision", key="hull.paint")
     assert texts(plane) == ["The hull is green"]
 
@@ -52,17 +52,17 @@ def test_a_decision_gets_a_key_and_a_later_one_replaces_it(plane):
 def test_only_a_decision_in_force_gets_one(plane):
     said = plane.record("the hull is red", role="user")
     with pytest.raises(InputError, match="is no decision but a message"):
-        plane.name_decision(said.id, "hull.paint")
+        plane.work.name_decision(said.id, "hull.paint")
     decided = plane.record("We keep oak", kind="decision")
     with pytest.raises(InputError, match="expected a name"):
-        plane.name_decision(decided.id, "")
-    plane.name_decision(decided.id, "mast.wood")
+        plane.work.name_decision(decided.id, "")
+    plane.work.name_decision(decided.id, "mast.wood")
     with pytest.raises(InputError, match="no longer in force"):
-        plane.name_decision(decided.id, "mast.wood")
+        plane.work.name_decision(decided.id, "mast.wood")
 
 
 def test_undo_takes_the_name_back(plane):
     decided = plane.record("We keep oak", kind="decision")
-    plane.name_decision(decided.id, "mast.wood")
-    plane.undo()
-    assert [event.key for event in plane.decisions()] == [None]
+    plane.work.name_decision(decided.id, "mast.wood")
+    plane.work.undo()
+    assert [event.key for event in plane.work.decisions()] == [None]

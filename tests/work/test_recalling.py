@@ -249,7 +249,7 @@ def test_no_recall_is_above_its_budget_or_of_another_session(tmp_path_factory, s
     """A2-02, A2-10: whatever was said and is asked."""
     with opened(tmp_path_factory.mktemp("planes") / "plane") as plane:
         session = {plane.record(text, role=role, session=one).id: one for one, role, text in said}
-        count = plane.context.counter(plane.policies).count
+        count = plane.context.counter(plane.upkeep.policies).count
         for query, budget, profile in asked:
             found = recall(plane, query, budget=budget, profile=profile)
             assert found.total_tokens == sum(count(one.content) + 4 for one in found.items)

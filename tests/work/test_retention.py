@@ -52,53 +52,53 @@ def named(plane, due):
 
 
 def test_nothing_is_over_by_default(plane):
-    assert plane.due().seqs == ()
-    assert plane.purge_due() is None
+    assert plane.upkeep.due().seqs == ()
+    assert plane.upkeep.purge_due() is None
 
 
 def test_results_of_sessions_that_were_silent_for_longer_are_over(plane):
     keep(plane, tool_result_days=30)
-    due = plane.due()
+    due = plane.upkeep.due()
     assert named(plane, due) == ["old:0", "old:2", "later:0", "later:1", "later:2"]
     assert due.sessions == 2
     assert due.bytes > 2_500_000
     keep(plane, tool_result_days=60)
-    assert named(plane, plane.due()) == ["old:0", "old:2"]
-    assert plane.due(now="2026-02-01T00:00:00Z").seqs == ()
+    assert named(plane, plane.upkeep.due()) == ["old:0", "old:2"]
+    assert plane.upkeep.due(now="2026-02-01T00:00:00Z").seqs == ()
 
 
 def test_results_of_the_oldest_sessions_beyond_the_size_are_over(plane):
     keep(plane, tool_result_mb=4)
-    assert named(plane, plane.due()) == ["old:0", "old:2"]
+    assert named(plane, plane.upkeep.due()) == ["old:0", "old:2"]
     keep(plane, tool_result_mb=1)
-    assert len(plane.due().seqs) == 8
+    assert len(plane.upkeep.due().seqs) == 8
     keep(plane, tool_result_mb=5)
-    assert plane.due().seqs == ()
+    assert plane.upkeep.due().seqs == ()
 
 
 def test_a_session_that_is_at_work_keeps_its_results_whatever_their_size(plane, clock):
     keep(plane, tool_result_mb=1)
     clock.now = "2026-06-20T00:10:00.000000Z"
-    assert "new:0" not in named(plane, plane.due())
+    assert "new:0" not in named(plane, plane.upkeep.due())
 
 
 def test_the_purge_is_dry_first_takes_results_alone_and_says_why_in_the_log(plane):
     keep(plane, tool_result_days=30)
     head = plane.head()
-    dry = plane.purge_due(dry_run=True)
+    dry = plane.upkeep.purge_due(dry_run=True)
     assert (len(dry.events), dry.dry_run, plane.head()) == (5, True, head)
-    done = plane.purge_due()
+    done = plane.upkeep.purge_due()
     assert {id_.partition(":")[0] for _, id_ in done.events} == {"old", "later"}
     assert "keep of plane.yaml: 5 tool results of 2 old sessions" in plane.event(done.by[0]).text
     assert plane.event("old:fact").text == "old fact"
     assert plane.event("old:1").kind == "tool_result"
-    assert plane.due().seqs == ()
-    assert plane.verify().ok
+    assert plane.upkeep.due().seqs == ()
+    assert plane.upkeep.verify().ok
 
 
 def test_a_statement_is_never_over(plane):
     plane.record("old output in words", kind="summary", session="old", role="tool")
     keep(plane, tool_result_days=1, tool_result_mb=1)
-    assert {plane.event(seq).kind for seq in plane.due().seqs} <= {"tool_result"}
+    assert {plane.event(seq).kind for seq in plane.upkeep.due().seqs} <= {"tool_result"}
     with pytest.raises(InputError):
-        plane.due(now="soon")
+        plane.upkeep.due(now="soon")

@@ -65,7 +65,7 @@ def test_an_import_of_more_sessions_than_are_kept_ends_every_one_once(plane, tmp
     assert import_paths(plane, "claude-code", [tmp_path], full=True).ended == 0
     assert import_paths(plane, "claude-code", [tmp_path]).ended == 0
     assert plane.head().seq == seq
-    assert plane.sessions.get("s000").status == "ended"
+    assert plane.work.sessions.get("s000").status == "ended"
 
 
 def test_json_lines_end_no_session_and_forgetting_their_source_takes_summaries_along(

@@ -26,9 +26,9 @@ def touch(plane, path, kind="tool_call", **fields):
 
 def shown(plane, session="s", **who):
     """The session as `get` and `list` tell it, which is the same."""
-    found = plane.sessions.get(session, **who)
+    found = plane.work.sessions.get(session, **who)
     if "agent" not in who:
-        listed = {one.id: one for one in plane.sessions.list(**who)}[session]
+        listed = {one.id: one for one in plane.work.sessions.list(**who)}[session]
         assert listed._replace(summary=found.summary) == found
     return found
 
@@ -56,7 +56,7 @@ def test_names_that_were_forgotten_are_told_no_more_and_come_back(plane, how):
 
 
 def test_a_session_that_was_forgotten_and_goes_on_tells_nothing_of_before(plane):
-    plane.sessions.start("s", agent="coder", branch="hidden-branch", cwd="/hidden")
+    plane.work.sessions.start("s", agent="coder", branch="hidden-branch", cwd="/hidden")
     plane.forget(session="s")
     talk(plane, "s", "and on")
     found = shown(plane)
@@ -70,16 +70,16 @@ def test_what_is_in_an_agent_s_namespace_is_told_to_that_agent_alone(plane):
     )  # fmt: skip
     talk(plane, "s", *THREE, ns="/agent/x")
     touch(plane, "of-x.py", ns="/agent/x", task="t-of-x")
-    plane.sessions.end("s")
+    plane.work.sessions.end("s")
     owners = shown(plane)
     assert owners.prompts == 3
     assert (owners.files, owners.tasks, owners.branch, owners.cwd) == ((), (), None, None)
     assert (owners.agent, owners.summary) == (None, None)
     for who in ({"agent": "y"}, {"channel": "team"}, {"channel": "team", "agent": "y"}):
         with pytest.raises(NotFoundError):
-            plane.sessions.get("s", **who)
-    assert plane.sessions.list(channel="team") == []
-    mine = plane.sessions.get("s", agent="x")
+            plane.work.sessions.get("s", **who)
+    assert plane.work.sessions.list(channel="team") == []
+    mine = plane.work.sessions.get("s", agent="x")
     assert (mine.files, mine.tasks, mine.branch, mine.cwd) == (
         ("of-x.py",), ("t-of-x",), "b-of-x", "/of-x",
     )  # fmt: skip
@@ -88,10 +88,10 @@ def test_what_is_in_an_agent_s_namespace_is_told_to_that_agent_alone(plane):
 
 def test_an_agent_finds_the_sessions_of_its_own_namespace_and_nobody_else_does(plane):
     talk(plane, "s", "x", ns="/agent/x")
-    plane.sessions.start("t", agent="x")
-    assert [one.id for one in plane.sessions.list(agent="x")] == ["s", "t"]
-    assert {one.id: one.agent for one in plane.sessions.list()} == {"s": None, "t": "x"}
-    assert plane.sessions.list(agent="y") == []
+    plane.work.sessions.start("t", agent="x")
+    assert [one.id for one in plane.work.sessions.list(agent="x")] == ["s", "t"]
+    assert {one.id: one.agent for one in plane.work.sessions.list()} == {"s": None, "t": "x"}
+    assert plane.work.sessions.list(agent="y") == []
 
 
 @pytest.mark.parametrize("level", ["high", "secret"])
@@ -102,9 +102,9 @@ def test_the_agent_of_a_start_that_a_channel_may_not_see_is_not_named_there(plan
     talk(plane, "s", *THREE)
     rule(plane, suppress_sensitivity=["high", "secret"])
     assert shown(plane, channel="team").agent is None
-    assert plane.sessions.list(agent="mole", channel="team") == []
+    assert plane.work.sessions.list(agent="mole", channel="team") == []
     assert shown(plane).agent == ("mole" if level == "high" else None)
-    plane.sessions.end("s")
+    plane.work.sessions.end("s")
     assert all(event.actor is None for event in plane.events(channel="team"))
 
 
@@ -113,7 +113,7 @@ def test_an_agent_that_is_not_named_still_ends_what_it_left(plane, clock):
         kind="session", session="s", actor="mole", sensitivity="high", data={"status": "start"}
     )
     clock.now = "2026-01-06T12:00:00.000000Z"
-    assert [one.session for one in plane.sessions.start(agent="mole").ended] == ["s"]
+    assert [one.session for one in plane.work.sessions.start(agent="mole").ended] == ["s"]
 
 
 def test_names_of_kinds_that_a_channel_may_not_see_are_not_told_there(plane):
@@ -152,17 +152,17 @@ def test_a_session_of_which_a_channel_sees_nothing_is_in_no_list_and_no_hint(pla
     talk(plane, "vault", "x", sensitivity="secret")
     talk(plane, "birds", "x")
     rule(plane, suppress_sensitivity=["high"])
-    assert [one.id for one in plane.sessions.list(channel="team")] == ["birds"]
-    assert len(plane.sessions.list()) == 2
+    assert [one.id for one in plane.work.sessions.list(channel="team")] == ["birds"]
+    assert len(plane.work.sessions.list()) == 2
     with pytest.raises(NotFoundError):
-        plane.sessions.get("merger-of-acme", channel="team")
+        plane.work.sessions.get("merger-of-acme", channel="team")
     with pytest.raises(NotFoundError) as told:
-        plane.sessions.get("merger-of-acm", channel="team")
+        plane.work.sessions.get("merger-of-acm", channel="team")
     assert str(told.value) == "no session 'merger-of-acm'"
     with pytest.raises(NotFoundError, match="did you mean merger-of-acme"):
-        plane.sessions.get("merger-of-acm")
+        plane.work.sessions.get("merger-of-acm")
     with pytest.raises(NotFoundError) as told:
-        plane.sessions.end("vaul")
+        plane.work.sessions.end("vaul")
     assert "did you mean" not in str(told.value)
 
 
@@ -170,5 +170,5 @@ def test_a_channel_without_sessions_is_given_no_hint(plane):
     talk(plane, "merger-notes", "x")
     rule(plane, suppress_kinds=["session"])
     with pytest.raises(NotFoundError) as told:
-        plane.sessions.get("merger-note", channel="team")
+        plane.work.sessions.get("merger-note", channel="team")
     assert "merger-notes" not in str(told.value)

@@ -1,0 +1,265 @@
+"""`plane.work`: tasks, sessions, files and projects, and what changes statements in their turn.
+
+What a program calls at each turn stands on `Plane` itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
+
+from memplane.context.calls import Receipt, Spooled
+from memplane.context.context import OfPlane, PlaneContext
+from memplane.context.event_access import Standing
+from memplane.event import Event, EventFields
+from memplane.lazy import late
+from memplane.recall.reversals import derived, reversed_by
+from memplane.recall.suppress import within
+
+if TYPE_CHECKING:
+    from memplane.artifacts import service
+    from memplane.context import materials
+    from memplane.work import changes as work_changes
+    from memplane.work import forget as work_forget
+    from memplane.work import projects, sessions, tasks
+    from memplane.work.changes import Eviction, Undone, UpdateFields
+    from memplane.work.forget import Forgotten
+else:
+    service = late("memplane.artifacts.service")
+    materials = late("memplane.context.materials")
+    work_changes = late("memplane.work.changes")
+    work_forget = late("memplane.work.forget")
+    projects = late("memplane.work.projects")
+    sessions = late("memplane.work.sessions")
+    tasks = late("memplane.work.tasks")
+
+_OneOrMore: TypeAlias = str | Iterable[str] | None
+_Time: TypeAlias = str | datetime | None
+
+
+class PlaneWork(OfPlane):
+    """The part of a plane that a program calls now and then; had as `plane.work`."""
+
+    def __init__(self, context: PlaneContext, record: Callable[..., Receipt]) -> None:
+        self._context, self._record = context, record
+
+    def spool(self, text: str = "", **fields: Unpack[EventFields]) -> Spooled:
+        """Store one event without waiting for another writer.
+
+        Where nobody holds the log's lock it is recorded as `record` does. Else it is left in the
+        spool, as durable (durability `spool`, seq None), and the next writer takes it in, once.
+        Raises as `record` does, and WriteError where the spool is full.
+        """
+        context = self._context
+        context.check_open()
+        draft = context.drafting()({"text": text, **fields}, "")
+        if not context.keeps:
+            context.append([])  # says why nothing can be written
+        done = self._context.log.spool([draft])
+        if done is None:
+            return Spooled(draft.id, "spool")
+        return Spooled(draft.id, self._context.durability, done[0].seq, done[0].duplicate)
+
+    def recalled(self, event: Event) -> list[str | None]:
+        """The quoted blocks that were moved out of an event's text, secrets masked, in order.
+
+        For the owner: a block quotes what other events say, also those that a channel may not see.
+        None stands for a block whose file is lost. Events of earlier versions kept none.
+        """
+        redact = self._context.redact(self._context.watched.policies_or_last())
+        blocks = self._context.log.recalled(event)
+        return [None if block is None else redact(block) for block in blocks]
+
+    def archived(
+        self,
+        event: Event,
+        *,
+        now: _Time = None,
+        channel: str = "private",
+        agent: str | None = None,
+    ) -> tuple[str, int | None] | None:
+        """Why an event is out of force, and by which event (its seq); None where it is in force.
+
+        `superseded`, `forgotten`, `evicted`; `expired` by its own `valid_until` at the clock. The
+        seq is None where that event is one that the channel and agent may not see.
+        """
+        standing = self.standing(event, now=now, channel=channel, agent=agent)
+        if standing.reason is None or standing.reason == "pending":
+            return None
+        return standing.reason, standing.by_seq
+
+    def standing(
+        self,
+        event: Event,
+        *,
+        now: _Time = None,
+        channel: str = "private",
+        agent: str | None = None,
+    ) -> Standing:
+        """What became of an event, what it superseded, and what time has left of its importance.
+
+        Other values of its key are named where the channel and agent may see them.
+        """
+        agent, as_of = self._context.agent_of(agent), self._context.as_of
+        reader = self._context.reader(channel, now, agent=agent)
+        with self._context.lock:
+            memories = self._context.caught_up(reader.policies).memories
+            return reader.standing(event, memories, as_of)
+
+    def decisions(
+        self,
+        *,
+        channel: str = "private",
+        ns: str | None = None,
+        agent: str | None = None,
+        reversed_too: bool = False,
+    ) -> list[Event]:
+        """The decisions in force that the ledger knows of, in log order: some 400 at most.
+
+        `reversed_too`: also those that a later answer reversed (`memplane.recall.reversals`).
+        """
+        reader = self._context.reader(channel, agent=self._context.agent_of(agent), ns=ns)
+        with self._context.lock:
+            ledger = self._context.caught_up(reader.policies).decisions.state
+            found = sorted(one.seq for one in (*ledger.active(), *ledger.left()))
+            lines = [self._context.log.line(seq) for seq in found]
+        events = [
+            line.event
+            for line in lines
+            if line is not None
+            and reader.shows(line.event)
+            and reader.in_time(line.event)
+            and (ns is None or within(line.event.ns, (ns,)))
+        ]
+        gone = {} if reversed_too else reversed_by(map(derived, events))
+        return [reader.emit(event) for event in events if event.seq not in gone]
+
+    def files(
+        self,
+        query: str = "",
+        *,
+        session: str | None = None,
+        branch: str | None = None,
+        limit: int = 20,
+        channel: str = "private",
+        ns: _OneOrMore = None,
+        agent: str | None = None,
+    ) -> list[materials.FileView]:
+        """The files that the session works on, then those that it may need: the best first.
+
+        Without a branch, the session's. Guessed from what was touched, never from the disk.
+        Raises ScopeError for a namespace that the caller may not read.
+        """
+        asked: dict[str, Any] = {"channel": channel, "ns": ns, "agent": agent}
+        return materials.list_files(
+            self._context, query, session=session, branch=branch, limit=limit, asked=asked
+        )
+
+    def update(self, id: str | int, **changes: Unpack[UpdateFields]) -> Receipt:  # noqa: A002
+        """Change a statement in force, with or without a key, by recording it anew.
+
+        `changes`: text, importance, tags, markers, sensitivity, valid_from, valid_until. The new
+        event names the old one in its refs and keeps all else of it but its session; the old one
+        is superseded, or forgotten where it has no key. Raises NotFoundError, and InputError for
+        what is no statement or out of force.
+        """
+        return work_changes.update_statement(self._context, id, changes)
+
+    def name_decision(self, id: str | int, key: str) -> Receipt:  # noqa: A002
+        """Give a decision in force a key, by recording it anew: a later one of the key replaces it.
+
+        Also one that a user said with `Decision: ...`. Without a key it is filed under its seq.
+        Raises NotFoundError, and InputError for what is no decision or out of force.
+        """
+        return work_changes.name_decision(self._context, id, key)
+
+    def undo(self, *, dry_run: bool = False) -> Undone:
+        """Take back the last statement that was recorded, or the last forget or unforget.
+
+        A statement is forgotten, and the value that it had replaced is recorded anew; an update is
+        taken back whole. Again, it goes further back. Turns, tasks and sessions stay. Raises
+        NotFoundError where the last 10,000 lines have nothing to take back.
+        """
+        return work_changes.undo_statement(self._context, dry_run=dry_run)
+
+    def forget_many(
+        self,
+        *,
+        query: str | None = None,
+        tag: str | Iterable[str] | None = None,
+        since: _Time = None,
+        older_than: str | timedelta | None = None,
+        project: str | None = None,
+        kind: str | Iterable[str] | None = None,
+        ns: str | None = None,
+        decisions: bool = False,
+        reason: str = "",
+        dry_run: bool = False,
+        now: str | datetime | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Forgotten:
+        """Archive what matches all that is given: a tag, words, a span of time, a project.
+
+        `query`: its whole text has every one of these words. `since` is a time or an age (`2d`),
+        `older_than` an age (`90d`, a timedelta), `project` a namespace. Of one or several kinds and
+        one namespace, if named; only what is in force, and nothing of another project than the
+        plane is opened for. Decisions, rules, constraints and what is pinned stay, unless
+        `decisions` or their kind is given. A `dry_run` says what it would take and writes nothing.
+        `undo` takes it back whole, `unforget(id=)` one. Raises InputError naming the argument.
+        """
+        given = {
+            "query": query,
+            "tag": tag,
+            "since": since,
+            "older_than": older_than,
+            "project": project,
+            "kind": kind,
+            "ns": ns,
+            "decisions": decisions,
+            "now": now,
+        }
+        return work_forget.forget_many(
+            self._context, given, reason, dry_run=dry_run, progress=progress
+        )
+
+    def evict(
+        self,
+        below: float,
+        *,
+        dry_run: bool = False,
+        ns: str | None = None,
+        kind: str | None = None,
+        now: str | datetime | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Eviction:
+        """Archive the memories whose importance has faded below a line (0 to 1000, or 0.0 to 1.0).
+
+        Facts, observations, plans, summaries, insights and preferences, of one `ns` or `kind` or of
+        all, by the importance that they have now or at `now`; never a decision, a rule, a
+        constraint or what is pinned. The log keeps them; `unforget` takes them back. A `dry_run`
+        says what it would take and writes nothing.
+        """
+        return work_changes.evict(
+            self._context, below, ns=ns, kind=kind, now=now, dry_run=dry_run, progress=progress
+        )
+
+    @property
+    def tasks(self) -> tasks.PlaneTasks:
+        """Open, update, block, switch, close and list tasks."""
+        return tasks.PlaneTasks(self._record, self._context)
+
+    @property
+    def projects(self) -> projects.PlaneProjects:
+        """The projects of the user's own plane: list, join, assign. HomeError for another plane."""
+        return projects.PlaneProjects(self._context)
+
+    @property
+    def sessions(self) -> sessions.PlaneSessions:
+        """The sessions: begin, mark and end them, list them, show one."""
+        return sessions.PlaneSessions(self._context)
+
+    @property
+    def artifacts(self) -> service.PlaneArtifacts:
+        """Files beside the log: add, list, show, export, approve and revoke them."""
+        return service.PlaneArtifacts(self._context)
