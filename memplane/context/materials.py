@@ -54,8 +54,6 @@ if TYPE_CHECKING:
 _LABEL_MAX: Final = 40  # characters
 _SESSIONS_MAX: Final = 8
 # Of the sessions of a time that was asked for: how many are looked at, and how many lines of each.
-_LOOKED_AT: Final = 16
-_LINES_MAX: Final = 1_000
 # What describes the state of a session best, in this order.
 _WORDS: Final = ("summary", "plan", "user", "assistant")
 
@@ -110,7 +108,7 @@ class PlaneSource:
         `seen` is what the reader may see of `folds`; the session holds its events behind
         `held_seq`.
         """
-        self._held = held_seq
+        self._held, self._limits = held_seq, policies.budgets.limits
         self._context, self._memories, self._seen = context, folds.memories, seen
         self._folds, self._passages = folds, passages
         self.scope, self._session = scope, session
@@ -160,7 +158,8 @@ class PlaneSource:
 
         def sees(quote: EventQuote) -> bool:
             is_held = own is not None and quote.session == own and quote.seq > (held or 0)
-            return not (is_held or scope.hides(quote) or self._is_gone(quote))
+            # First what is gone: a scope remembers what it said of a seq, and quotes do not know.
+            return not (is_held or self._is_gone(quote) or scope.hides(quote))
 
         return sees
 
@@ -188,8 +187,8 @@ class PlaneSource:
         """The sessions of a time, or the one so many back, newest first, with what was said there.
 
         A session counts where the reader sees a message of it in that time, and by the newest of
-        these. Looks at 16 sessions, and at 1,000 lines of each: where it has more, at the first and
-        the last ones.
+        these. Looks at `sessions_read_max` sessions, and at `session_lines_max` lines of each:
+        where it has more, at the first and the last ones.
         """
         facts = sorted(
             (
@@ -200,7 +199,7 @@ class PlaneSource:
             key=lambda one: (one.last_ts, one.first_seq),
             reverse=True,
         )
-        told = ((one.id, self._said(one, scope)) for one in facts[:_LOOKED_AT])
+        told = ((one.id, self._said(one, scope)) for one in facts[: self._limits.sessions_read_max])
         heard = sorted(
             ((id_, said) for id_, said in told if said),
             key=lambda one: (one[1][-1].ts, one[1][-1].seq),
@@ -214,8 +213,9 @@ class PlaneSource:
         """What people and agents said in a session that the reader sees, in log order."""
         first, last = session.first_seq, min(session.last_seq, scope.as_of)
         spans = [(first - 1, last)]
-        if last - first >= _LINES_MAX:
-            half = _LINES_MAX // 2
+        most = self._limits.session_lines_max
+        if last - first >= most:
+            half = most // 2
             spans = [(first - 1, first - 1 + half), (last - half, last)]
         found: list[Item] = []
         for span in spans:

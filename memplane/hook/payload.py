@@ -49,6 +49,7 @@ from memplane.importers.plans import (
     change_of,
     changed,
     is_done,
+    is_other,
     known_steps,
     plan_row,
     task_name,
@@ -90,8 +91,8 @@ class HookPayload(NamedTuple):
 
     `asks`: "start" where the session begins or the client has dropped what it held, "prompt" where
     a person typed one, "tool" where a tool failed or worked on a file, else "". `event_id`: of that
-    call. `begins`: nothing was shown to this session before, or the client
-    holds it no longer. `compacted`: the client has dropped what it held of its session. `marks`:
+    prompt or call. `begins`: nothing was shown to this session before, or the client holds it no
+    longer. `compacted`: the client has dropped what it held of its session. `marks`:
     the row says that the session ended or went on, and is named by these words and by what came
     before it, which only the log knows: see `memplane.hook.recording`. `change`: the call changed
     the agent's to-do list, of which the log knows the rest; see `completed`.
@@ -144,7 +145,7 @@ def _planned(
             if begins and (title := title_of(event.text)):
                 asked, of = title, event.id
     plan, call = changed(steps or [], change), _call_of(said.rows)
-    if plan != steps and (plan or steps):
+    if is_other(steps, plan):
         begins = steps is None or is_done(steps)
         row = plan_row(said.session, plan, goal=asked if begins else "", of=of, call=call)
         named = {"id": name(agent, said.session, "plan", call)} if call else {}
@@ -202,7 +203,8 @@ def read_payload(agent: str, said: Mapping[str, Any], roots: tuple[str, ...] = (
         begins = compacted or source in _BEGINS
         return found._replace(asks="start", begins=begins, compacted=compacted)
     if event == "UserPromptSubmit" and (query := _asked(_spoken(agent, said))):
-        return found._replace(asks="prompt", query=query)
+        own = rows[-1].get("id", "") if rows else ""
+        return found._replace(asks="prompt", query=query, event_id=own)
     if event in _CALLING:
         return asked_at_tool(found)
     return found

@@ -114,6 +114,14 @@ _NEXT: Final = regex(
     r"approach to (?:testing|committing))\b|\bready\b|force[- ]push|\bwhich (?:pr|branch|commit)\b|"
     r"(?:push|commit|merge|deploy)\b.{0,30}\?|\bwould you like to\b.{0,20}\b(?:do|next)\b"
 )
+# An answer that takes none of what was offered, and says nothing in its place.
+_NO_ANSWER: Final = regex(
+    r"(?i)\W*(?:none(?: of (?:these|those|them|the above))?|neither(?: of (?:these|them))?|"
+    r"(?:something |any)?(?:else|other)|other|skip(?: (?:this|it))?|not sure(?: yet)?|"
+    r"i(?: do not|(?:'| a)?m not sure| don't) ?(?:know|care)?|no (?:answer|preference|idea)|"
+    r"no answer provided|let me think(?: about it)?|later|"
+    r"keine(?:s|r)?(?: davon)?|nichts davon|wei\u00df (?:ich )?nicht|egal)\W*"
+)
 _MOVES_ON: Final = regex(
     r"(?i)^\W*(?:commit|push|merge|rebase|continue|proceed|go on|move on|stop|wait|review|next|"
     r"run (?:the )?(?:tests?|lint\w*)|(?:open|create) (?:a )?(?:new )?(?:pr|pull request|branch))\b"
@@ -255,6 +263,8 @@ def answers_given(given: Any, answer: Any) -> Iterator[Decided]:
         question = short_text(one, "question") if isinstance(one, dict) else ""
         said = (short_text(answers, question) or _under_id(one, answers)) if question else ""
         if not said.strip() or _NEXT.search(question) or said.rstrip().endswith("?"):
+            continue
+        if _NO_ANSWER.fullmatch(said) is not None:
             continue
         options = one.get("options")
         chosen = [

@@ -7,7 +7,8 @@ subject, status}]}`, in any order); Codex writes it whole (`update_plan`:
 `plan [{step, status}]`). All come to the same: an event of kind `task`, named after its session,
 with the whole plan as it is then. A step of the second sort keeps its `id`.
 
-The task is active while a step is left, and done when none is. Its goal is what the person asked
+The task is active while a step is left, and done when none is; a list that is emptied before that
+was given up, and to empty one that is done changes nothing. Its goal is what the person asked
 for first in the session, and of a later list what he asked for last before it; it stands in the
 first event alone.
 """
@@ -105,8 +106,11 @@ def changed(steps: Sequence[Step], change: PlanChange) -> list[Step]:
 def plan_row(
     session: str, steps: Sequence[Step], *, goal: str = "", of: str = "", call: str = ""
 ) -> Row:
-    """The row of the task as it is now; `goal` for the first one alone, `of` the event it is of."""
-    status = "done" if is_done(steps) else "active"
+    """The row of the task as it is now; `goal` for the first one alone, `of` the event it is of.
+
+    An empty list is one that was given up.
+    """
+    status = "done" if is_done(steps) else "active" if steps else "cancelled"
     data: dict[str, Any] = {"status": status, "plan": list(steps), "derived": True}
     if call:
         data["call"] = call
@@ -117,6 +121,11 @@ def plan_row(
 def is_done(steps: Sequence[Step]) -> bool:
     """Whether a plan has steps, and none that is not done."""
     return bool(steps) and all(step["state"] == "done" for step in steps)
+
+
+def is_other(before: Sequence[Step] | None, steps: Sequence[Step]) -> bool:
+    """Whether a plan is another one than before: to empty none, or one that is done, is no news."""
+    return list(before or ()) != list(steps) and not (not steps and is_done(before or ()))
 
 
 class PlanBook:
@@ -156,7 +165,7 @@ class PlanBook:
         """The row that a change makes; None where it changes nothing."""
         before = self._plans.get(session)
         steps = changed(before or [], change)
-        if steps == before or not (steps or before):
+        if not is_other(before, steps):
             return None
         self._plans[session] = steps
         begins = before is None or is_done(before)

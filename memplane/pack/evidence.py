@@ -357,9 +357,11 @@ _REPEATED_WORDS: Final = 6  # a text of so many words is not repeated
 _LINES_LEAST: Final = 2
 _LINE_WORDS: Final = 4  # a line of so many words may be a repeated one
 _REPEATED_PART: Final = 333  # permille of a text whose lines others show: it says too little
-# The passages of the best: from this part of the best score, so many times the usual tokens. They
-# go on behind the words that were looked for, since what a question asks for often comes next.
-_LONG_PASSAGES: Final = ((800, 5), (600, 3))
+# The passages of the best: of the first so many with this part of the best score so many times the
+# usual tokens. They go on behind the words that were looked for, since what a question asks for
+# often comes next; with less room than that, more events are worth more.
+_LONG_PASSAGES: Final = ((2, 800, 5), (8, 600, 3))
+_LONG_FROM: Final = 1_100
 # What a passage saves must be worth its mark: it has at most this part of the whole.
 _MOST_OF_WHOLE: Final = (4, 5)
 
@@ -459,7 +461,7 @@ class _Filling:
     ) -> None:
         self._sheet, self._part, self._retriever = sheet, part, retriever
         self._found, self._wanted = found, wanted
-        self._left = sheet.room(part)
+        self._left = self._room = sheet.room(part)
         self._chunks_left, self._chunk = limits.retrieved_chunks_max, limits.chunk_max_tokens
         self._groups: dict[EntryGroup, int] = {}  # tokens under each date line
         self._texts: dict[tuple[str, int], int] = {}  # what was said -> the seq that shows it
@@ -609,20 +611,28 @@ class _Filling:
 
         A passage of `limit` tokens, or a longer one of the best, where there is `room` for it.
         """
-        seq, scores = self._found.seqs[at], self._found.scores
+        seq = self._found.seqs[at]
         try:
             item = self._item(seq) if seq in self._counted else self._needed(seq)
             if item is None:
                 return "limit"
-            share = scores[at] * _PERMILLE // max(1, scores[0])
-            times = next((times for least, times in _LONG_PASSAGES if share >= least), 1)
-            if limit and times > 1:
+            times = self._times(at) if limit else 1
+            if times > 1:
                 form = self._form(at, item, times * limit, goes_on=True)
                 if form[1] + self._dated(entry_group(item)) <= room:
                     return item, form
             return item, self._form(at, item, limit)
         except NotFoundError as error:  # the index remembers what the log or a file has lost
             return "changed" if isinstance(error, ChangedError) else "gap"
+
+    def _times(self, at: int) -> int:
+        """How many times the usual tokens the passage of the event at a place may have."""
+        scores = self._found.scores
+        share = scores[at] * _PERMILLE // max(1, scores[0])
+        if self._room < _LONG_FROM:
+            return 1
+        rules = _LONG_PASSAGES
+        return next((times for most, least, times in rules if at < most and share >= least), 1)
 
     def _needed(self, seq: int) -> Item | None:
         """Count the event's text, once, and read it; None as soon as a limit on reading is passed.

@@ -128,8 +128,12 @@ _ORIENT_ORDER: Final = word_table("""
     identity rules map tasks elsewhere decisions decided wishes cards more sessions newer log
     evidence now reminder files tools expansions traps found
 """)
+# What matters most stands first there: pinned decisions and constraints, then the newest.
+_BY_WEIGHT: Final = frozenset(("decisions", "decided", "cards", "more"))
 ORIENT_PARTS: Final = tuple(
-    part if part.area == "A" or part.name == "map" else part._replace(area="G")
+    part
+    if part.area == "A" or part.name == "map"
+    else part._replace(area="G", ordered=part.ordered and part.name not in _BY_WEIGHT)
     for part in sorted(PARTS, key=lambda part: _ORIENT_ORDER.index(part.name))
 )
 

@@ -131,9 +131,15 @@ def place_statements(sheet: Sheet, context: PackContext, _: SectionBudget) -> No
 
     Words that the project's files contain are left out.
     """
-    kept = [one for one in context.passages if not all_marked(one.text, context.held_marks)]
-    told = (one.item for one in context.passages if all_marked(one.text, context.held_marks))
-    sheet.omit_all(told, _PART.section, TOLD)
+    wishes = [letters_of(entry.text.lower()) for entry in sheet.placed.get("wishes", ())]
+
+    def is_told(one: Passage) -> bool:
+        """Whether the session holds it, or a wish above says it."""
+        said = letters_of(one.text.lower())
+        return all_marked(one.text, context.held_marks) or any(said in wish for wish in wishes)
+
+    kept = [one for one in context.passages if not is_told(one)]
+    sheet.omit_all((one.item for one in context.passages if is_told(one)), _PART.section, TOLD)
     chosen = list(_fitting(sheet, context._replace(passages=tuple(kept))))
     for passage, form, group in sorted(chosen, key=lambda one: (-one[0].item.seq, one[0].start)):
         _put(sheet, passage, form, group)

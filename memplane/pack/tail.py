@@ -144,9 +144,19 @@ def _place_session(sheet: Sheet, context: PackContext, session: LastSession) -> 
     most = min(room - _LABEL_TOKENS, context.materials.policies.plane.session_summary_tokens_max)
     if session.parts is None or most < _LEAST_SESSION:
         return False
+    tasks = frozenset(id_ for one in sheet.placed.get("tasks", ()) for id_ in one.parts)
+
+    def sees(quote: EventQuote) -> bool:
+        """Whether the reader sees it, and the block has not shown it as a decision or a plan."""
+        if quote.id in session.gone or hides(quote):
+            return False
+        plain = quote.kind == "decision" and quote.key is None
+        shown = plain and quote.seq in sheet.seqs
+        return not shown and not (quote.kind == "task" and quote.id in tasks)
+
     made = session_digest(
         session.parts,
-        lambda quote: quote.id not in session.gone and not hides(quote),
+        sees,
         counter=printer.counter,
         tokens_max=most,
         redact=printer.redact,
@@ -180,9 +190,10 @@ def place_traps(
     part = _BY_NAME["traps"]
     if sheet.room(part) < _LEAST_CARD:
         return
-    traps = list(context.traps)
+    traps = context.traps
     if query is not None and query.text:
-        traps = named_in(context.materials.source.traps(context.scope), query.text)
+        traps = tuple(context.materials.source.traps(context.scope))
+        traps = tuple(named_in(traps, query.text)) if traps else ()
     _place_notes(sheet, part, traps[:_NOTES_MAX], "note")
 
 

@@ -486,6 +486,8 @@ class Limits(NamedTuple):
     file_reads_max: int = 20
     bytes_read_max: int = 8_000_000
     index_behind_max: int = 5_000
+    sessions_read_max: int = 16
+    session_lines_max: int = 1_000
 
 
 # Everything that memplane itself can put into a block; any other section is the owner's own.

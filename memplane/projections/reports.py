@@ -168,12 +168,14 @@ def sentences_in(text: str, *, typed: bool = False) -> list[Sentence]:
     """The sentences of a text in order, at most 160 of its first 12,000 characters.
 
     A line ends a sentence; the heads of tables are none. `typed`: by a person, whose sentences
-    begin with small letters.
+    begin with small letters, and who quotes others in lines with a `>`: these are not his.
     """
     found: list[Sentence] = []
     ends = _END_TYPED if typed else _END
     begun = 0  # where the sentences of the last line begin
     for line in _FENCE.sub("\n", text[:_CHARS_READ]).split("\n"):
+        if typed and line.lstrip().startswith(">"):
+            continue
         if not line.strip() or _TABLE_RULE.fullmatch(line) is not None:
             if "|" in line and "-" in line:  # what stands above it names the columns
                 del found[begun:]

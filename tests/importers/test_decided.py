@@ -213,3 +213,20 @@ def test_a_pick_is_of_the_matter_that_the_line_before_the_options_names():
     ]
     assert decided("B", f"The hull of the boat is dry.\n\n{options}") == ['"B" = Varnish']
     assert decided("B", f"Options:\n\n{options}") == ['"B" = Varnish']
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["None of these", "none", "Other", "not sure yet", "(No answer provided)", "Keine davon"],
+)
+def test_an_answer_that_takes_nothing_of_what_was_offered_decides_nothing(said):
+    question = "Which varnish should the mast of the boat get?"
+    asked = {"questions": [{"question": question, "options": [{"label": "oil"}, {"label": "tar"}]}]}
+    assert list(answers_given(asked, {"answers": {question: said}})) == []
+    more = {"answers": {question: f"{said}, take tung oil from the shed"}}
+    assert [one.text for one in answers_given(asked, more)] != []
+
+
+@pytest.mark.parametrize("reason", ["", "wait", "please explain it first", "commit this first"])
+def test_a_plan_that_was_rejected_without_another_one_decides_nothing(reason):
+    assert refused(reason, "ExitPlanMode plan: paint the hull") is None

@@ -108,3 +108,26 @@ def test_whatever_a_client_writes_nothing_raises(given_):
         assert change is None or isinstance(changed(STEPS, change), list)
     PlanBook().begin(given_)
     known_steps(given_)
+
+
+def test_a_list_that_is_emptied_was_given_up_and_one_that_was_done_stays_done():
+    book = PlanBook()
+    todos = {"todos": [{"content": "paint", "status": "pending"}]}
+    assert book.row("s1", change_of("TodoWrite", todos))["data"]["status"] == "active"
+    gone = book.row("s1", change_of("TodoWrite", {"todos": []}))
+    assert (gone["data"]["status"], gone["data"]["plan"]) == ("cancelled", [])
+    done = {"todos": [{"content": "paint", "status": "completed"}]}
+    assert book.row("s1", change_of("TodoWrite", done))["data"]["status"] == "done"
+    assert book.row("s1", change_of("TodoWrite", {"todos": []})) is None
+    assert book.row("s2", change_of("TodoWrite", {"todos": []})) is None
+
+
+def test_two_lists_of_a_session_each_have_the_goal_that_was_asked_before_them():
+    book = PlanBook()
+    book.asked("s1", "m1", "Please rig the mast of the Albatros")
+    done = {"todos": [{"content": "rig", "status": "completed"}]}
+    assert book.row("s1", change_of("TodoWrite", done))["text"] == "rig the mast of the Albatros"
+    book.asked("s1", "m2", "Please paint the hull of the Albatros")
+    todos = {"todos": [{"content": "paint", "status": "pending"}]}
+    second = book.row("s1", change_of("TodoWrite", todos))
+    assert (second["text"], second["refs"]) == ("paint the hull of the Albatros", ["m2"])
