@@ -202,7 +202,9 @@ ORIENT_TABLE: Final = (
     Row("expansions", "tail", "rest", (place_views, place_expansions)),
     Row(_EVIDENCE, "tail", "rest", search=place_evidence),
 )
-# Reminders: an answer to a prompt holds passages alone, one at a tool a single one.
+# Reminders: an answer to a prompt holds passages alone, one at a tool a single one. At a start
+# tasks, wishes and decisions take a fifth at most: the rest is for what users said.
+_BESIDE: Final = 5
 REMINDER_TABLES: Final = {
     "prompt": (Row(_EVIDENCE, "tail", "rest", (place_passages,)),),
     "tool": (Row(_EVIDENCE, "tail", "rest", (_place_at_tool,)),),
@@ -523,6 +525,8 @@ class _Layout:
             name = section.name
             most = section.max_tokens - sheet.taken(name)
             left = self._unspent(name)
+            if context.remind:  # what stands beside passages
+                left = min(left, self.total // _BESIDE - sum(sheet.paid.values()))
             if takes != "own":
                 waiting = dict.fromkeys(step.section.name for step in steps[at + 1 :])
                 waiting.pop(name, None)
