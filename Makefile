@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 # Modules are compiled once, and not by every process that a test starts.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test quick coverage test-long test-agents test-browser record-sessions bench lint clean
+.PHONY: demo test quick coverage test-long test-agents test-browser record-sessions bench lint docs clean
 
 $(STAMP): pyproject.toml requirements-dev.txt
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "memplane needs Python 3.11 or newer")'
@@ -34,7 +34,7 @@ coverage: $(STAMP)  ## the tests by example of five rooms, and how much of them 
 	$(REPORT) --fail-under=90 --include='memplane/recall/*'
 	$(REPORT) --fail-under=90 --include='memplane/pack/*'
 
-test-long: $(STAMP)  ## the slow sweeps: crashes, fuzz, many packs; hours
+test-long: $(STAMP) docs  ## the pages, and the slow sweeps: crashes, fuzz, many packs; hours
 	$(BIN)/python -m pytest -q --timeout 7200 --hypothesis-profile long --scenario-long -n auto --dist worksteal tests scenarios
 
 AGENTS := .agents
@@ -63,5 +63,9 @@ lint: $(STAMP)  ## style, types, direction of imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+docs: $(STAMP)  ## the pages for users, into site/; fails on any warning
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 clean:  ## what the targets made
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .coverage* .hypothesis .import_linter_cache
+	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .coverage* .hypothesis .import_linter_cache

@@ -49,3 +49,20 @@ def test_a_wheel_holds_everything_and_works_without_the_checkout(tmp_path):
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     assert "hello herons" in ran.stdout
+    demo = (
+        "import socket, sys; sys.path.insert(0, sys.argv[1])\n"
+        "def no(*_, **__): raise AssertionError('the network')\n"
+        "socket.socket.connect = no\n"
+        "from memplane.__main__ import main\n"
+        "sys.exit(main(['demo']))\n"
+    )
+    person = tmp_path / "person"
+    person.mkdir()
+    ran = subprocess.run(
+        [sys.executable, "-c", demo, str(site)],
+        capture_output=True, text=True, check=False, cwd=person,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(person)},
+    )  # fmt: skip
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "Redirect with 302" in ran.stdout
+    assert [one.name for one in person.iterdir()] == ["memplane-demo"]

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import memplane
+from memplane.cli.demo import VIEWS, open_sample_task, write_views
 from memplane.errors import MemplaneError
 from memplane.importers import import_paths
 from memplane.importers.git import is_repository
@@ -24,17 +25,6 @@ ROOT = Path(__file__).resolve().parent.parent
 SAMPLES = ROOT / "scenarios" / "data"
 WIDTH = 100
 COMMITS_MAX = 200
-
-VIEWS = {
-    "identity.md": """\
-You work with Mira on hop, a URL shortener: Python, Starlette, SQLite, one server behind Caddy.
-""",
-    "rules.project.md": """\
-- Plan before code. Tests pass before a commit.
-- Nobody edits hop.db by hand, not even for a moment.
-- Nothing about visitors is stored.
-""",
-}
 
 
 class Question(NamedTuple):
@@ -85,10 +75,7 @@ def fill(home: Path, *, kept: bool) -> None:
     with memplane.init(home, trusted=kept) as plane:
         step("init", "policies, log and views lie in one folder of plain files", start)
         start = time.perf_counter()
-        for name, text in VIEWS.items():
-            view = home / "views" / name
-            if not view.exists():
-                view.write_text(text)
+        write_views(plane)
         step("views", f"{', '.join(VIEWS)}: written by people, read at every pack", start)
     start = time.perf_counter()
     step("import", f"this repository's commits: {commits(home)}", start)
@@ -105,13 +92,7 @@ def fill(home: Path, *, kept: bool) -> None:
     step("record", f"sample-decisions.jsonl: {told(receipt)}", start)
     start = time.perf_counter()
     with memplane.open(home) as plane:
-        if not plane.work.tasks.list(all=True):
-            plane.work.tasks.open(
-                "metrics",
-                "Count redirects without storing anything about visitors",
-                plan=("agree on what is counted", "one table, one row a day", "a page"),
-            )
-            plane.work.tasks.update("metrics", done=[1], doing=[2])
+        open_sample_task(plane)
         told_of = plane.work.tasks.list()[0].short
     step("task", f"metrics: {told_of}", start)
     start = time.perf_counter()

@@ -9,8 +9,7 @@ was called, so that no command waits for the imports of another.
 code name      when
 ==== ========= =====================================================================
 0    FINE      done, or answered. A list may be empty, a block too, and an import may
-               have refused rows: both report it. The reader of a pipe went away.
-               `log --follow` was ended with Ctrl-C.
+               have refused rows: both report it. `log --follow` was ended with Ctrl-C.
 1    NO        the answer is no: nothing by that id, key or handle (NotFoundError), a
                namespace that is not for this channel or agent (ScopeError), the id is
                another event's (ConflictError), nothing there to forget, nothing that
@@ -20,11 +19,12 @@ code name      when
 2    WRONG     wrong use: arguments, options, or what was given cannot be taken
                (InputError, BudgetError). Nothing was stored
 3    BROKEN    the plane cannot be used as it is: none there, not ours, newer, locked,
-               corrupt, disk refused (PlaneError, OSError), a pipe that took less than
-               all of an export, the policies have mistakes
+               corrupt, disk refused (PlaneError, OSError), the policies have mistakes
                (PolicyError), an extra is missing (MissingExtraError), or a bug. Bare
                `memplane` too, where it shows a plane with such a fault
 130  STOPPED   Ctrl-C
+141  PIPE      the reader of a pipe went away before it had all, as for any command that
+               SIGPIPE ends; nothing is said
 ==== ========= =====================================================================
 
 Errors are words on stderr, `memplane: <message>`. With `--json` stdout has one JSON value in any
@@ -54,85 +54,138 @@ from memplane.wiring import CALLER
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-# The modules of `memplane.cli` that define each command, in the order in which help lists them.
-COMMANDS: Final = {
-    "init": "show",
-    "record": "record",
-    "import": "transfer",
-    "pack": "retrieval",
-    "search": "retrieval",
-    "show": "show",
-    "get": "show",
-    "keys": "show",
-    "history": "show",
-    "log": "show",
-    "replay": "retrieval",
-    "why": "retrieval",
-    "expand": "retrieval",
-    "files": "retrieval",
-    "inspect": "inspection",
-    "task": "work",
-    "decisions": "show",
-    "artifact": "work",
-    "session": "work",
-    "today": "work",
-    "last": "work",
-    "update": "memories",
-    "forget": "memories",
-    "unforget": "memories",
-    "undo": "memories",
-    "pin": "memories",
-    "unpin": "memories",
-    "touch": "memories",
-    "evict": "memories",
-    "purge": "memories",
-    "stats": "maintenance",
-    "audit": "maintenance",
-    "verify": "maintenance",
-    "repair": "maintenance",
-    "rebuild": "maintenance",
-    "export": "transfer",
-    "restore": "transfer",
-    "doctor": "maintenance",
-    "trust": "trust",
-    "projects": "work",
-    "remember": "work",
-    "embed": "retrieval",
-    "eval": "trials",
-    "policy": "policy trust",
-    "schema": "policy",
-    "scenario": "trials",
-    "mcp": "agents",
-    "hook": "agents",
-    "install": "agents",
-    "uninstall": "agents",
+# The modules of `memplane.cli` that define each command, in the sections and the order of the help.
+SECTIONS: Final = {
+    "Start": {
+        "init": "show",
+        "demo": "demo",
+        "import": "transfer",
+        "install": "agents",
+        "uninstall": "agents",
+        "trust": "trust",
+    },
+    "Record": {
+        "record": "record",
+        "remember": "work",
+        "update": "memories",
+        "forget": "memories",
+        "unforget": "memories",
+        "undo": "memories",
+        "pin": "memories",
+        "unpin": "memories",
+        "touch": "memories",
+        "evict": "memories",
+    },
+    "Ask": {
+        "pack": "retrieval",
+        "search": "retrieval",
+        "expand": "retrieval",
+        "get": "show",
+        "keys": "show",
+        "history": "show",
+        "decisions": "show",
+        "files": "retrieval",
+        "today": "work",
+        "last": "work",
+    },
+    "Work": {
+        "task": "work",
+        "session": "work",
+        "artifact": "work",
+        "projects": "work",
+    },
+    "Look into it": {
+        "inspect": "inspection",
+        "log": "show",
+        "show": "show",
+        "why": "retrieval",
+        "replay": "retrieval",
+        "stats": "maintenance",
+    },
+    "Keep it": {
+        "doctor": "maintenance",
+        "verify": "maintenance",
+        "repair": "maintenance",
+        "rebuild": "maintenance",
+        "audit": "maintenance",
+        "purge": "memories",
+        "export": "transfer",
+        "restore": "transfer",
+        "embed": "retrieval",
+    },
+    "Policies": {
+        "policy": "policy trust",
+        "scenario": "trials",
+        "eval": "trials",
+        "schema": "policy",
+    },
+    "For agents": {
+        "mcp": "agents",
+        "hook": "agents",
+    },
+    "memplane itself": {
+        "help": "about",
+        "version": "about",
+        "completion": "about",
+    },
 }
+COMMANDS: Final = {name: at for section in SECTIONS.values() for name, at in section.items()}
 
 FINE: Final = 0
 NO: Final = 1
 WRONG: Final = 2
 BROKEN: Final = 3
 STOPPED: Final = 130
-# No rich: help and errors are plain text, so they look the same in a terminal, a pipe and a page.
-_PLAIN: Final[dict[str, Any]] = {"add_completion": False, "rich_markup_mode": None}
+PIPE: Final = 141
 
 
-class _InOrder(TyperGroup):
+class _WholeTexts(TyperGroup):
+    """A group whose help has the whole first sentence of each command."""
+
+    def sections(self, ctx: Any) -> dict[str, list[str]]:
+        """The names of its commands by heading, in order."""
+        return {"Commands": self.list_commands(ctx)}
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        for heading, names in self.sections(ctx).items():
+            found = [(name, self.get_command(ctx, name)) for name in names]
+            rows = [(name, one.get_short_help_str(_WHOLE)) for name, one in found if one]
+            if rows:
+                with formatter.section(heading):
+                    formatter.write_dl(rows)
+
+
+class _InOrder(_WholeTexts):
     def list_commands(self, ctx: Any) -> list[str]:
         return sorted(super().list_commands(ctx), key=list(COMMANDS).index)
 
+    def sections(self, ctx: Any) -> dict[str, list[str]]:
+        there = self.list_commands(ctx)
+        return {
+            heading: [name for name in some if name in there] for heading, some in SECTIONS.items()
+        }
+
+
+_WHOLE: Final = 1000  # characters of a sentence in a list of commands: none is cut
+# No rich: help and errors are plain text, so they look the same in a terminal, a pipe and a page.
+_PLAIN: Final[dict[str, Any]] = {
+    "add_completion": False,
+    "rich_markup_mode": None,
+    "context_settings": {"help_option_names": ["-h", "--help"], "max_content_width": 100},
+}
+_GROUP: Final[dict[str, Any]] = {**_PLAIN, "cls": _WholeTexts}
 
 app = typer.Typer(name="memplane", cls=_InOrder, **_PLAIN)
-policy_app = typer.Typer(help="Policies: check, show, compare and try them.", **_PLAIN)
-artifact_app = typer.Typer(help="Artifacts: files, and who may show their text.", **_PLAIN)
-scenario_app = typer.Typer(help="Scenarios: what a plane must do, held in CI.", **_PLAIN)
-session_app = typer.Typer(help="Sessions: begin, mark, end, list and show them.", **_PLAIN)
+policy_app = typer.Typer(help="Policies: check, show, compare and try them.", **_GROUP)
+artifact_app = typer.Typer(help="Artifacts: files, and who may show their text.", **_GROUP)
+scenario_app = typer.Typer(help="Scenarios: what a plane must do, held in CI.", **_GROUP)
+session_app = typer.Typer(help="Sessions: begin, mark, end, list and show them.", **_GROUP)
 projects_app = typer.Typer(
     help="Projects of your own plane: list, join and assign them.",
     invoke_without_command=True,
-    **_PLAIN,
+    **_GROUP,
 )
-task_app = typer.Typer(help="Tasks: open them, say how they go, switch.", **_PLAIN)
+task_app = typer.Typer(help="Tasks: open them, say how they go, switch.", **_GROUP)
 # Names with commands of their own behind them.
 GROUPS: Final = {
     "artifact": artifact_app,

@@ -31,6 +31,7 @@ DAMAGED = "parts of the log do not verify and were left out; run `memplane verif
 # Controls but line feed and tab, line separators, and what overrides the direction of text.
 _DRIVING = regex(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _WIDTH = 100
+_CELL: Final = 400  # characters of a text in a table, which wraps it
 
 
 def print_answer(value: Any, words: str, *, as_json: bool) -> None:
@@ -46,9 +47,12 @@ def print_text(words: str) -> None:
 
     Into a pipe or a file the text goes unchanged.
     """
-    if sys.stdout.isatty():
-        words = _DRIVING.sub("\ufffd", words)
-    print(words)
+    print(driven(words) if sys.stdout.isatty() else words)
+
+
+def driven(words: str) -> str:
+    """The text with U+FFFD for what drives a terminal: controls, and overrides of direction."""
+    return _DRIVING.sub("\ufffd", words)
 
 
 def write_figures(path: Path | None, page: Callable[[], dict[str, Any]]) -> None:
@@ -112,6 +116,13 @@ def event_json(event: Event) -> dict[str, Any]:
 def event_rows(events: list[Event]) -> str:
     """One line an event: seq, time, kind, session or key, and the beginning of the text."""
     return "\n".join(_row(event) for event in events)
+
+
+def event_cells(event: Event) -> tuple[str, ...]:
+    """Seq, time, what it is and its text, as cells of a table."""
+    at = event.ts[:16].replace("T", " ")
+    text = clipped_line(" ".join(filter(None, (_target(event), event.text))), _CELL)
+    return str(event.seq), at, clipped_line(f"{event.kind} {event.key or ''}", 28).strip(), text
 
 
 def recalled(plane: Plane, event: Event) -> list[dict[str, Any]]:
@@ -184,20 +195,26 @@ _CELLS: Final = 24
 
 
 class Bar:
-    """A progress bar on stderr: called with (done, total), drawn after a second, then removed."""
+    """A progress bar on stderr: called with (done, total), drawn after a second, then removed.
 
-    def __init__(self, what: str) -> None:
+    Where Ctrl-C ends the work behind it, a line says how far that came, and `stays`: what is kept.
+    """
+
+    def __init__(self, what: str, stays: str = "") -> None:
         self._what = what
+        self._stays = stays
         self._terminal = sys.stderr.isatty()
         self._next = time.monotonic() + _AFTER_SECONDS
         self._drawn = 0
+        self._reached: tuple[float, int | None] | None = None
 
     def __call__(self, done: int, total: int, events: int | None = None) -> None:
+        share = min(1.0, done / total) if total else 1.0
+        self._reached = share, events
         now = time.monotonic()
         if not self._terminal or now < self._next:
             return
         self._next = now + _EVERY_SECONDS
-        share = min(1.0, done / total) if total else 1.0
         cells = "#" * round(share * _CELLS)
         count = "" if events is None else f"  {events} events"
         line = f"{self._what} [{cells:.<{_CELLS}}] {share:4.0%}{count}"
@@ -207,6 +224,10 @@ class Bar:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         if self._drawn:
             print(f"\r{'':{self._drawn}}\r", end="", file=sys.stderr, flush=True)
+        if kind is not None and issubclass(kind, KeyboardInterrupt) and self._reached:
+            share, events = self._reached
+            count = "" if events is None else f", {counted(events, 'event')} recorded"
+            say(f"{self._what} stopped at {share:.0%}{count}{self._stays and f'; {self._stays}'}")

@@ -14,7 +14,15 @@ import typer
 from memplane import nofollow
 from memplane.cli.app import FINE, NO, command, policy_app
 from memplane.cli.options import Home, Html, Json
-from memplane.cli.output import Bar, clipped_line, counted, print_answer, say, write_figures
+from memplane.cli.output import (
+    Bar,
+    clipped_line,
+    counted,
+    print_answer,
+    say,
+    write_figures,
+)
+from memplane.cli.tables import TableColumn, print_list
 from memplane.errors import InputError, PolicyError
 from memplane.explain.history import PolicyChange, PolicyCommit
 from memplane.explain.replay import Moved, Trial, Tried
@@ -91,6 +99,7 @@ def print_policies(
 ) -> None:
     """Print every value in force, and whether a file, a variable or a default says so.
 
+    What is longer than a line is cut; --json has it whole.
     MEMPLANE_<FILE>__<KEY> stands before a file: MEMPLANE_BUDGETS__DEFAULT_PACK_TOKENS=6000.
     """
     stem = None if file is None else file.removeprefix("policies/").removesuffix(".yaml")
@@ -100,7 +109,10 @@ def print_policies(
     with open_plane(home) as plane:
         found = plane.upkeep.policy_values()
     rows = [row for row in found if stem is None or row.file == f"{stem}.yaml"]
-    print_answer([_json(row) for row in rows], "\n".join(map(str, rows)), as_json=as_json)
+    print_list(
+        [_json(row) for row in rows], _values_words(rows), _VALUES,
+        [(row.name, "\n".join(_value_lines(row)), row.source) for row in rows], as_json=as_json,
+    )  # fmt: skip
 
 
 @command("log", example="policy log --limit 5", group=policy_app)
@@ -215,6 +227,34 @@ def _other_schemas(home: Path) -> list[str]:
     files = {f"schemas/{name}.schema.json": name for name in SCHEMAS}
     there = [file for file in files if nofollow.is_file(home / file)]
     return [file for file in there if nofollow.read_bytes(home / file) != schema(files[file])]
+
+
+_VALUES: Final = (
+    TableColumn("key"),
+    TableColumn("value", wraps=True),
+    TableColumn("set by", dim=True),
+)
+_SOURCE_AT: Final = 56  # the column in which the source of a short value begins
+_ITEM: Final = 160  # characters shown of an item of a long list; --json has it whole
+
+
+def _values_words(rows: list[PolicyValue]) -> str:
+    """A line a value, with its source behind `#`; a long list has a line an item."""
+    lines = []
+    for row in rows:
+        first, *items = _value_lines(row)
+        head = f"{row.name}: {first}".rstrip() if not items else f"{row.name}:"
+        lines.append(f"{head:<{_SOURCE_AT}}  # {row.source}")
+        lines += [f"  - {item}" for item in (first, *items)] if items else []
+    return "\n".join(lines)
+
+
+def _value_lines(row: PolicyValue) -> list[str]:
+    """The value as YAML: one line, or a line an item of a list that is too long for one."""
+    whole = as_yaml(row.value)
+    if len(whole) <= _VALUE_SHOWN * 2 or not isinstance(row.value, list) or len(row.value) < 2:
+        return [clipped_line(whole, _ITEM)]
+    return [clipped_line(as_yaml(item), _ITEM) for item in row.value]
 
 
 def _json(row: PolicyValue) -> dict[str, Any]:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 
 import typer
@@ -34,6 +35,7 @@ from memplane.cli.output import (
     say,
     say_damage,
 )
+from memplane.cli.tables import TableColumn, print_list
 from memplane.errors import InputError, MemplaneError
 from memplane.explain.replay import Difference, first_difference, replay_pack
 from memplane.explain.why import why
@@ -436,11 +438,35 @@ def print_hits(
         say(DAMAGED)
     for part in hits.degraded:
         say(degraded_words(part, "the search went by words alone"))
-    print_answer([_fields(hit) for hit in hits], "\n".join(map(_words, hits)), as_json=as_json)
+    _print_hits(hits, as_json=as_json)
     if hits:
         return FINE
     say(_nothing(query, channel, filters))
     return NO
+
+
+_HIT_COLUMNS: Final = (
+    TableColumn("score", right=True),
+    TableColumn("handle"),
+    TableColumn("day", dim=True),
+    TableColumn("what", dim=True),
+    TableColumn("passage", wraps=True),
+)
+
+
+def _print_hits(hits: Sequence[SearchHit], *, as_json: bool) -> None:
+    rows, words = [_cells(hit) for hit in hits], "\n".join(map(_words, hits))
+    print_list([_fields(hit) for hit in hits], words, _HIT_COLUMNS, rows, as_json=as_json)
+
+
+def _cells(hit: SearchHit) -> tuple[str, ...]:
+    """A hit on a terminal: its passage wraps."""
+    event = hit.event
+    what = event.data.get("tool") or event.role or event.key
+    named = clipped_line(f"{event.kind} {what or ''}", 24)
+    passage = " ".join(hit.text.split()) + ("" if hit.whole else " …")
+    stale = " (stale)" if hit.stale else ""
+    return str(hit.score), hit.handle, event.ts[:10], named, passage + stale
 
 
 def _fields(hit: SearchHit) -> dict[str, Any]:
@@ -517,6 +543,8 @@ def list_touched_files(
         for one in found
     )
     print_answer([one._asdict() for one in found], words, as_json=as_json)
+    if not found:
+        say("no file was touched in anything recorded here")
 
 
 # `memplane embed`: vectors beside the words, made when somebody asks for them.
@@ -537,7 +565,7 @@ def embed_documents(
     what is done is kept, and the next run goes on from there.
     """
     with open_plane(home) as plane:
-        with Bar("indexing") as bar:
+        with Bar("indexing", "what is indexed stays") as bar:
             plane.upkeep.index(bar)
         try:
             with Bar("embed") as bar:

@@ -13,25 +13,38 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from memplane.cli.app import BROKEN, FINE, GROUPS, STOPPED, WRONG, app, exit_of, load_command
+from memplane.cli.app import (
+    BROKEN,
+    FINE,
+    GROUPS,
+    PIPE,
+    STOPPED,
+    WRONG,
+    app,
+    exit_of,
+    load_command,
+)
 from memplane.cli.options import Home, Json, Project
 from memplane.cli.output import data, error_json, print_answer, say
-from memplane.errors import InputError, MemplaneError, UntrustedError
+from memplane.errors import HomeError, InputError, MemplaneError, UntrustedError
 from memplane.home import VERSION, RefoldWarning
 from memplane.lazy import late
 from memplane.wiring import CALLER, Caller
 
 if TYPE_CHECKING:
     from memplane import trust as trust_room
+    from memplane.cli import about, trust
     from memplane.cli import show as cli_show
-    from memplane.cli import trust
     from memplane.intake import redact
 else:
     trust_room = late("memplane.trust")
+    about = late("memplane.cli.about")
     cli_show = late("memplane.cli.show")
     trust = late("memplane.cli.trust")
     redact = late("memplane.intake.redact")
 
+# The variable that a completion script sets, to the form in which it takes the words.
+COMPLETING: Final = "_MEMPLANE_COMPLETE"
 # Typer brings its own copy of click since 0.26 and used the package before: this is either.
 _UsageError: Final[Any] = typer.BadParameter.__base__
 
@@ -49,6 +62,10 @@ def status(
     show_version: Annotated[
         bool, typer.Option("--version", help="Print the version of memplane.")
     ] = False,
+    show_completion: Annotated[
+        bool,
+        typer.Option("--show-completion", help="Print the completion script of this shell."),
+    ] = False,
 ) -> int | None:
     """A memory plane for LLM agents. Without a command: what is in it, and the next step."""
     if context.invoked_subcommand is not None:
@@ -59,9 +76,16 @@ def status(
         print_answer({"version": VERSION}, f"memplane {VERSION}", as_json=as_json)
         return FINE
 
+    if show_completion:
+        print_answer(*about.script_of(about.this_shell()), as_json=as_json)
+        return FINE
     if project is not None:
         CALLER.set(CALLER.get()._replace(project=project))
-    return cli_show.print_status(home, as_json=as_json)
+    try:
+        return cli_show.print_status(home, as_json=as_json)
+    except HomeError as error:
+        error.add_note("`memplane demo` shows what it does; `memplane help` lists the commands")
+        raise
 
 
 def run_command_line(argv: list[str]) -> int:
@@ -69,11 +93,14 @@ def run_command_line(argv: list[str]) -> int:
     _speak_utf8()
     code = FINE
     try:
+        if COMPLETING in os.environ:
+            return about.print_completions(argv, os.environ[COMPLETING])
         with _warnings(), _calling():
             code = _answer(_options_last(argv))
         sys.stdout.flush()
-    except BrokenPipeError:  # the reader closed the pipe; the exit code stays
+    except BrokenPipeError:  # the reader has enough
         _drop_stdout()
+        return PIPE
     except KeyboardInterrupt:
         return STOPPED
     except OSError as error:  # stdout itself: a full disk
@@ -150,7 +177,7 @@ def _options_end(argv: list[str], at: int) -> int:
 
 def _answer(argv: list[str]) -> int:
     streams = sys.stdout, sys.stderr
-    if not {*argv} <= {"--version", "--json"}:
+    if not {*argv} <= {"--version", "--show-completion", "--json"}:
         load_command(argv[0] if argv else "init")
     try:
         found = typer.main.get_command(app).main(argv, prog_name="memplane", standalone_mode=False)
@@ -185,7 +212,8 @@ def _refuse(argv: list[str], error: BaseException, message: str, code: int) -> i
     message = redact.masked(message)  # an error quotes what was given, and that may be a secret
     if _wants_json(argv):
         data(error_json(error, message, code))
-    say(message)
+    for words in (message, *getattr(error, "__notes__", ())):
+        say(words)
     return code
 
 

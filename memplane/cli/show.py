@@ -22,6 +22,7 @@ from memplane.cli.output import (
     clipped_line,
     counted,
     data,
+    event_cells,
     event_json,
     event_rows,
     in_words,
@@ -32,7 +33,9 @@ from memplane.cli.output import (
     say_aside,
     say_damage,
 )
+from memplane.cli.tables import TableColumn, print_list
 from memplane.cli.trust import say_if_untrusted
+from memplane.context.event_access import KeyVersion
 from memplane.errors import InputError, NotFoundError, PolicyError
 from memplane.event import Event
 from memplane.harness import HarnessSpan, harness_spans, marked_text
@@ -174,7 +177,27 @@ def print_history(
         f"{clipped_line(one.event.text)}"
         for one in found
     )
-    print_answer(as_rows, words, as_json=as_json)
+    print_list(as_rows, words, _HISTORY, [_value_cells(one) for one in found], as_json=as_json)
+
+
+_EVENTS: Final = (
+    TableColumn("seq", right=True),
+    TableColumn("time", dim=True),
+    TableColumn("what"),
+    TableColumn("text", wraps=True),
+)
+_HISTORY: Final = (
+    TableColumn("seq", right=True),
+    TableColumn("time", dim=True),
+    TableColumn("became"),
+    TableColumn("value", wraps=True),
+)
+
+
+def _value_cells(one: KeyVersion) -> tuple[str, ...]:
+    event = one.event
+    at = event.ts[:16].replace("T", " ")
+    return str(event.seq), at, _fate(one.reason, one.by_seq), clipped_line(event.text, 400)
 
 
 @command("decisions", example="decisions")
@@ -206,12 +229,14 @@ def decisions(
     gone = reversed_by(map(derived, found))
     by = {event.seq: event for event in found}
     held = [event for event in found if event.seq not in gone]
-    told = [
-        f"reversed {by[later].ts[:10]} by {later}: {clipped_line(by[seq].text, 100)}"
+    told = {
+        seq: (f"reversed {by[later].ts[:10]} by {later}", clipped_line(by[seq].text, 100))
         for seq, later in gone.items()
-    ]
-    rows = "\n".join(filter(None, (event_rows(held), *told)))
-    print_answer([event_json(event) for event in held], rows, as_json=as_json)
+    }
+    lines = "\n".join(filter(None, (event_rows(held), *map(": ".join, told.values()))))
+    cells = [event_cells(event) for event in held]
+    cells += [(*event_cells(by[seq])[:2], *pair) for seq, pair in told.items()]
+    print_list([event_json(one) for one in held], lines, _EVENTS, cells, as_json=as_json)
 
 
 def _name_decision(plane: Plane, words: list[str]) -> Receipt:
@@ -325,21 +350,25 @@ def print_log(
         def shown(event: Event) -> tuple[dict[str, Any], str]:
             if whole:
                 return _whole(plane, event, owner=owner)
-            said = marked_text(event.text, harness_spans(event))
-            return event_json(event), event_rows([event._replace(text=said)])
+            return event_json(event), event_rows([_marked(event)])
 
         events = read(after, limit or None) if after is not None else _last(read, head, limit)
         if not follow:
             found = [shown(event) for event in events]
-            print_answer(
-                [one for one, _ in found], "\n".join(said for _, said in found), as_json=as_json
-            )
+            rows = [] if whole else [event_cells(_marked(event)) for event in events]
+            words = "\n".join(said for _, said in found)
+            print_list([one for one, _ in found], words, _EVENTS, rows, as_json=as_json)
             return
         _print(events, shown, as_json=as_json)
         try:
             _follow(plane, head, kind, session, ns, channel, agent, shown, as_json=as_json)
         except KeyboardInterrupt:
             return
+
+
+def _marked(event: Event) -> Event:
+    """The event with what its client added to the text marked in it."""
+    return event._replace(text=marked_text(event.text, harness_spans(event)))
 
 
 def _last(read: Callable[[int, int | None], list[Event]], head: int, limit: int) -> list[Event]:

@@ -27,6 +27,7 @@ from memplane.wiring import open_plane
 from memplane.wiring import restore as restore_plane
 
 _STREAM: Final = "-"
+_AGAIN: Final = "that stays, and the same command goes on from there"
 
 
 @command("export", example="export ~/plane.jsonl")
@@ -90,7 +91,10 @@ def export_to_file(
 
 
 class _Stream:
-    """Stdout for an export; raises WriteError where it does not take all of it."""
+    """Stdout for an export; raises WriteError where it does not take all of it.
+
+    A reader that went away has what it wants, and raises BrokenPipeError as everywhere.
+    """
 
     def __enter__(self) -> IO[bytes]:
         return sys.stdout.buffer
@@ -101,11 +105,12 @@ class _Stream:
                 sys.stdout.buffer.flush()
         except OSError as refused:
             error = refused
+        if isinstance(error, BrokenPipeError):
+            raise error
         if isinstance(error, OSError):
-            why = "its reader went away" if isinstance(error, BrokenPipeError) else error.strerror
             raise WriteError(
-                f"stdout: {why}; what was written has no last line, `memplane restore` refuses "
-                "it; export again, or into a file"
+                f"stdout: {error.strerror}; what was written has no last line, `memplane restore` "
+                "refuses it; export again, or into a file"
             ) from error
 
 
@@ -259,7 +264,7 @@ def import_files(
         return
     parts = _parts(what or [], discover=discover, yes=yes, dry_run=dry_run, as_json=as_json)
     report = ImportReport()
-    with open_plane(home) as plane, Bar("import") as bar:
+    with open_plane(home) as plane, Bar("import", _AGAIN) as bar:
         for source, paths in parts:
             done = import_paths(
                 plane, source, paths, progress=bar, reasoning=reasoning, full=full,
@@ -267,7 +272,7 @@ def import_files(
             )  # fmt: skip
             report.add(done)
         if report.events:
-            with Bar("indexing") as indexing:
+            with Bar("indexing", "every event is recorded") as indexing:
                 plane.upkeep.index(indexing)
     print_answer(report.as_json(), _words(report), as_json=as_json)
 

@@ -30,7 +30,15 @@ from memplane.cli.options import (
     Time,
 )
 from memplane.cli.options import Session as OneSession
-from memplane.cli.output import Bar, clipped_line, counted, print_answer, say, say_aside
+from memplane.cli.output import (
+    Bar,
+    clipped_line,
+    counted,
+    print_answer,
+    say,
+    say_aside,
+)
+from memplane.cli.tables import TableColumn, print_list
 from memplane.clock import clock
 from memplane.errors import InputError, NotFoundError
 from memplane.event import GLOBAL, TYPED_KINDS
@@ -136,7 +144,10 @@ def list_sessions(
     with open_plane(home) as plane:
         found = plane.work.sessions.list(agent=agent, only_open=only_open, channel=channel)
     words = "\n".join(_session_row(one) for one in found)
-    print_answer([one.as_json() for one in found], words, as_json=as_json)
+    print_list(
+        [one.as_json() for one in found], words, _SESSIONS, [_session_cells(one) for one in found],
+        as_json=as_json,
+    )  # fmt: skip
 
 
 @command("show", example="session show s1", group=session_app)
@@ -256,6 +267,25 @@ def _session_row(one: Session) -> str:
     agent = clipped_line(one.agent or "", 20)
     told = "  ".join(filter(None, (title, branch, outcome, agent)))
     return f"{one.last[5:16].replace('T', ' ')}  {one.status:<5}  {_short_name(one.id)}  {told}"
+
+
+_SESSIONS: Final = (
+    TableColumn("last", dim=True),
+    TableColumn("status"),
+    TableColumn("session"),
+    TableColumn("title", wraps=True),
+    TableColumn("outcome", wraps=True),
+    TableColumn("branch", dim=True),
+)
+
+
+def _session_cells(one: Session) -> tuple[str, ...]:
+    events = counted(sum(one.events.values()), "event") + ("+" if one.partial else "")
+    return (
+        one.last[:16].replace("T", " "), one.status, _short_name(one.id).strip(),
+        clipped_line(one.title or "", 120), clipped_line(one.outcome or events, 120),
+        clipped_line(one.branch or "", 24),
+    )  # fmt: skip
 
 
 def _short_name(session: str) -> str:
@@ -450,9 +480,10 @@ def list_open(
     """List the open tasks, newest first, in a sentence or two each; * marks the active one."""
     with open_plane(home) as plane:
         views = plane.work.tasks.list(all=everything, session=session, channel=channel, agent=agent)
-    print_answer(
-        [_brief(view) for view in views], "\n".join(map(_task_row, views)), as_json=as_json
-    )
+    print_list(
+        [_brief(view) for view in views], "\n".join(map(_task_row, views)), _TASKS,
+        [_task_cells(view) for view in views], as_json=as_json,
+    )  # fmt: skip
     if not views:
         say("no task is open" if not everything else "no task yet")
 
@@ -485,6 +516,19 @@ def _tell(receipt: Receipt, word: str, *, as_json: bool) -> None:
 def _brief(view: TaskView) -> dict[str, Any]:
     options = view.as_json()
     return {name: options[name] for name in ("id", "status", "active", "short", "sessions")}
+
+
+_TASKS: Final = (
+    TableColumn(""),
+    TableColumn("task"),
+    TableColumn("status"),
+    TableColumn("goal", wraps=True),
+)
+
+
+def _task_cells(view: TaskView) -> tuple[str, ...]:
+    mark = "*" if view.active else ""
+    return mark, clipped_line(view.id, 48), view.status, clipped_line(view.short, 200)
 
 
 def _task_row(view: TaskView) -> str:
@@ -743,7 +787,10 @@ def list_all(
             channel=channel,
             agent=agent,
         )
-    print_answer([one.as_json() for one in found], "\n".join(map(_row, found)), as_json=as_json)
+    print_list(
+        [one.as_json() for one in found], "\n".join(map(_row, found)), _ARTIFACTS,
+        [_artifact_cells(one) for one in found], as_json=as_json,
+    )  # fmt: skip
     if not found:
         say("no artifact")
 
@@ -824,6 +871,20 @@ def revoke(
         receipt = plane.work.artifacts.revoke(named, reason, actor=actor)
         words = f"revoked {receipt.event.data['sha256'][:16]} by event {receipt.seq}"
     print_answer(receipt.as_json(), words, as_json=as_json)
+
+
+_ARTIFACTS: Final = (
+    TableColumn("seq", right=True),
+    TableColumn("sha256", dim=True),
+    TableColumn("status"),
+    TableColumn("artifact", wraps=True),
+)
+
+
+def _artifact_cells(one: Artifact) -> tuple[str, ...]:
+    standing = one.archived or ("approved" if one.approved else "unapproved")
+    card = clipped_line(one.card, 400)
+    return str(one.seq), one.sha256[:16], standing, f"{card} {one.path or ''}".strip()
 
 
 def _row(one: Artifact) -> str:

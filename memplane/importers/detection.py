@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 FIRST_LINES: Final = 20
+_QUOTED: Final = 40  # characters of a line that is no record
 _FILES: Final = 20
 _NO_MESSAGES: Final = b"[]"  # of a chat that has not begun
 _TRANSCRIPT: Final = frozenset({"sessionId", "uuid", "leafUuid", "messageId"})
@@ -153,9 +154,8 @@ def takeable(folder: Path) -> list[Path]:
 def look(path: Path) -> FirstLines:
     """Look at the first 20 lines that are not blank, or at all of a document."""
     if path.suffix.lower() == ".md":
-        return FirstLines(
-            statements.CLAUDE_MEMORY if statements.is_memory(path) else None, False, ""
-        )
+        source = statements.CLAUDE_MEMORY if statements.is_memory(path) else None
+        return FirstLines(source, False, "" if source else _first_words(path))
     if is_zstd(path):
         return FirstLines(None, False, "zstd")
     records: list[dict[str, Any]] = []
@@ -171,9 +171,20 @@ def look(path: Path) -> FirstLines:
             # The writer of a transcript may be in the middle of its first record.
             begun = not line.whole and line.body.lstrip().startswith(b"{")
             if not made and not begun and line.body.strip() != _NO_MESSAGES:
-                junk.append(line.body[:40] or line.fault.encode())
-    found = junk[0].decode("utf-8", "replace") if junk else ""
+                junk.append(line.body.strip() or line.fault.encode())
+    found = _quoted(junk[0]) if junk else ""
     return FirstLines(next(_sources(records), None), bool(records) or not junk, found)
+
+
+def _first_words(path: Path) -> str:
+    with closing(read_lines(path)) as lines:
+        return next((_quoted(one.body) for one in lines if one.body.strip()), "")
+
+
+def _quoted(line: bytes) -> str:
+    """How a line begins: 40 characters at most, whole ones."""
+    text = line.strip().decode("utf-8", "replace")
+    return text if len(text) <= _QUOTED else f"{text[:_QUOTED]}…"
 
 
 def _document(path: Path) -> tuple[dict[str, Any], ...]:

@@ -496,13 +496,17 @@ class PolicyValue(NamedTuple):
     line: int | None = None
     variable: str | None = None
 
-    def __str__(self) -> str:
-        source = self.origin
+    @property
+    def name(self) -> str:
+        """The key behind the name of its policy: budgets.default_pack_tokens."""
+        return f"{self.file.removesuffix('.yaml')}.{self.key}"
+
+    @property
+    def source(self) -> str:
+        """What sets the value: a line of a file, a variable of the environment, or a default."""
         if self.line is not None:
-            source = f"policies/{self.file}:{self.line}"
-        elif self.variable is not None:
-            source = f"environment {self.variable}"
-        return f"{self.file.removesuffix('.yaml')}.{self.key}: {as_yaml(self.value)}    # {source}"
+            return f"policies/{self.file}:{self.line}"
+        return self.origin if self.variable is None else f"environment {self.variable}"
 
 
 def policy_values(

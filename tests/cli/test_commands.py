@@ -345,7 +345,7 @@ def test_a_closed_pipe_and_an_interrupt_are_quiet(run, home, tmp_path):
         assert os.read(reader, 10)
         os.close(reader)
         _, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (0, b"")
+    assert (process.returncode, err) == (141, b"")
     command = [sys.executable, "-m", "memplane", "record", "--stdin", "--home", str(home)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         try:

@@ -53,7 +53,9 @@ def test_it_goes_through_a_pipe_too(shell, filled, tmp_path, stored):
     assert not (tmp_path / "no").exists()
 
 
-def test_an_export_that_its_reader_did_not_take_is_no_success(shell, filled, tmp_path):
+def test_an_export_that_its_reader_did_not_take_ends_quietly_and_is_no_success(
+    shell, filled, tmp_path
+):
     """Neither a large one, which fails half-way, nor a small one, which does at the last flush."""
     for _ in range(2):
         reader, writer = os.pipe()
@@ -62,11 +64,7 @@ def test_an_export_that_its_reader_did_not_take_is_no_success(shell, filled, tmp
         with subprocess.Popen(command, stdout=writer, stderr=subprocess.PIPE) as process:
             os.close(writer)
             _, err = process.communicate(timeout=60)
-        assert process.returncode == 3
-        assert err.decode() == (
-            "memplane: stdout: its reader went away; what was written has no last line, "
-            "`memplane restore` refuses it; export again, or into a file\n"
-        )
+        assert (process.returncode, err) == (141, b"")
         with memplane.open(filled) as plane:
             for number in range(40):
                 plane.record(f"{number} " * 4000)

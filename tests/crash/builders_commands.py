@@ -16,6 +16,7 @@ from memplane.cli.run import run_command_line
 # In a home made by `prepare`; {top} is the folder above it.
 COMMANDS = {
     "init": ["init", "{top}/another"],
+    "demo": ["demo"],
     "record": ["record", "one more thing", "--kind", "fact", "--key", "k7", "--json"],
     "record of a long text": ["record", "--id", "long", "x" * 1_200_000, "--json"],
     "record without waiting": ["record", "not now", "--no-wait", "--json"],
@@ -76,6 +77,9 @@ COMMANDS = {
     "trust": ["trust", "{top}/home", "--yes", "--json"],
     "policy accept": ["policy", "accept", "--yes"],
     "embed": ["embed"],
+    "help": ["help", "pack"],
+    "version": ["version"],
+    "completion": ["completion", "bash"],
     "eval": [
         "eval", "--events", "{top}/events.jsonl", "--questions", "{top}/questions.jsonl",
         "--report", "{top}/eval.json",

@@ -212,3 +212,10 @@ def test_a_writer_writes_what_it_is_asked_for(tmp_path, kind):
     assert ready == "ready"
     begun, ended = map(float, times.split())
     assert begun < ended
+
+
+def test_the_picture_of_the_readme_is_what_the_script_draws(tmp_path):
+    ran("tools/picture.py", tmp_path / "demo.svg")
+    drawn = (tmp_path / "demo.svg").read_text()
+    assert drawn == (ROOT / "docs" / "images" / "demo.svg").read_text()
+    assert "http" not in drawn.replace("http://www.w3.org/2000/svg", "")

@@ -12,7 +12,10 @@ MAP = ROOT / "ARCHITECTURE.md"
 GLOSSARY = ROOT / "docs" / "glossary.md"
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
 PAGES = [MAP, GLOSSARY, *DECISIONS]
-FOR_USERS = [ROOT / "README.md", ROOT / "SECURITY.md"]
+FOR_USERS = [
+    ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md",
+    *(ROOT / "docs" / f"{name}.md" for name in ("agents", "formats", "library", "release")),
+]  # fmt: skip
 WORDS_MAX = 1_500
 DATE = re.compile(r"20\d\d-\d\d-\d\d\. \S")
 ELSEWHERE = ("tests/", "tools/", "benchmarks/")

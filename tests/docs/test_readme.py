@@ -1,49 +1,30 @@
-"""The README's blocks run as they stand."""
+"""The README and the pages name commands, files and targets that are there."""
 
 import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text()
+PAGES = [
+    ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+]  # fmt: skip
+EVERY = "\n".join(page.read_text() for page in PAGES)
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+def label(page):
+    return page.relative_to(ROOT).as_posix()
 
 
-def ran(line: str, folder: Path) -> str:
-    """What a line of a shell prints; a line that is one command of memplane needs no shell."""
-    one = line.startswith("memplane ") and not {*"|&;<>$`*?"} & {*line.partition("#")[0]}
-    words = shlex.split(line, comments=True)[1:]
-    memplane = [sys.executable, "-m", "memplane"]
-    shell = ["sh", "-e", "-c", line.replace("memplane ", f"{shlex.join(memplane)} ")]
-    done = subprocess.run(
-        [*memplane, *words] if one else shell, cwd=folder, capture_output=True, text=True,
-        check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, (line, done.stderr)
-    return done.stdout
-
-
-def test_the_tours_on_the_command_line_run_one_after_the_other(tmp_path):
-    lines = "".join(blocks("sh")).splitlines()
-    said = "".join(ran(line, tmp_path) for line in lines)
-    assert "We move to SQLite" in said
-    block = said[said.index("memplane:begin") : said.index("memplane:end")]
-    assert "We keep PostgreSQL" not in block
-    goal_on = said[said.rindex("memplane:begin") :]
-    assert "task parse-nested-lists (active): Parse nested lists" in goal_on
-    assert "The lexer never looks ahead" in goal_on
-
-
-def test_the_python_blocks_run_one_after_the_other(tmp_path, monkeypatch, capsys):
+def test_the_blocks_of_the_library_give_what_providers_take(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     names: dict = {}
-    for code in blocks("python"):
-        exec(compile(code, "README.md", "exec"), names)
+    page = (ROOT / "docs" / "library.md").read_text()
+    for code in re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
+        exec(compile(code, "library.md", "exec"), names)
     assert "Never push to main" in names["openai_messages"][0]["content"]
     pieces = names["request"]["system"]
     assert "".join(piece["text"] for piece in pieces) == names["block"].text
@@ -51,26 +32,37 @@ def test_the_python_blocks_run_one_after_the_other(tmp_path, monkeypatch, capsys
     assert "Why does the build fail?" in capsys.readouterr().out
 
 
-def test_every_command_is_named_in_the_readme_or_its_help():
+def test_every_command_that_a_page_names_is_there_and_every_command_is_named():
     help_page = subprocess.run(
         [sys.executable, "-m", "memplane", "--help"], capture_output=True, text=True, check=True
     ).stdout
+    there = set(re.findall(r"^  ([a-z]+)  ", help_page, re.MULTILINE))
     code = "\n".join(
         [
-            *re.findall(r"^```.*?^```$", README, re.MULTILINE | re.DOTALL),
-            *re.findall(r"`[^`]+`", README),
+            *re.findall(r"^```.*?^```$", EVERY, re.MULTILINE | re.DOTALL),
+            *re.findall(r"`[^`\n]+`", EVERY),
         ]
     )
-    for command in re.findall(r"(?:^|`)memplane ([a-z]+)", code, re.MULTILINE):
-        assert f"  {command}" in help_page, command
+    named = set(re.findall(r"(?:^|[`$|&(] ?)memplane ([a-z]+)", code, re.MULTILINE))
+    assert named - there == set()
+    assert there - named == set()
 
 
-def test_every_file_that_the_readme_links_to_is_there():
-    for target in re.findall(r"\]\(([^)#:]+)\)", README):
-        assert (ROOT / target).exists(), target
+@pytest.mark.parametrize("page", PAGES, ids=label)
+def test_every_file_that_a_page_links_to_is_there(page):
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
+        assert (page.parent / target).exists(), target
 
 
-def test_the_two_commands_of_the_readme_are_targets_of_the_makefile():
+@pytest.mark.parametrize("page", PAGES, ids=label)
+def test_every_heading_that_a_page_links_to_is_there(page):
+    for target, place in re.findall(r"\]\(([^):]*)#([^)]+)\)", page.read_text()):
+        text = (page.parent / target).read_text() if target else page.read_text()
+        headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+        assert place in {re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-") for one in headings}
+
+
+def test_the_commands_of_the_readme_are_targets_of_the_makefile():
     makefile = (ROOT / "Makefile").read_text()
-    for target in ("demo", "test", "test-long", "bench", "lint"):
+    for target in ("demo", "test", "test-long", "bench", "lint", "docs"):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target

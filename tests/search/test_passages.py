@@ -166,7 +166,7 @@ def test_a_gate_that_asks_for_vectors_reads_the_cosine_of_the_nearest_text(tmp_p
     asks_for_vectors(tmp_path / "work", "static")
     before = reminded(plane, prompt, session="s2").report["gate"]
     assert (before["opens"], "cosine" in before) == (False, False)  # no text has a vector yet
-    plane.embed()
+    plane.upkeep.embed()
     block = reminded(plane, prompt, session="s2")
     assert block.report["gate"]["opens"]
     assert 40 <= block.report["gate"]["cosine"] <= 100

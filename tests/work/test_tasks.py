@@ -298,14 +298,14 @@ def test_a_value_of_another_type_is_refused_and_nothing_is_stored(plane, act):
 
 def test_tasks_that_only_the_log_has_cost_no_look_at_it_until_they_are_named(plane):
     for number in range(130):
-        plane.tasks.open(f"t{number}", "goal")
-        plane.tasks.done(f"t{number}")
+        plane.work.tasks.open(f"t{number}", "goal")
+        plane.work.tasks.done(f"t{number}")
     table = plane.context.caught_up().tasks.state.tables[""]
     assert "t0" in table.gone
     assert not table.only_in_log("another")
-    assert plane.tasks.get("t0").status == "done"
-    plane.tasks.open("t0")
-    assert [view.id for view in plane.tasks.list()] == ["t0"]
+    assert plane.work.tasks.get("t0").status == "done"
+    plane.work.tasks.open("t0")
+    assert [view.id for view in plane.work.tasks.list()] == ["t0"]
     assert "t0" not in plane.context.caught_up().tasks.state.tables[""].gone
 
 
