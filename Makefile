@@ -22,7 +22,7 @@ PYTEST := $(BIN)/python -m pytest -q --scenario-lenient-time -n auto --dist work
 REPORT := $(BIN)/python -m coverage report
 
 test: $(STAMP)  ## every promise, in a few minutes
-	$(PYTEST) -m "not long" tests scenarios
+	$(PYTEST) -m "not long and not browser" tests scenarios
 
 quick: $(STAMP)  ## units alone, no process and no chance: in seconds, while you write
 	$(PYTEST) -m "quick and not long" $(addprefix tests/,policy tokens index log projections recall ports) tests/test_*.py

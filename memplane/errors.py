@@ -84,7 +84,7 @@ class BudgetError(InputError):
 
 
 class SecurityError(InputError):
-    """A credential in plain words, or a path that leads outside; the message does not repeat it."""
+    """A credential in plain words, which the message leaves out, or a path that leads outside."""
 
 
 class ConflictError(MemplaneError):

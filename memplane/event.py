@@ -110,27 +110,31 @@ class Event(NamedTuple):
     h: str = ""
 
 
-class EventFields(TypedDict, total=False):
-    """What a caller may say of an event beside its text; None is as good as nothing said.
+class AnyEventFields(TypedDict, total=False):
+    """What a caller may say of an event whatever records it; None is as good as nothing said.
 
-    Times are RFC 3339 or aware datetimes; `importance` is 0 to 1000, or 0.0 to 1.0; `refs` are ids
-    or seqs of other events.
+    Times are RFC 3339 or aware datetimes; `importance` is 0 to 1000, or 0.0 to 1.0.
     """
 
-    kind: str | None
     key: str | None
     ns: str | None
-    session: str | None
-    task: str | None
     actor: str | None
     role: str | None
     tags: Iterable[str] | None
     markers: Iterable[str] | None
-    refs: Iterable[str | int] | None
     sensitivity: str | None
     importance: float | None
     ts: str | datetime | None
     valid_from: str | datetime | None
+
+
+class EventFields(AnyEventFields, total=False):
+    """What a caller may say of an event beside its text; `refs` are ids or seqs of others."""
+
+    kind: str | None
+    session: str | None
+    task: str | None
+    refs: Iterable[str | int] | None
     valid_until: str | datetime | None
     data: Mapping[str, Any] | None
     id: str | None

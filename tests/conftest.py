@@ -3,24 +3,18 @@
 import functools
 import gc
 import os
-import pickle
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from types import MappingProxyType
 
 import pytest
-import typer
 from hypothesis import HealthCheck, settings
 
 import memplane
-from memplane.context import watched_files
-from memplane.home import Assets, schema
-from memplane.policy import files as policy_files
-from tests.process_copies import Copies, popen_of
+from tests.process_copies import Copies, popen_of, read_once
 
 # What tests share beside fixtures: builders of what is tested, fakes of what stands around it,
 # checks of one promise in many places, and what runs in processes of its own.
@@ -97,36 +91,9 @@ def starts_none(path):
 
 @pytest.fixture(scope="session", autouse=True)
 def _read_once():
-    """The checked policies, the schemas and the table of commands: a process makes each once.
-
-    The suite is one process for thousands of planes and commands. All are functions of what is
-    given here; policies of other defaults or schemas than memplane's own are read each time.
-    """
-    read, made = policy_files.documents, typer.main.get_command
-    known = {}
-
-    def documents(files, *, defaults, schemas, overrides=MappingProxyType({})):
-        def anew():
-            return read(files, defaults=defaults, schemas=schemas, overrides=overrides)
-
-        if not (isinstance(defaults, Assets) and isinstance(schemas, Assets)):
-            return anew()
-        key = (frozenset(files.items()), frozenset(overrides.items()))
-        if key not in known:
-            known[key] = pickle.dumps(anew())
-        return pickle.loads(known[key])
-
-    @functools.cache
-    def get_command(app, _):
-        return made(app)
-
-    def modules():
-        return frozenset(name for name in sys.modules if name.startswith("memplane.cli."))
-
+    """The suite is one process for thousands of planes and commands."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(policy_files, "documents", documents)
-        patch.setattr(watched_files, "schema", functools.cache(schema))
-        patch.setattr(typer.main, "get_command", lambda app: get_command(app, modules()))
+        read_once(patch.setattr)
         yield
 
 

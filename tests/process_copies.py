@@ -11,6 +11,7 @@ Run as a script, this is the process that is copied: `python process_copies.py S
 import atexit
 import contextlib
 import ctypes
+import functools
 import gc
 import importlib
 import io
@@ -23,13 +24,21 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import traceback
 import warnings
 from pathlib import Path
+from types import MappingProxyType
+
+import typer
 
 import memplane
+from memplane import policy
+from memplane.context import watched_files
+from memplane.home import Assets, schema
+from memplane.policy import files as policy_files
 
 MODULES = ("memplane", "memplane.cli.trials")
 OURS = Path(memplane.__file__)
@@ -160,6 +169,66 @@ def popen_of(copies):
     return Popen
 
 
+NONE = MappingProxyType({})
+
+
+def nothing(*_):
+    return None
+
+
+def read_once(patch):
+    """The checked policies, the schemas and the table of commands: a process makes each once.
+
+    `patch` sets an attribute of a module. All are functions of what is given here; policies of
+    other defaults or schemas than memplane's own are read each time.
+    """
+    read, load, made = policy_files.documents, policy.load_policies, typer.main.get_command
+    known, loaded = {}, {}
+
+    def documents(files, *, defaults, schemas, overrides=NONE):
+        def anew():
+            return read(files, defaults=defaults, schemas=schemas, overrides=overrides)
+
+        if not (isinstance(defaults, Assets) and isinstance(schemas, Assets)):
+            return anew()
+        key = (frozenset(files.items()), frozenset(overrides.items()))
+        if key not in known:
+            known[key] = pickle.dumps(anew())
+        return pickle.loads(known[key])
+
+    def load_policies(
+        files, *, defaults, schemas, version="", overrides=NONE, cached=nothing, keep=nothing
+    ):
+        def anew(cached, keep):
+            more = {"version": version, "overrides": overrides, "cached": cached, "keep": keep}
+            return load(files, defaults=defaults, schemas=schemas, **more)
+
+        if not (isinstance(defaults, Assets) and isinstance(schemas, Assets)):
+            return anew(cached, keep)
+        key = (frozenset(files.items()), frozenset(overrides.items()), version)
+        if key not in loaded:
+            forms = []  # the parsed form, wherever it came from
+            made = anew(lambda _: None, lambda *form: forms.append(form))
+            loaded[key] = (*forms[0], made)
+        name, form, policies = loaded[key]
+        there = cached(name)
+        if there is None:
+            keep(name, form)
+        return policies if there in (None, form) else anew(lambda _: there, keep)
+
+    @functools.cache
+    def get_command(app, _):
+        return made(app)
+
+    def modules():
+        return frozenset(name for name in sys.modules if name.startswith("memplane.cli."))
+
+    patch(policy_files, "documents", documents)
+    patch(policy, "load_policies", load_policies)
+    patch(watched_files, "schema", functools.cache(schema))
+    patch(typer.main, "get_command", lambda app: get_command(app, modules()))
+
+
 # In the process that is copied.
 
 
@@ -173,11 +242,30 @@ def import_everything():
                 importlib.import_module(name)
 
 
+def warm():
+    """Use a plane once: its policies are those of most, tables and patterns are read when needed."""
+    before = os.environ.get("XDG_STATE_HOME")
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["XDG_STATE_HOME"] = folder
+        with memplane.init(Path(folder) / "plane", durability="os") as plane:
+            plane.record("Herons nest in trees", role="user", session="s")
+            plane.pack("herons", session="s", save_report=True)
+            plane.search("herons")
+    del os.environ["XDG_STATE_HOME"]
+    os.environ |= {} if before is None else {"XDG_STATE_HOME": before}
+    assert threading.active_count() == 1  # or no copy would be whole
+
+
 def prepare():
     """Make this process one whose copies cost little."""
     del sys.path[0]  # nothing of this file's folder
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     import_everything()
+    read_once(setattr)
+    from memplane.cli.app import app  # now that all of it is there
+
+    typer.main.get_command(app)
+    warm()
     gc.collect()
     gc.freeze()  # no search for garbage touches what the copies share
 

@@ -9,7 +9,6 @@ Records of all tasks that wait at once are one write and one sync; each gets its
 
 from __future__ import annotations
 
-import asyncio
 import os
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
@@ -66,10 +65,7 @@ class AsyncPlane(AsyncFace[Plane]):
         """Wait for what is being written, and let go. Again: nothing."""
         runner, self._runner = self._runner, None
         if runner is not None:
-            try:
-                await asyncio.wait_for(runner.commit.settled(), _SECONDS)
-            finally:
-                await runners.released(runner)
+            await runners.let_go(runner, _SECONDS)
 
     async def __aenter__(self) -> Self:
         return await self.start()

@@ -30,7 +30,7 @@ from memplane.errors import HomeError, MemplaneError
 from memplane.plane import Plane
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Coroutine, Mapping
 
     from memplane.ports import Appended, Embedder
 
@@ -115,6 +115,14 @@ def _receipt(plane: Plane, answer: Appended | MemplaneError) -> Receipt | Except
     return Receipt(answer, plane.durability, plane.context.log.line)
 
 
+def called(call: Callable[[], Made]) -> Made:
+    """What a call gives; RuntimeError for a StopIteration, which no future can hold."""
+    try:
+        return call()
+    except StopIteration as error:
+        raise RuntimeError("the call raised StopIteration") from error
+
+
 class _Call(NamedTuple):
     """What is to be run, and who waits for it on which loop."""
 
@@ -127,7 +135,7 @@ class _Call(NamedTuple):
         if self.answer.done():
             return
         try:
-            given, failed = self.run(), None
+            given, failed = called(self.run), None
         except BaseException as error:  # noqa: BLE001 - who waits is to get it, whatever it is
             given, failed = None, error
         with suppress(RuntimeError):  # the loop has ended: nobody waits any more
@@ -183,7 +191,7 @@ class PlaneRunner:
         """Run a call that may take seconds, beside the others."""
         loop = asyncio.get_running_loop()
         try:
-            made = loop.run_in_executor(self._aside, partial(call, *args, **named))
+            made = loop.run_in_executor(self._aside, called, partial(call, *args, **named))
         except RuntimeError:
             raise self._shut_error() from None
         return await made
@@ -282,10 +290,25 @@ async def held(opening: PlaneOpening) -> PlaneRunner:
                 return runner
         finally:
             _LOCK.release()
-    return await asyncio.to_thread(hold, opening)
+    return await _to_the_end(asyncio.to_thread(hold, opening), release)
 
 
-async def released(runner: PlaneRunner) -> None:
+async def let_go(runner: PlaneRunner, seconds: float) -> bool:
+    """Wait for what is being written, so long, and give the runner back.
+
+    Returns whether all was written by then; what was acknowledged is safe in any case. Who is
+    cancelled here has given it back all the same.
+    """
+    try:
+        await asyncio.wait_for(runner.commit.settled(), seconds)
+    except TimeoutError:
+        return False
+    finally:
+        await _released(runner)
+    return True
+
+
+async def _released(runner: PlaneRunner) -> None:
     """As `release`, on a thread; where others hold it, too, at once."""
     if _LOCK.acquire(blocking=False):
         try:
@@ -294,7 +317,29 @@ async def released(runner: PlaneRunner) -> None:
                 return
         finally:
             _LOCK.release()
-    await asyncio.to_thread(release, runner)
+    await _to_the_end(asyncio.to_thread(release, runner))
+
+
+_GOING_ON: Final[set[asyncio.Task[Any]]] = set()
+
+
+async def _to_the_end(
+    work: Coroutine[Any, Any, Made], undo: Callable[[Made], object] | None = None
+) -> Made:
+    """What `work` gives. Who is cancelled leaves it to its end, and to `undo` on a thread."""
+    task = asyncio.create_task(work)
+    _GOING_ON.add(task)
+    task.add_done_callback(_GOING_ON.discard)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+
+        def undone(done: asyncio.Task[Made]) -> None:
+            if undo is not None and not done.cancelled() and done.exception() is None:
+                threading.Thread(target=undo, args=(done.result(),)).start()
+
+        task.add_done_callback(undone)
+        raise
 
 
 def release(runner: PlaneRunner) -> None:

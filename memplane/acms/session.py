@@ -306,12 +306,8 @@ class ACMS:
             runner, self._runner = self._runner, None
         if runner is None:
             return
-        try:
-            await asyncio.wait_for(runner.commit.settled(), self.config.close_timeout_seconds)
-        except TimeoutError:
+        if not await runners.let_go(runner, self.config.close_timeout_seconds):
             _LOG.warning("session %s: closed while a write was under way", self.session_id)
-        finally:
-            await runners.released(runner)
 
     async def _started(self) -> runners.PlaneRunner:
         if self._closed:

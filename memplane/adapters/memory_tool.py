@@ -27,7 +27,14 @@ from importlib import import_module
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from memplane.errors import ConflictError, InputError, LockError, MemplaneError, MissingExtraError
+from memplane.errors import (
+    ConflictError,
+    InputError,
+    LockError,
+    MemplaneError,
+    MissingExtraError,
+    SecurityError,
+)
 from memplane.event import GLOBAL, TYPED_KINDS, inherited
 from memplane.intake import namespace
 from memplane.intake.check import with_permitted_actor
@@ -446,14 +453,14 @@ def clear_files(tree: Tree) -> Done:
 
 
 def _resolved(given: str) -> str:
-    """The path without dots and doubled slashes; InputError where it leads out of the root."""
+    """The path without dots and doubled slashes; SecurityError where it leads out of the root."""
     if not _string(given, "path").startswith(ROOT):
         raise InputError(f"Path must start with {ROOT}, got: {given}")
     parts: list[str] = []
     for part in given[len(ROOT) :].split("/"):
         if part == "..":
             if not parts:
-                raise InputError(f"Path {given} would escape {ROOT} directory")
+                raise SecurityError(f"Path {given} would escape {ROOT} directory")
             parts.pop()
         elif part not in ("", "."):
             parts.append(part)

@@ -11,7 +11,7 @@ import hashlib
 import os
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Unpack
 
 from memplane import nofollow
 from memplane.artifacts.contents import by_hash, check_bundle, check_report, digits_of
@@ -28,7 +28,7 @@ from memplane.context.artifact_files import (
 from memplane.context.calls import Receipt, check_count, check_named, check_texts, refuse_given
 from memplane.context.context import NO_END, OfPlane
 from memplane.errors import ChangedError, ConflictError, InputError, NotFoundError, WriteError
-from memplane.event import at_least, encode
+from memplane.event import AnyEventFields, at_least, encode
 from memplane.home import asset
 from memplane.intake import namespace
 from memplane.intake.redact import quoted_value, unexpected
@@ -40,7 +40,8 @@ from memplane.projections.artifacts import COPY, REFERENCE, SCHEME, TYPES, Artif
 from memplane.recall.suppress import within
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
 
     from memplane.context.artifact_files import ArtifactApprovals
     from memplane.context.context import PlaneContext
@@ -427,6 +428,21 @@ class Artifact(NamedTuple):
 _Listed = list[Artifact]  # inside the class `list` is a method
 
 
+class ApprovalFields(AnyEventFields, total=False):
+    """What may be said of an approval or its end."""
+
+    session: str | None
+    task: str | None
+    id: str | None
+
+
+class ArtifactFields(ApprovalFields, total=False):
+    """What may be said of an artifact that is added."""
+
+    refs: Iterable[str | int] | None
+    valid_until: str | datetime | None
+
+
 class PlaneArtifacts(OfPlane):
     """The artifacts of a plane. Built per use; holds no state of its own."""
 
@@ -445,7 +461,7 @@ class PlaneArtifacts(OfPlane):
         sidecar: str | os.PathLike[str] | None = None,
         redact: bool = False,
         progress: Progress | None = None,
-        **fields: Any,
+        **fields: Unpack[ArtifactFields],
     ) -> Added:
         """Add a file: its bytes, or with `reference` its path and hash; `text` describes it.
 
@@ -466,7 +482,7 @@ class PlaneArtifacts(OfPlane):
             sidecar=sidecar,
             redact=redact,
             progress=progress,
-            fields=fields,
+            fields=dict(fields),
         )
 
     def list(
@@ -560,7 +576,12 @@ class PlaneArtifacts(OfPlane):
         return [one for one, _ in files]
 
     def approve(
-        self, named: str | int, reason: str = "", *, valid_until: str | None = None, **fields: Any
+        self,
+        named: str | int,
+        reason: str = "",
+        *,
+        valid_until: str | datetime | None = None,
+        **fields: Unpack[ApprovalFields],
     ) -> Receipt:
         """Let prompts show its text, exactly as it is now, from here on.
 
@@ -574,7 +595,9 @@ class PlaneArtifacts(OfPlane):
         more = {} if valid_until is None else {"valid_until": valid_until}
         return self._say(event, facts, reason, {}, {**fields, **more})
 
-    def revoke(self, named: str | int, reason: str = "", **fields: Any) -> Receipt:
+    def revoke(
+        self, named: str | int, reason: str = "", **fields: Unpack[ApprovalFields]
+    ) -> Receipt:
         """Revoke every approval of an artifact. Raises NotFoundError where there is none."""
         event, facts = self._in_force(named)
         with self._context.lock:
@@ -583,7 +606,7 @@ class PlaneArtifacts(OfPlane):
             raise NotFoundError(f"artifact {event.seq} was never approved")
         if not any(holds for _, holds in said) and said[-1][0].undo:
             raise NotFoundError(f"artifact {event.seq} is not approved")
-        return self._say(event, facts, reason, {"undo": True}, fields)
+        return self._say(event, facts, reason, {"undo": True}, dict(fields))
 
     # --- parts ---
 

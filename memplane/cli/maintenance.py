@@ -379,8 +379,13 @@ def stats(
 
 
 def _used(plane: Plane) -> tuple[dict[str, Any], str]:
-    """What hooks have said: counts and words."""
-    counts = hook_context.ShownEntries.counts(plane.home)
+    """What hooks have said: counts and words; of one project where the plane is opened for it."""
+    registry, project = plane.context.registry, plane.context.home.project
+    sessions = None
+    if registry is not None and project is not None:
+        known = registry.follow()
+        sessions = [one for one in known.sessions if known.of_session(one) == project]
+    counts = hook_context.ShownEntries.counts(plane.home, sessions)
     shown, used = evaluate_sessions.shown_and_used(plane, (one.report for one in saved(plane.home)))
     answer = {**counts, "shown": shown, "used": used}
     share = f"{100 * used / shown:.0f} %" if shown else "-"

@@ -740,14 +740,11 @@ def artifact_add(
     No block, hit or expansion shows its text until somebody approves it; until then its name, size
     and handle are told. A text that holds a secret is refused without --redact.
     """
-    fields = {
-        "ns": ns, "task": task, "session": session, "tags": tag, "sensitivity": sensitivity,
-        "key": key, "actor": actor,
-    }  # fmt: skip
     with open_plane(home) as plane, Bar("reading") as bar:
         added = plane.work.artifacts.add(
             path, text, reference=reference, name=name, mime=mime, type=type_, sidecar=sidecar,
-            redact=redact, progress=bar, **fields,
+            redact=redact, progress=bar, ns=ns, task=task, session=session, tags=tag,
+            sensitivity=sensitivity, key=key, actor=actor,
         )  # fmt: skip
     facts, receipt = added.facts, added.receipt
     print_answer(added.as_json(), f"{receipt.seq} {facts.uri}", as_json=as_json)

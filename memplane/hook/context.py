@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -68,6 +68,8 @@ def packed_answer(plane: Packer, said: HookPayload, hooks: Hooks, root: str = ""
     if said.session:
         asked |= {"session": said.session, "held_seq": shown.held}
     query = said.query[:_QUERY_MAX] if said.asks == "prompt" else ""
+    if query != said.query and said.asks == "prompt" and said.event_id:
+        asked["query_event"] = said.event_id  # what is cut is not known by its words
     block = _fitting(lambda budget: plane.pack(query, budget=budget, **asked), most, hooks)
     shown.asked_at = plane.context.clock()
     if block is not None and not _says_something(block):
@@ -161,6 +163,10 @@ _NUMBERS: Final = ("held", "answers", "silences", "tokens", "tool_answers")
 _MET_MAX: Final = 500
 
 
+def _file_name(session: str) -> str:
+    return hashlib.sha256(session.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
 class ShownEntries:
     """The ids of the events that a session was shown, `marks` of passages, and how often.
 
@@ -171,8 +177,7 @@ class ShownEntries:
 
     def __init__(self, home: Path, session: str) -> None:
         self._home, self._folder = home, home / "projections" / "hooks"
-        name = hashlib.sha256(session.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-        self._file = self._folder / f"{name}.json"
+        self._file = self._folder / f"{_file_name(session)}.json"
         self.ids: list[str] = []
         self.marks: list[str] = []
         self._met: list[str] = []  # hashes of the files and commands that were asked about
@@ -191,10 +196,13 @@ class ShownEntries:
                 self.asked_at = timestamp(kept["asked_at"], where="asked_at")
 
     @classmethod
-    def counts(cls, home: Path) -> dict[str, int]:
-        """Sum the answers, silences and tokens of the sessions that are kept of a plane."""
+    def counts(cls, home: Path, sessions: Iterable[str] | None = None) -> dict[str, int]:
+        """Sum the answers, silences and tokens of the sessions that are kept, or of these alone."""
         folder, total = home / "projections" / "hooks", dict.fromkeys(_NUMBERS[1:4], 0)
+        wanted = None if sessions is None else {f"{_file_name(one)}.json" for one in sessions}
         for name in nofollow.file_names(folder, home):
+            if wanted is not None and name not in wanted:
+                continue
             with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
                 kept = json.loads(nofollow.read_bytes(folder / name, home=home))
                 for one in total:

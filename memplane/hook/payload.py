@@ -91,8 +91,8 @@ class HookPayload(NamedTuple):
 
     `asks`: "start" where the session begins or the client has dropped what it held, "prompt" where
     a person typed one, "tool" where a tool failed or worked on a file, else "". `event_id`: of that
-    call. `begins`: nothing was shown to this session before, or the client
-    holds it no longer. `compacted`: the client has dropped what it held of its session. `marks`:
+    prompt or call. `begins`: nothing was shown to this session before, or the client holds it no
+    longer. `compacted`: the client has dropped what it held of its session. `marks`:
     the row says that the session ended or went on, and is named by these words and by what came
     before it, which only the log knows: see `memplane.hook.recording`. `change`: the call changed
     the agent's to-do list, of which the log knows the rest; see `completed`.
@@ -203,7 +203,8 @@ def read_payload(agent: str, said: Mapping[str, Any], roots: tuple[str, ...] = (
         begins = compacted or source in _BEGINS
         return found._replace(asks="start", begins=begins, compacted=compacted)
     if event == "UserPromptSubmit" and (query := _asked(_spoken(agent, said))):
-        return found._replace(asks="prompt", query=query)
+        own = rows[-1].get("id", "") if rows else ""
+        return found._replace(asks="prompt", query=query, event_id=own)
     if event in _CALLING:
         return asked_at_tool(found)
     return found

@@ -193,7 +193,8 @@ def _respond(
     with opened.light(home, clock_room.clock, environment) as plane:
         block = context.packed_answer(plane, said, hooks, at.root)
         give(context.answer_text(block))
-        if block is not None:
+        # The report names the prompt by its event; where that waits for the log, it would quote it.
+        if block is not None and not block.report["request"].get("query"):
             plane.save_report(block)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import sys
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock
@@ -169,6 +170,11 @@ class _Http(ThreadingHTTPServer):
     allow_reuse_address = False
     request_queue_size = 16
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Nothing for a client that went away; what else failed is printed as always."""
+        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)
+
 
 def _handler(server: LiveServer) -> type[BaseHTTPRequestHandler]:
     return type("Handler", (_Handler,), {"live": server})
@@ -224,6 +230,8 @@ class _Handler(BaseHTTPRequestHandler):
         return self.rfile.read(int(given))
 
     def _answered(self, answer: Any) -> None:
+        if self.command != "POST" and self.headers.get("Content-Length") is not None:
+            self.close_connection = True  # a body that nobody reads is no second request
         try:
             self._check()
             found = answer(self._name())

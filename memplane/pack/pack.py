@@ -130,13 +130,6 @@ def _place_decisions_now(sheet: Sheet, context: PackContext, section: SectionBud
     place_decisions(sheet, context._replace(epoch=context.as_of), section)
 
 
-def _place_found(
-    sheet: Sheet, context: PackContext, section: SectionBudget, query: PackQuery
-) -> None:
-    place_traps(sheet, context, section, query)
-    place_evidence(sheet, context, section, query)
-
-
 def _place_cards_now(sheet: Sheet, context: PackContext, section: SectionBudget) -> None:
     place_cards(sheet, context._replace(epoch=context.as_of), section)
     place_more_cards(sheet, context, section, None)
@@ -187,8 +180,8 @@ TABLE: Final = (
         when=_divides_by_priority,
     ),
     # What a prompt names; behind its own evidence, which stays until the next prompt.
-    Row(_EVIDENCE, "tail", "rest", search=place_traps, when=_is_early),
-    Row(_EVIDENCE, "tail", "rest", search=_place_found, when=_is_late),
+    Row(_EVIDENCE, "tail", "rest", search=place_traps),
+    Row(_EVIDENCE, "tail", "rest", search=place_evidence, when=_is_late),
 )
 
 # For a reader that has just come: what comes first in the block also takes first what is left over.

@@ -67,12 +67,6 @@ class Request(NamedTuple):
             policies, self.channel, now=self.now, as_of=self.as_of, ns=self.ns, agent=self.agent
         )
 
-    @property
-    def is_open(self) -> bool:
-        """Whether it names no intent, time, section or handle that decides the layout."""
-        named = self.remind or self.sections or self.expand
-        return self.intent == "auto" and not named and self.since is None and self.until is None
-
     def as_json(self) -> dict[str, Any]:
         """The fields that were set."""
         usual = Request()
@@ -380,8 +374,10 @@ def prepare_pack(
     # The prompt's own words decide where it is the query: its evidence must not change when the
     # caller stops repeating it.
     intent, rule = chosen_intent(request.intent, text, materials.policies.scoring)
-    times = materials.policies.scoring.times
-    asked = read_time(text, request.now, times) if request.is_open else None
+    # A request that names an intent, a time, sections or handles is laid out as it says.
+    named = request.remind or request.sections or request.expand or request.since or request.until
+    free, times = request.intent == "auto" and not named, materials.policies.scoring.times
+    asked = read_time(text, request.now, times) if free else None
     if asked is not None and not asked.alone:
         asked = None
     if asked is not None:

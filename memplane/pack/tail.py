@@ -190,9 +190,10 @@ def place_traps(
     part = _BY_NAME["traps"]
     if sheet.room(part) < _LEAST_CARD:
         return
-    traps = list(context.traps)
+    traps = context.traps
     if query is not None and query.text:
-        traps = named_in(context.materials.source.traps(context.scope), query.text)
+        traps = tuple(context.materials.source.traps(context.scope))
+        traps = tuple(named_in(traps, query.text)) if traps else ()
     _place_notes(sheet, part, traps[:_NOTES_MAX], "note")
 
 

@@ -1,6 +1,7 @@
 """Sessions: agent, beginning and end, how they ended, and figures about them.
 
-Bounds: the newest 200 sessions and `bytes_max` of JSON. Over a bound the session that has ended and
+Bounds: the newest 200 sessions and `bytes_max` of JSON; of each project of a parted plane the
+newest 50 and a quarter, whatever other projects have. Over a bound the session that has ended and
 was silent longest goes first, an open one only when no other is left; the log still has it
 (`session_facts` folds it alone). The names of dropped sessions are kept as hashes, with the range
 of their seqs, so that a session that goes on is recognised as longer than what is kept of it, and
@@ -19,10 +20,11 @@ from collections.abc import Collection
 from json.encoder import encode_basestring
 from typing import Any, Final
 
-from memplane.event import KINDS, UPKEEP_KINDS, Event
+from memplane.event import KINDS, PROJECTS, UPKEEP_KINDS, Event
 from memplane.harness import is_interruption
 from memplane.lazy import word_table
 from memplane.ports import Line, TokenCounter
+from memplane.projections.groups import VisibilityGroup, share_of
 from memplane.projections.in_force import Moment, forget_of, moment_of
 from memplane.projections.projector import Replayable, canonical
 
@@ -33,6 +35,7 @@ GONE_MAX: Final = 2000
 FILES_MAX: Final = 24
 TASKS_MAX: Final = 8
 NAME_MAX: Final = 200  # characters of a path, a branch, a folder
+PROJECTS_MAX: Final = 64
 ORIGINS_MAX: Final = 32  # of one session; what comes from others has no name here
 _HASH_DIGITS: Final = 12
 # Bytes of a row without its names: numbers, times, two ids of 128 characters, punctuation.
@@ -94,29 +97,42 @@ class SessionFacts:
         self.size = _ROW_BYTES + _bytes(id)
 
     @property
+    def space(self) -> str:
+        """The namespace of the project in which it took place, "" for none."""
+        return next((ns for _, _, ns in self.origins if ns.startswith(PROJECTS)), "")
+
+    @property
     def events(self) -> int:
         """Events in it, generated summaries not counted."""
         return sum(self.kinds.values())
 
 
 class SessionsState:
-    """The fold's state: sessions in the order of their first events."""
+    """The fold's state: sessions in the order of their first events.
 
-    __slots__ = ("bytes", "gone", "sessions", "whole")
+    `spent`: how many sessions each project has here, "" for none, and their bytes.
+    """
+
+    __slots__ = ("bytes", "gone", "sessions", "spent", "whole")
 
     def __init__(self) -> None:
         self.sessions: dict[str, SessionFacts] = {}
         # Of those that bounds drove out: hash of the name -> first seq and last.
         self.gone: dict[str, list[int]] = {}
         self.bytes = 0
+        self.spent: dict[str, tuple[int, int]] = {}
         self.whole: dict[str, SessionFacts] = {}  # folded alone, as of now; in no checkpoint
 
 
 class SessionsProjector:
-    """The projector. `counter` names the variant: it counts what a light process left uncounted."""
+    """The projector. `counter` names the variant: it counts what a light process left uncounted.
+
+    Each project of a parted plane has a quarter of the places for itself (`share_of`), and the 64
+    projects that something happened in last have any.
+    """
 
     name = "sessions"
-    version = 5
+    version = 6
 
     def __init__(
         self, counter: TokenCounter, *, kept_max: int = KEPT_MAX, bytes_max: int = BYTES_MAX
@@ -145,7 +161,7 @@ class SessionsProjector:
                 _lengthen(state, id_, event.seq)
                 return
             facts = _begin(state, id_, event.seq)
-        before = facts.size
+        before, was = facts.size, facts.space
         if extract:
             at = moment_of(event, facts.summary_at)
             if facts.summary_at is None or at > facts.summary_at:
@@ -157,8 +173,20 @@ class SessionsProjector:
         else:
             _happened(facts, event)
         state.bytes += facts.size - before
-        if len(state.sessions) > self.kept_max or state.bytes > self.bytes_max:
-            _shed(state, self.kept_max, self.bytes_max)
+        _spend(state, was, -1, -before)
+        self._bound(state, facts)
+
+    def _bound(self, state: SessionsState, facts: SessionFacts) -> None:
+        """Count a session that was just written to, and hold the bounds of its project."""
+        space = facts.space
+        _spend(state, space, 1, facts.size)
+        group = VisibilityGroup(False, space)
+        kept_max, bytes_max = share_of(group, self.kept_max), share_of(group, self.bytes_max)
+        count, size = state.spent[space]
+        if count > kept_max or size > bytes_max:
+            _shed(state, space, kept_max, bytes_max)
+        if len(state.spent) > PROJECTS_MAX:
+            _shed_project(state)
 
     def dump(self, state: SessionsState) -> bytes:
         rows = [_row(facts) for facts in state.sessions.values()]
@@ -172,6 +200,7 @@ class SessionsProjector:
             facts = _facts(row)
             state.sessions[facts.id] = facts
             state.bytes += facts.size
+            _spend(state, facts.space, 1, facts.size)
         return state
 
 
@@ -229,6 +258,7 @@ def _span(state: SessionsState, id_: str) -> tuple[int, int] | None:
 def _begin(state: SessionsState, id_: str, seq: int) -> SessionFacts:
     facts = state.sessions[id_] = SessionFacts(id_, seq)
     state.bytes += facts.size
+    _spend(state, "", 1, facts.size)
     span = state.gone.pop(_hash(id_), None)
     if span is not None:
         facts.partial, facts.first_seq = True, span[0]
@@ -354,18 +384,44 @@ def _lengthen(state: SessionsState, id_: str, seq: int) -> None:
         span[1] = seq
 
 
-def _shed(state: SessionsState, kept_max: int, bytes_max: int) -> None:
-    sessions = state.sessions
-    while len(sessions) > 1 and (len(sessions) > kept_max or state.bytes > bytes_max):
-        # The one that was just written to has the highest seq and stays.
-        gone = min(sessions.values(), key=lambda facts: (not facts.ended, facts.last_seq))
-        if gone.last_seq == max(facts.last_seq for facts in sessions.values()):
-            gone = min(sessions.values(), key=lambda facts: facts.last_seq)
-        del sessions[gone.id]
-        state.bytes -= gone.size
-        state.gone[_hash(gone.id)] = [gone.first_seq, max(gone.last_seq, gone.summary, gone.judged)]
-        if len(state.gone) > GONE_MAX:
-            del state.gone[next(iter(state.gone))]
+def _spend(state: SessionsState, space: str, count: int, size: int) -> None:
+    """Count sessions and their bytes to a project."""
+    sessions, taken = state.spent.get(space, (0, 0))
+    state.spent[space] = (sessions + count, taken + size)
+    if not sessions + count:
+        del state.spent[space]
+
+
+def _shed(state: SessionsState, space: str, kept_max: int, bytes_max: int) -> None:
+    """Let go of sessions of a project, "" for those of none, until the rest has room."""
+    own = [facts for facts in state.sessions.values() if facts.space == space]
+    newest = max(own, key=lambda facts: facts.last_seq)  # just written to: it stays
+    for facts in sorted(own, key=lambda facts: (not facts.ended, facts.last_seq)):
+        count, size = state.spent[space]
+        if count <= kept_max and size <= bytes_max:
+            return
+        if facts is not newest:
+            _drop(state, facts)
+
+
+def _shed_project(state: SessionsState) -> None:
+    """Let go of all sessions of the project in which nothing has happened for longest."""
+    latest: dict[str, int] = {}
+    for facts in state.sessions.values():
+        latest[facts.space] = max(latest.get(facts.space, 0), facts.last_seq)
+    oldest = min((space for space in latest if space), key=latest.__getitem__)
+    for facts in [one for one in state.sessions.values() if one.space == oldest]:
+        _drop(state, facts)
+
+
+def _drop(state: SessionsState, facts: SessionFacts) -> None:
+    del state.sessions[facts.id]
+    state.bytes -= facts.size
+    _spend(state, facts.space, -1, -facts.size)
+    last = max(facts.last_seq, facts.summary, facts.judged)
+    state.gone[_hash(facts.id)] = [facts.first_seq, last]
+    if len(state.gone) > GONE_MAX:
+        del state.gone[next(iter(state.gone))]
 
 
 def _hash(id_: str) -> str:

@@ -113,7 +113,7 @@ class SavedPassages:
         Of what the request's session does not hold: what others said, and what it said up to
         `held_seq`. Nothing is ranked, and `matched` is 0, where no passage could meet the rule.
         `said`: events of the session itself, of which the index may not have all yet; the newest
-        that says the prompt is the prompt. Reads at most 20 events.
+        that the request names, or that says the prompt, is the prompt. Reads at most 20 events.
         """
         request, retriever, reader = self._request, self._retriever, self._retriever.reader
         retriever.keep_apart(scope)
@@ -122,15 +122,17 @@ class SavedPassages:
             return PromptAnswer(gate.GateFigures())
         reach = _reach(request, reader)
         held = request.held_seq or 0
-        asking = max((one.seq for one in said if one.says(prompt)), default=0)
+        named = request.query_event
+        own = (one.seq for one in said if one.id == named or one.says(prompt))
+        asking = max(own, default=0)
         memory = _Memory(reader, request.session, held, asking)
         known = [word for word in words.rare if _is_known(retriever, word, memory, scope, reach)]
         texts = [one.text for one in said if one.seq > held and one.seq != asking]
         new = _unsaid(reader, known, memory, reach, texts)
-        named = len(set(words.named).intersection(known)) if len(words.content) <= _SHORT else 0
+        whole = len(set(words.named).intersection(known)) if len(words.content) <= _SHORT else 0
         size = len(words.content)
         composed = len(words.composed)
-        most = gate.GateFigures(size, size, len(known), len(new), named, words.asks, composed)
+        most = gate.GateFigures(size, size, len(known), len(new), whole, words.asks, composed)
         if self._rule.cosine_percent and known:
             most = most._replace(cosine=self._cosine(request, prompt, scope))
         passages: list[Passage] = []

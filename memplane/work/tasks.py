@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Unpack
 
 from memplane.context.calls import check_channel, refuse_given
 from memplane.context.context import NO_END, OfPlane, PlaneContext
 from memplane.context.folds import Folds, task_fold
 from memplane.errors import InputError, NotFoundError, ScopeError
-from memplane.event import GLOBAL, SENSITIVITIES
+from memplane.event import GLOBAL, SENSITIVITIES, AnyEventFields
 from memplane.intake.redact import quoted_value, unexpected
 from memplane.lazy import regex
 from memplane.pack.task_digest import (
@@ -32,6 +32,8 @@ from memplane.projections.window import one_line
 from memplane.recall.suppress import OWNER, WITHHELD, Scope
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from memplane.context.calls import Receipt
     from memplane.policy import Policies
 
@@ -187,6 +189,14 @@ class TaskReader(NamedTuple):
         return NotFoundError(f"no task {quoted_value(id_, 160)}{hint}")
 
 
+class TaskFields(AnyEventFields, total=False):
+    """What may be said of a task's event beside what its method takes."""
+
+    refs: Iterable[str | int] | None
+    valid_until: str | datetime | None
+    data: Mapping[str, Any] | None
+
+
 class PlaneTasks(OfPlane):
     """The tasks of a plane. Built per use; holds no state of its own."""
 
@@ -201,7 +211,7 @@ class PlaneTasks(OfPlane):
         plan: Sequence[str] = (),
         specs: Sequence[str] = (),
         session: str | None = None,
-        **fields: Any,
+        **fields: Unpack[TaskFields],
     ) -> Receipt:
         """Open a task, or open a closed one again; it becomes active where no other is.
 
@@ -220,8 +230,8 @@ class PlaneTasks(OfPlane):
             data["plan"] = _planned(plan)
         if specs:
             data["specs"] = [_spec(name) for name in _listed(specs, "specs")]
-        fields = fields if task is None else self._bounded(task, fields)
-        return self._write(id_, goal, data, session, fields)
+        said = dict(fields) if task is None else self._bounded(task, fields)
+        return self._write(id_, goal, data, session, said)
 
     def update(
         self,
@@ -234,21 +244,21 @@ class PlaneTasks(OfPlane):
         failed: Iterable[int] = (),
         todo: Iterable[int] = (),
         session: str | None = None,
-        **fields: Any,
+        **fields: Unpack[TaskFields],
     ) -> Receipt:
         """Note something on an open task, give it another plan, or mark steps by their numbers.
 
         Raises InputError for a step that the plan does not have, NotFoundError.
         """
         task = self._open(id)
-        fields = self._bounded(task, fields)
+        said = self._bounded(task, fields)
         _check_text(text, "text")
         marks = {"todo": todo, "doing": doing, "done": done, "failed": failed}
         marked = {state: _listed(numbers, state) for state, numbers in marks.items()}
         marked = {state: numbers for state, numbers in marked.items() if numbers}
         if not text and not plan and not marked:
             raise InputError("expected a text, a plan or steps to mark, found none")
-        size = len(plan) or len(_plan_for(task, self._context.placed(fields)))
+        size = len(plan) or len(_plan_for(task, self._context.placed(said)))
         for state, numbers in marked.items():
             for number in numbers:
                 if type(number) is not int or not 1 <= number <= size:
@@ -257,7 +267,7 @@ class PlaneTasks(OfPlane):
         data: dict[str, Any] = {"plan": _planned(plan)} if plan else {}
         if marked:
             data["steps"] = marked
-        return self._write(id, text, data, session, fields)
+        return self._write(id, text, data, session, said)
 
     def block(
         self,
@@ -265,13 +275,13 @@ class PlaneTasks(OfPlane):
         reason: str,
         *,
         session: str | None = None,
-        **fields: Any,
+        **fields: Unpack[TaskFields],
     ) -> Receipt:
         """Mark an open task as blocked; `switch` resumes it. Raises NotFoundError."""
-        fields = self._bounded(self._open(id), fields)
+        said = self._bounded(self._open(id), fields)
         if not _check_text(reason, "reason").strip():
             raise InputError("expected why it is blocked, found nothing", where="reason")
-        return self._write(id, reason, {"status": "blocked", "reason": reason}, session, fields)
+        return self._write(id, reason, {"status": "blocked", "reason": reason}, session, said)
 
     def done(
         self,
@@ -280,20 +290,26 @@ class PlaneTasks(OfPlane):
         *,
         cancelled: bool = False,
         session: str | None = None,
-        **fields: Any,
+        **fields: Unpack[TaskFields],
     ) -> Receipt:
         """Close an open task with its result; it is active nowhere then. Raises NotFoundError."""
-        fields = self._bounded(self._open(id), fields)
+        said = self._bounded(self._open(id), fields)
         status = "cancelled" if cancelled else "done"
-        return self._write(id, text, {"status": status}, session, fields)
+        return self._write(id, text, {"status": status}, session, said)
 
-    def switch(self, id: str, *, session: str | None = None, **fields: Any) -> Receipt:  # noqa: A002
+    def switch(
+        self,
+        id: str,  # noqa: A002
+        *,
+        session: str | None = None,
+        **fields: Unpack[TaskFields],
+    ) -> Receipt:
         """Make an open task the active one of the session, or of all that have none of their own.
 
         What was active before stays open; a blocked one goes on. Raises NotFoundError.
         """
-        fields = self._bounded(self._open(id), fields)
-        return self._write(id, "", {"status": "active"}, session, fields)
+        said = self._bounded(self._open(id), fields)
+        return self._write(id, "", {"status": "active"}, session, said)
 
     def list(
         self,

@@ -42,6 +42,8 @@ async def main() -> None:
         plane.pack("which?", buget=200)
         plane.work.spool("x", sesion="s")
         plane.OLD("x")
+        plane.work.tasks.open("parser", "Parse lists", sensitivty="high")
+        plane.work.artifacts.add("a.txt", tgs=["x"])
         await ACMS("s", plane).ingest("user", "hello", actor=3)
     async with memplane.aopen("x") as other:
         await other.record("y", knd="decision")
@@ -60,9 +62,9 @@ def refused(done):
     """What was refused is each misspelt name, and nothing else."""
     said = [line for line in done.stdout.splitlines() if ": error: " in line]
     assert [line.partition(": error: ")[0] for line in said] == [
-        f"wrong.py:{line}" for line in (7, 8, 9, 10, 11, 13, 14)
+        f"wrong.py:{line}" for line in (7, 8, 9, 10, 11, 12, 13, 15, 16)
     ], done.stdout + done.stderr
-    names = ("knd", "buget", "sesion", "purge", "actor", "knd", "dep")
+    names = ("knd", "buget", "sesion", "purge", "sensitivty", "tgs", "actor", "knd", "dep")
     for line, name in zip(said, names, strict=True):
         assert f'"{name}"' in line
     assert 'Revealed type is "int"' in done.stdout or "builtins.int" in done.stdout

@@ -5,13 +5,17 @@ import json
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 import memplane
+from memplane import acms
 from memplane.acms import ACMS, ACMSConfig, ConfigurationError, EpisodeBoundaryConfig, ProviderError
+from memplane.adapters.memory_tool import MemoryFiles
 from memplane.errors import HomeError, InputError, MemplaneError
+from memplane.log import disk as log_disk
 
 OS = ACMSConfig(durability="os")
 
@@ -341,3 +345,120 @@ def test_without_its_policies_a_session_records_and_says_what_is_wrong(tmp_path)
                 await session.recall("herons")
 
     run(main())
+
+
+class Watching:
+    """An embedder that notes what was stored when it was asked."""
+
+    dimension = 3
+
+    def __init__(self):
+        self.session = None
+        self.asked = []
+
+    async def embed(self, texts):
+        stored = await asyncio.to_thread(lambda: [e.text for e in self.session.plane.events()])
+        self.asked.append((list(texts), stored))
+        return [[1.0, 2.0, 3.0]] * len(texts)
+
+
+def test_a_turn_is_checked_then_redacted_and_stored_then_embedded(tmp_path):
+    """A2-08: turn -> validate -> store -> embed; what is refused reaches no embedder."""
+
+    async def main():
+        embedder = Watching()
+        async with ACMS("s", tmp_path / "notes", embedder, config=OS) as session:
+            embedder.session = session
+            for wrong in ({"role": "nobody"}, {"markers": ["strange"]}, {"metadata": [1]}):
+                with pytest.raises(InputError):
+                    await session.ingest(**{"role": "user", "content": "herons", **wrong})
+            assert embedder.asked == []
+            id_ = await session.ingest("user", "The mill's password: hunter2hunter2")
+            return embedder.asked, session.plane.event(id_).text
+
+    ((texts, stored),), text = run(main())
+    assert "hunter2" not in text
+    assert stored[-1] == text
+    assert len(texts) == 1
+    assert "hunter2" not in texts[0]
+
+
+def raised_by(call):
+    with pytest.raises(MemplaneError) as caught:
+        call()
+    return type(caught.value)
+
+
+def test_each_error_of_the_plan_is_raised_by_a_call(tmp_path):
+    """A2-72, A2-73, A2-74: by what a user does wrong, or others' code."""
+
+    async def calls():
+        async with ACMS("s", tmp_path / "notes", config=OS) as session:
+            for call, error in (
+                (lambda: session.ingest("nobody", "x"), acms.ValidationError),
+                (lambda: session.recall("x", token_budget=0), acms.TokenBudgetExceededError),
+                (session.close_episode, acms.EpisodeNotFoundError),
+                (lambda: ACMS.resume("never", tmp_path / "notes"), acms.SessionNotFoundError),
+            ):
+                with pytest.raises(acms.ACMSError) as caught:
+                    await call()
+                assert type(caught.value) is error
+            await session.ingest("user", "herons")
+        with pytest.raises(acms.StorageError):
+            await session.ingest("user", "herons")
+        async with ACMS("s", tmp_path / "notes", token_counter=Failing(), config=OS) as session:
+            with pytest.raises(acms.ProviderError) as caught:
+                await session.recall("herons")
+            assert (caught.value.provider, caught.value.retryable) == ("Failing", False)
+
+    run(calls())
+    assert raised_by(lambda: ACMSConfig(profile="x")) is acms.ConfigurationError
+    with memplane.open(tmp_path / "notes", environment={}, agent="ann") as plane:
+        plane.record("x", ns="/agent/ben", kind="fact", key="k")
+        assert raised_by(lambda: plane.get("k", "/agent/ben")) is acms.ScopeError
+        files = MemoryFiles(plane)
+        assert raised_by(lambda: files.view("/memories/../etc")) is acms.SecurityError
+
+
+OPERATIONS = ("write", "fdatasync", "ftruncate", "replace", "publish", "sync_directory")
+
+
+@pytest.mark.parametrize("fails", range(12))
+def test_a_disk_that_fails_at_any_point_is_an_acms_error_and_costs_no_acknowledged_turn(
+    tmp_path, monkeypatch, fails
+):
+    """A2-72, A2-77, G10: `except ACMSError` catches every failure."""
+    left = [fails]
+
+    def failing(name):
+        real = getattr(log_disk.Disk, name)
+
+        def call(self, *args, **named):
+            left[0] -= 1
+            if left[0] == 0:
+                raise OSError(28, "No space left on device")
+            return real(self, *args, **named)
+
+        monkeypatch.setattr(log_disk.Disk, name, call)
+
+    for name in OPERATIONS:
+        failing(name)
+    kept = []
+
+    async def main():
+        session = ACMS("s", tmp_path / "notes")
+        for n in range(4):
+            with suppress(acms.ACMSError):
+                kept.append(await session.ingest("user", f"turn {n}"))
+            with suppress(acms.ACMSError):
+                await session.recall("turn")
+        for call in (session.get_session_stats, session.close_episode, session.close):
+            with suppress(acms.ACMSError):
+                await call()
+
+    run(main())
+    monkeypatch.undo()
+    with memplane.open(tmp_path / "notes", environment={}) as plane:
+        assert set(kept) <= {event.id for event in plane.events()}
+        assert plane.upkeep.verify().ok
+    assert len(kept) >= 3

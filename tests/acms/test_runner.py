@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from functools import partial
 from pathlib import Path
 
@@ -397,3 +398,76 @@ def test_after_the_last_has_let_go_a_call_is_refused_by_name(plane):
                 await call
 
     run(main())
+
+
+def test_who_is_cancelled_while_a_plane_opens_or_closes_holds_nothing(tmp_path, monkeypatch):
+    """A2-15: the last who uses a plane closes it, whatever was cancelled before."""
+    real = runner_module.wiring.init
+
+    def slow(*args, **named):
+        time.sleep(0.05)
+        return real(*args, **named)
+
+    monkeypatch.setattr(runner_module.wiring, "init", slow)
+
+    async def main():
+        planes = []
+        session = ACMS("s", tmp_path / "notes", config=OS)
+        for steps in (1, 2, 5):
+            opening = asyncio.create_task(session.ingest("user", "hello"))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            opening.cancel()
+            await asyncio.gather(opening, return_exceptions=True)
+        await session.ingest("user", "hello again")
+        planes.append(session.plane)
+        closing = asyncio.create_task(session.close())
+        await asyncio.sleep(0)
+        closing.cancel()
+        await asyncio.gather(closing, return_exceptions=True)
+        for _ in range(200):
+            if not runner_module._OF_PATHS:
+                break
+            await asyncio.sleep(0.02)
+        return planes, len(runner_module._OF_PATHS)
+
+    (plane,), left = run(main())
+    assert left == 0
+    assert plane.context.closed
+
+
+def test_a_call_that_raises_what_no_future_holds_is_an_error_and_not_a_wait(plane):
+    def none():
+        return next(iter(()))
+
+    async def main():
+        async with memplane.aopen(plane) as shared:
+            for call in (shared.held.reading(none), shared.held.aside(none)):
+                with pytest.raises(RuntimeError, match="StopIteration"):
+                    await asyncio.wait_for(call, 20)
+
+    run(main())
+
+
+def test_a_block_that_is_cancelled_or_times_out_ends_its_session(plane):
+    """T-44: exception-safe, whatever ends it."""
+
+    async def main():
+        async with memplane.aopen(plane) as shared:
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.2), shared.session("late"):
+                    await asyncio.sleep(60)
+            begun = asyncio.Event()
+
+            async def work():
+                async with shared.session("gone"):
+                    begun.set()
+                    await asyncio.sleep(60)
+
+            task = asyncio.create_task(work())
+            await begun.wait()
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            return [shared.plane.work.sessions.get(name) for name in ("late", "gone")]
+
+    assert {(one.status, one.reason) for one in run(main())} == {("ended", "error")}

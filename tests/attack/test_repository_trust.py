@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from checks_calls import unhurried
 
 import memplane
 from memplane.__main__ import main
@@ -122,7 +123,7 @@ def hook(ann, cwd, agent, event, *more, **said):
     words = [sys.executable, "-m", "memplane", "hook", agent, *map(str, more)]
     ran = subprocess.run(
         words, cwd=cwd, input=json.dumps(told), text=True, capture_output=True, check=False,
-        env=surroundings(ann), timeout=60,
+        env=surroundings(ann, **unhurried(ann.parent / "slowly")), timeout=120,
     )  # fmt: skip
     assert (ran.returncode, ran.stderr) == (0, "")
     return json.loads(ran.stdout) if ran.stdout else {}
@@ -529,8 +530,9 @@ def test_a_store_that_others_could_have_written_makes_nothing_trusted(trusting, 
     ran = command(ann, trusting, "doctor")
     assert ran.returncode == 3
     assert "its trust cannot be used" in ran.stdout
-    assert "systemMessage" in start(ann, trusting)
-    assert DECISION not in context(start(ann, trusting))
+    told = start(ann, trusting)
+    assert "systemMessage" in told
+    assert DECISION not in context(told)
 
 
 def test_where_no_trust_can_be_kept_init_and_trust_say_so(clone, ann, tmp_path):

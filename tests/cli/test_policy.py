@@ -87,12 +87,12 @@ def test_show_says_of_every_value_where_it_comes_from(run, policies, monkeypatch
     assert done.out.splitlines() == [
         "plane.version: 1                                          # policies/plane.yaml:1",
         "plane.reports.keep: 7                                     # policies/plane.yaml:2",
-        "plane.work.sessions.gap_minutes: 45                            # environment MEMPLANE_PLANE__SESSIONS__GAP_MINUTES",
-        "plane.work.sessions.summary_tokens_max: 200                    # default",
+        "plane.sessions.gap_minutes: 45                            # environment MEMPLANE_PLANE__SESSIONS__GAP_MINUTES",
+        "plane.sessions.summary_tokens_max: 200                    # default",
         "plane.log.lock_wait_ms_max: 5000                          # default",
         "plane.episodes.profile: agent                             # default",
-        "plane.upkeep.index.tool_result_tokens: 200                       # default",
-        "plane.upkeep.index.embedder: none                                # default",
+        "plane.index.tool_result_tokens: 200                       # default",
+        "plane.index.embedder: none                                # default",
         "plane.keep.tool_result_days: 0                            # default",
         "plane.keep.tool_result_mb: 0                              # default",
         "plane.namespaces.shared: []                               # default",
@@ -104,6 +104,7 @@ def test_show_says_of_every_value_where_it_comes_from(run, policies, monkeypatch
         "plane.hooks.answer.new_percent: 40                        # default",
         "plane.hooks.answer.asked_matched: 3                       # default",
         "plane.hooks.answer.asked_new_percent: 75                  # default",
+        "plane.hooks.answer.cosine_percent: 0                      # default",
         "plane.hooks.answer.passages: 3                            # default",
         "plane.hooks.tool.when: never                              # default",
         "plane.hooks.tool.tokens: 80                               # default",
@@ -196,7 +197,7 @@ def test_check_says_which_defaults_act_for_the_keys_that_a_file_leaves_out(run, 
     budgets.write_text("version: 1\n")
     said = run("policy", "check", "--home", home).err
     assert re.search(
-        r"budgets.scale: 1.0, budgets.sections \(\d+ values\), budgets.limits \(9 values\)", said
+        r"budgets.scale: 1.0, budgets.sections \(\d+ values\), budgets.limits \(11 values\)", said
     )
     (home / "policies" / "privacy.yaml").write_text("version: 1\n")
     assert len(run("policy", "check", "--home", home).err) < 1_000

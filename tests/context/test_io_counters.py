@@ -84,12 +84,13 @@ class Tracer:
         ended = re.compile(
             r"\d+ +\+\+\+ exited" if fresh else rf"(?m)^{process.pid} +\+\+\+ exited"
         )
-        for _ in range(2_000):
+        for _ in range(24_000):
             text = trace.read_bytes()[seen:].decode(errors="replace")
             if ended.search(text):
                 break
             time.sleep(0.005)  # strace is about to write it
-        self.lines = text.splitlines()
+        own = re.search(rf"(?m)^{process.pid} ", text)  # before it: what the original does first
+        self.lines = text[0 if fresh or own is None else own.start() :].splitlines()
         return done(self.lines, home), json.loads(out)["report"]
 
     def close(self) -> None:

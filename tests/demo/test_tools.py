@@ -170,6 +170,11 @@ def test_counters_are_compared():
     assert [line.split()[0] for line in words.splitlines()] == ["text", "English", "code", "JSON"]
 
 
+def test_the_builder_of_the_neighbours_of_words_says_what_it_needs():
+    assert "static.i8" in ran("tools/build_static.py", "--help")
+
+
+@pytest.mark.long  # of the first words `tests/index/test_nearest.py` does the same
 def test_the_neighbours_of_words_are_built_to_the_byte(tmp_path):
     data = ROOT / "memplane" / "index" / "data"
     target = shutil.copy(data / "static.i8", tmp_path)

@@ -17,6 +17,7 @@ import contextlib
 import io
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -87,7 +88,8 @@ def run(found: list[Step], folder: Path) -> list[str]:
     program.chmod(0o755)
     work = folder / "project"
     work.mkdir()
-    kept = {name: os.environ[name] for name in ("LANG", "PYTHONPATH") if name in os.environ}
+    left_out = ("MEMPLANE", "CLAUDE", "CODEX", "NO_COLOR", "GIT_")
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(left_out)}
     environment = {
         **kept, "HOME": str(folder), "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
         "XDG_STATE_HOME": str(folder / "state"), "SHELL": "/bin/bash", "COLUMNS": "80",
@@ -104,8 +106,14 @@ def _ran(step: Step, work: Path, environment: dict[str, str], names: dict) -> st
         with contextlib.chdir(work), contextlib.redirect_stdout(said):
             exec(compile(step.code, f"line {step.line}", "exec"), names)
         return said.getvalue()
+    # A line that is one command of memplane needs no shell, and may be a copy of a process.
+    one = step.code.startswith("memplane ") and not {*"|&;<>$`*?~\n"} & {
+        *step.code.partition(" #")[0]
+    }
+    words = shlex.split(step.code, comments=True)[1:] if one else []
+    memplane = [sys.executable, "-m", "memplane", *words]
     done = subprocess.run(
-        ["bash", "-c", step.code], cwd=work, env=environment, stdin=subprocess.DEVNULL,
+        memplane if one else ["bash", "-c", step.code], cwd=work, env=environment, stdin=subprocess.DEVNULL,
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     fails = step.kind == "console" and step.said is not None and "(exit code " in step.code

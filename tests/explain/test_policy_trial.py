@@ -68,7 +68,7 @@ def once(tmp_path_factory):
     return home
 
 
-@pytest.mark.parametrize("packs", [6, pytest.param(24, marks=pytest.mark.long)])
+@pytest.mark.parametrize("packs", [3, pytest.param(24, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     "names",
     [

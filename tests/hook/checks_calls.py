@@ -33,6 +33,21 @@ def command(agent, *more):
     return [sys.executable, "-m", "memplane", "hook", agent, *more]
 
 
+# However slow the machine is: a hook's own timer ends it a minute after it begins, and not before.
+UNHURRIED = """
+import memplane.hook.run as run
+usual = run._Watch.end_after
+run._Watch.end_after = lambda watch, _: usual(watch, 60_000)
+"""
+
+
+def unhurried(folder):
+    """The environment of hooks that are not ended in time; `folder` is for what makes them so."""
+    folder.mkdir(exist_ok=True)
+    (folder / "sitecustomize.py").write_text(UNHURRIED)
+    return {"PYTHONPATH": str(folder)}
+
+
 def surroundings(home, **more):
     """The environment and the folder of a hook that finds this plane by its place."""
     folder = home.parent if home.parent.is_dir() else "/"

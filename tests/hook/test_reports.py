@@ -1,5 +1,6 @@
 """What hooks keep of their answers: reports without the prompt's text, counts of silences."""
 
+import fcntl
 import json
 import subprocess
 import sys
@@ -37,6 +38,26 @@ def test_an_answer_leaves_a_report_that_names_the_prompt_by_its_id(home):
     assert report["request"]["query_event"] == events_of(home)[-1].id
     assert "which cursor" not in json.dumps(report)
     assert "the ledger keeps one cursor" in answer
+
+
+def test_a_prompt_that_waits_for_the_log_is_answered_and_leaves_no_report(home):
+    with (home / "log" / ".lock").open("r+b") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        answer = context(hook(home, asked(home, "which cursor does the ledger keep?")))
+    assert "the ledger keeps one cursor" in answer
+    assert reports(home) == []
+    assert not [path for path in (home / "reports").rglob("*") if b"which" in path.read_bytes()]
+
+
+LOG = "\n```\n" + "a line of some output\n" * 200 + "```\n"
+
+
+@pytest.mark.parametrize("more", [LOG, 3 * LOG, " and why?" * 1_000])
+def test_a_long_prompt_is_named_by_its_event_too(home, more):
+    assert hook(home, asked(home, "which cursor does the ledger keep for each tenant?" + more))
+    [report] = reports(home)
+    assert not report["request"].get("query")
+    assert report["request"]["query_event"] == events_of(home)[-1].id
 
 
 def test_a_silence_is_counted_and_leaves_no_report(home):

@@ -14,7 +14,17 @@ import termios
 import time
 
 import pytest
-from checks_calls import asked, checked, command, events_of, hook, said, surroundings, told
+from checks_calls import (
+    asked,
+    checked,
+    command,
+    events_of,
+    hook,
+    said,
+    surroundings,
+    told,
+    unhurried,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -92,10 +102,11 @@ def test_more_than_an_agent_can_mean_is_told_and_not_recorded(home):
     assert events_of(home) == []
 
 
-def begun(home, agent="claude-code", **more):
-    """A hook whose stdin and end are the test's."""
+def begun(home, agent="claude-code", *, slowly=False, **more):
+    """A hook whose stdin and end are the test's; `slowly`: its own timer does not end it."""
+    slow = unhurried(home.parent / "slowly") if slowly else {}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command(agent), **{**pipes, **more}, **surroundings(home))
+    return subprocess.Popen(command(agent), **{**pipes, **more}, **surroundings(home, **slow))
 
 
 def test_a_hook_whose_stdin_is_never_closed_ends_by_itself(home):
@@ -145,7 +156,7 @@ def test_a_signal_in_the_middle_loses_nothing_that_was_there_and_says_nothing(ho
     number = getattr(signal, name)
     before = signal.signal(number, signal.SIG_DFL)  # `nohup` has children ignore SIGHUP
     try:
-        started = begun(home)
+        started = begun(home, slowly=True)
     finally:
         signal.signal(number, before)
     with started as child:

@@ -34,8 +34,15 @@ def opened(folder, **more):
     return memplane.open(folder, clock=lambda: NOW, environment={}, **more)
 
 
+def packed(folder, asked, session, minute):
+    """Save a pack of the agent's channel; reports are named by the time of the plane's clock."""
+    now = f"2026-03-01T08:{minute:02}:00.000000Z"
+    with memplane.open(folder, clock=lambda: now, environment={}) as plane:
+        return plane.pack(asked, session=session, channel="agent", save_report=True)
+
+
 def sampled(folder):
-    """The sample session and its decisions, with three saved packs."""
+    """The sample session and its decisions, with two saved packs."""
     with made(folder) as plane:
         import_paths(plane, None, [SAMPLES / "sample-session.jsonl"])
         rows = (SAMPLES / "sample-decisions.jsonl").read_text().splitlines()
@@ -43,8 +50,8 @@ def sampled(folder):
         plane.work.tasks.open("expiry", "Links expire", plan=["write the column", "sweep at night"])
         plane.upkeep.index()
         session = plane.work.sessions.list(channel="agent")[-1].id
-        for asked in ("which status do redirects use?", "what failed in the tests?"):
-            plane.pack(asked, session=session, channel="agent", save_report=True)
+    for at, asked in enumerate(("which status do redirects use?", "what failed in the tests?")):
+        packed(folder, asked, session, at)
     return folder
 
 

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
-from builders_pages import made, opened, page_of, view
+from builders_pages import made, opened, packed, page_of, view
 
 from memplane.inspect import LiveServer, PageRequest, document, figures, write_page
 
@@ -147,8 +147,8 @@ def large(folder):
             }
             for number in range(EVENTS)
         )  # fmt: skip
-        for asked in ("which cache?", "which queue?"):
-            plane.pack(asked, session="work-49", channel="agent", save_report=True)
+    for at, asked in enumerate(("which cache?", "which queue?")):
+        packed(folder, asked, "work-49", at)
     return folder
 
 

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -213,6 +214,31 @@ def test_what_is_no_action_is_refused_and_changes_nothing(server, plane, body, h
     before = plane.head().seq
     assert posted(server, body, **headers)[0] == status
     assert plane.head().seq == before
+
+
+def test_a_body_of_a_read_is_no_second_request(server, plane):
+    before = plane.head().seq
+    body = b"POST /%s/act HTTP/1.1\r\nHost: evil.example\r\n\r\n" % server.token.encode()
+    head = b"GET /%s/version HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Length: %d\r\n\r\n" % (
+        server.token.encode(), server.port, len(body),
+    )  # fmt: skip
+    with socket.create_connection((HOST, server.port), timeout=20) as wire:
+        wire.sendall(head + body)
+        said = b""
+        while part := wire.recv(4096):
+            said += part
+    assert said.count(b"HTTP/1.1 ") == 1
+    assert plane.head().seq == before
+
+
+def test_a_client_that_goes_away_is_no_fault(server, capfd):
+    for sent in (b"", b"GET /", b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n"):
+        wire = socket.create_connection((HOST, server.port), timeout=20)
+        wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        wire.sendall(sent)
+        wire.close()
+    assert asked(server, "GET", "version")[0].status == 200
+    assert capfd.readouterr() == ("", "")
 
 
 def test_reads_never_act(server, plane):

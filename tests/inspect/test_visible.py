@@ -6,10 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memplane.errors import InputError, NotFoundError
+from memplane.home import open_home
 from memplane.inspect import PageRequest, blocks, compose
 from memplane.inspect.records import EVENTS_MAX, KEYS_MAX
 from memplane.inspect.visible import Visible
+from memplane.projects.entering import for_folder
 from memplane.upkeep.reports import find_report
+from memplane.wiring import open_found
 from tests.examples import examples
 
 KINDS = ("message", "fact", "decision", "tool_call", "preference")
@@ -222,6 +225,29 @@ def test_a_long_log_is_folded_for_a_saved_pack_only_when_that_is_asked_for(sampl
         assert block["report"] is None
         assert f"--report {saved.id}" in block["note"]
         assert view(page_of(plane, report=saved)[1], "block")["report"] == saved.id
+
+
+def test_a_page_of_one_project_has_nothing_of_another(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    home = tmp_path / ".memplane"
+    made(home).close()
+    for name in ("app", "web"):
+        (tmp_path / name).mkdir()
+        with open_found(for_folder(open_home(home), str(tmp_path / name))[0]) as plane:
+            about = {"session": f"s-{name}", "role": "user"}
+            plane.record(f"the {name} heron waits", kind="fact", key=f"{name}.heron", **about)
+            plane.record(f"where does the {name} heron wait?", **about)
+            plane.work.tasks.open(f"feed-{name}", f"Feed the {name} heron")
+            for channel in ("agent", "private"):
+                plane.pack("heron", session=f"s-{name}", channel=channel, save_report=True)
+    with open_found(for_folder(open_home(home), str(tmp_path / "app"))[0]) as plane:
+        for channel in ("agent", "private"):
+            data = page_of(plane, channel)[1]
+            told = "\n".join(strings([data["views"], data["notices"]]))
+            assert "app heron" in told
+            assert "web heron" not in told
+            assert "s-web" not in told
+            assert "feed-web" not in told
 
 
 def test_a_session_and_a_time_narrow_the_timeline(sample):

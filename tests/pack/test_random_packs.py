@@ -48,7 +48,7 @@ def hold(plane, tmp_path, seed: int, count: int) -> None:
 
 
 def test_random_packs_are_the_same_everywhere(plane, tmp_path):
-    hold(plane, tmp_path, 1, 20)
+    hold(plane, tmp_path, 1, 12)
 
 
 def test_what_is_left_out_costs_the_same_whatever_was_packed_before(plane):

@@ -168,6 +168,18 @@ def test_more_projects_than_have_places_keep_their_tasks(own, tmp_path):
             assert f"goal of {folder.name}" in plane.pack("", intent="orient", budget=2000).text
 
 
+def test_many_sessions_of_another_project_take_no_place_from_this_ones(two):
+    own, a, b = two
+    with own.at(a) as plane:
+        plane.record("the tides", session="s1", role="user")
+        before = plane.work.sessions.list()
+    with own.at(b) as plane:
+        plane.record_many([{"text": f"boat {n}", "session": f"b{n}"} for n in range(300)])
+        assert len(plane.work.sessions.list()) == 50
+    with own.at(a) as plane:
+        assert plane.work.sessions.list() == before
+
+
 def test_a_session_of_another_project_is_not_ended(two):
     own, a, b = two
     with own.at(a) as plane:

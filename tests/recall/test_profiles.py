@@ -200,3 +200,57 @@ def test_the_blend_halves_recency_with_each_half_life():
     parts = {one.scored.candidate.seq: one.scored.parts for one in choice.kept}
     assert parts[1] == {"relevance": 0, "recency": 100, "coherence": 0}
     assert parts[2] == {"relevance": 0, "recency": 200, "coherence": 100}
+
+
+def greedy(scored, room, costs):
+    """The best first, the newer where equal; one that does not fit is passed over."""
+    kept = []
+    for _, seq in sorted(scored, reverse=True):
+        if costs[seq] + ITEM_TOKENS <= room:
+            kept.append(seq)
+            room -= costs[seq] + ITEM_TOKENS
+    return kept, room
+
+
+@given(candidates(), st.integers(1, 900), st.integers(0, 1100))
+def test_the_blend_chooses_greedily_by_score(given_, budget, least):
+    """A1-01, A1-03: of all candidates together, until the budget is spent."""
+    episode, past, costs = given_
+    choice = blended(
+        BLENDED, episode, past, budget=budget, least=least, now=NOW,
+        cost=lambda one: costs[one.seq],
+    )  # fmt: skip
+    every = [one.scored for one in (*choice.kept, *choice.passed)]
+    past_seqs = {one.seq for one in past}
+    scored = [
+        (one.score, one.candidate.seq)
+        for one in every
+        if one.candidate.seq not in past_seqs or one.candidate.relevance >= least
+    ]
+    assert sorted(seqs(choice)) == sorted(greedy(scored, budget, costs)[0])
+
+
+@given(candidates(), st.integers(1, 900), st.integers(0, 1100))
+def test_behind_the_episode_marked_turns_come_before_facts_and_findings_each_by_score(
+    given_, budget, least
+):
+    """A2-44, A2-45: marked turns by score within what is left, then the others together."""
+    episode, past, costs = given_
+    choice = chosen(episode, past, costs, budget, least)
+    own = {one.seq for one in episode}
+    spent = sum(one.tokens for one in choice.kept if one.scored.candidate.seq in own)
+    every = [one.scored for one in (*choice.kept, *choice.passed)]
+    relevant = [
+        one for one in every if one.candidate.seq not in own and one.candidate.relevance >= least
+    ]
+    parts = [
+        [
+            (one.score, one.candidate.seq)
+            for one in relevant
+            if (one.candidate.source == "marked") is marked
+        ]
+        for marked in (True, False)
+    ]
+    first, left = greedy(parts[0], budget - spent, costs)
+    second, _ = greedy(parts[1], left, costs)
+    assert sorted(set(seqs(choice)) - own) == sorted((*first, *second))
