@@ -23,12 +23,12 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from memplane.event import UPKEEP_KINDS, Event
-from memplane.index.function_words import SAID_ANYWHERE
 from memplane.lazy import regex, word_set
 from memplane.ports import Line
 from memplane.projections.groups import Grouped, Groups, Sees, share_of
 from memplane.projections.in_force import Forget, forget_of
 from memplane.projections.projector import canonical
+from memplane.projections.reports import SAID_ANYWHERE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -24,10 +24,10 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane.harness import remembered
-from memplane.index.function_words import FUNCTION_WORDS
 from memplane.index.terms import Word, stem, text_words
 from memplane.lazy import late, regex
 from memplane.projections.files import touched_by
+from memplane.projections.reports import FUNCTION_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import (
