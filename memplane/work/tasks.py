@@ -378,7 +378,7 @@ class PlaneTasks(OfPlane):
     def _find(self, id_: str) -> TaskRecord | None:
         _check_text(id_, "id")
         with self._context.lock:
-            policies = self._context.watched.policies()
+            policies = self._context.watched.policies_or_last()
             folds = self._context.caught_up(policies)
             reader = TaskReader(self._context, folds, policies, OWNER, None)
             return reader.find(id_, detailed=False)
@@ -387,7 +387,7 @@ class PlaneTasks(OfPlane):
         task = self._find(id_)
         if task is None:
             with self._context.lock:
-                policies = self._context.watched.policies()
+                policies = self._context.watched.policies_or_last()
                 folds = self._context.caught_up(policies)
                 raise TaskReader(self._context, folds, policies, OWNER, None).unknown(id_)
         if task.status in CLOSED:
