@@ -7,7 +7,7 @@ import yaml
 
 from memplane.errors import PolicyError
 from memplane.policy import NAMES
-from memplane.policy.files import PolicyValue, policy_values
+from memplane.policy.files import PolicyValue, as_yaml, policy_values
 
 
 @pytest.fixture(scope="session")
@@ -100,7 +100,7 @@ def test_a_variable_is_named_with_its_value(listed):
     ],
 )  # fmt: skip
 def test_a_row_is_a_line_that_reads_as_yaml(row, line):
-    assert str(row) == line
+    assert f"{row.name}: {as_yaml(row.value)}    # {row.source}" == line
     key = f"{row.file.removesuffix('.yaml')}.{row.key}"
     assert yaml.safe_load(line) == {key: row.value}
 
