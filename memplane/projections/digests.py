@@ -68,7 +68,7 @@ from memplane.projections.reports import (
     title_of,
     wishes_in,
 )
-from memplane.projections.task_table import EventQuote
+from memplane.projections.task_table import STATES, EventQuote
 
 KEPT_MAX: Final = 32  # sessions of most events' group
 _OTHERS_PART: Final = 4  # any other group keeps so much less
@@ -149,6 +149,8 @@ class DigestParts:
             self._put("decisions", EventQuote.of(event, more=list(event.tags[:_TAGS_MAX])))
         elif kind == "task" and isinstance(event.data.get("plan"), list):
             self._planned(event)
+        elif kind == "task" and isinstance(event.data.get("steps"), dict):
+            self._stepped(event)
         elif kind == "session":
             self._named(event)
         if event.refs and event.data.get("status") in _RESOLVED:
@@ -288,6 +290,23 @@ class DigestParts:
         self._drop("plans", lambda one: one.call == (event.task or ""))
         quote = EventQuote.of(event, event.text[:200], call=event.task or "", more=steps[:32])
         self._put("plans", quote)
+
+    def _stepped(self, event: Event) -> None:
+        """Give steps of a task's plan, by their numbers from 1, the states that an event names.
+
+        The quote stays that of the plan's event, so that forgetting that one takes the steps along.
+        """
+        plans = self.quotes["plans"]
+        at = next((at for at, one in enumerate(plans) if one.call == (event.task or "")), None)
+        if at is None:
+            return
+        steps = [list(step) for step in plans[at].more]
+        for state in STATES:
+            numbers = event.data["steps"].get(state)
+            for number in numbers if isinstance(numbers, list) else ():
+                if type(number) is int and 1 <= number <= len(steps):
+                    steps[number - 1][1] = state
+        plans[at] = EventQuote({**plans[at].row(), "more": steps})
 
     def _called(self, event: Event) -> None:
         data = event.data
@@ -524,7 +543,7 @@ class Digests:
     """The projector."""
 
     name = "digests"
-    version = 4
+    version = 5
 
     def __init__(self, *, kept_max: int = KEPT_MAX) -> None:
         self.kept_max = kept_max

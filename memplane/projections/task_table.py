@@ -22,6 +22,7 @@ ACTIVE_MAX: Final = 64
 NAMES_BYTES_MAX: Final = 48 * 1024
 CALLS_MAX: Final = 32
 CLOSED: Final = frozenset(("done", "cancelled"))
+STATES: Final = ("todo", "doing", "done", "failed")  # of a step of a plan
 # What a digest shows of each list, and what is kept: some may be hidden from who asks.
 SHOWN: Final = {"decisions": 3, "failures": 5, "artifacts": 5, "files": 5}
 _KEPT: Final = {"decisions": 5, "failures": 8, "artifacts": 8, "files": 8}

@@ -42,6 +42,7 @@ from memplane.projections.in_force import KEYLESS_KINDS, forget_of, is_foreign, 
 from memplane.projections.projector import canonical
 from memplane.projections.task_table import (
     CLOSED,
+    STATES,
     TEXT_CHARS_MAX,
     EventQuote,
     TaskRecord,
@@ -53,7 +54,6 @@ from memplane.projections.task_table import (
 BYTES_MAX: Final = 320 * 1024
 PLAN_MAX: Final = 32
 STEP_CHARS_MAX: Final = 200
-STATES: Final = ("todo", "doing", "done", "failed")
 _SPECS_MAX: Final = 16
 _NAME_MAX: Final = 128
 _PATH_MAX: Final = 300

@@ -156,3 +156,12 @@ def test_any_split_of_the_log_folds_to_the_same_bytes_within_bounds(events, at):
         for parts in session.groups.values():
             assert all(len(parts.quotes[sort]) <= most for sort, most in PARTS.items())
         assert not any(one.sensitivity == "secret" for one in session.every())
+
+
+def test_steps_of_a_plan_take_the_states_that_later_events_of_its_task_give():
+    plan = [{"step": "rig the mast"}, {"step": "set the sails"}]
+    made = event(1, "Sail", "task", task="t", data={"plan": plan})
+    told = event(2, "", "task", task="t", data={"steps": {"done": [1, 9], "doing": ["2"]}})
+    other = event(3, "", "task", task="u", data={"steps": {"done": [2]}})
+    (kept,) = parts_of([made, told, other]).quotes("plans")
+    assert (kept.seq, kept.more) == (1, [["rig the mast", "done"], ["set the sails", "todo"]])
