@@ -53,14 +53,14 @@ def test_before_the_tail_of_a_session_it_is_said_as_of_the_epoch(noted, clock, b
     assert begun.text == later.text
     assert FRESH in begun.text
     clock.now = LATER
-    noted.sessions.checkpoint("old")
+    noted.work.sessions.checkpoint("old")
     marked = noted.pack("", **asked)
     assert STALE in marked.text
     assert FRESH not in marked.text
     assert marked.report["prefix"]["epoch_seq"] != begun.report["prefix"]["epoch_seq"]
     noted.touch(key="ci")
     assert noted.pack("", **asked).text == marked.text, "a touch waits for the next epoch"
-    noted.sessions.checkpoint("old")
+    noted.work.sessions.checkpoint("old")
     assert FRESH in noted.pack("", **asked).text
 
 
@@ -70,7 +70,7 @@ def test_in_the_window_of_a_session_it_is_said_as_of_the_epoch(noted, clock):
     noted.record("hello again", role="user", session="old")
     before = noted.pack("", **asked)
     assert FRESH in under(before, "Earlier")
-    noted.sessions.checkpoint("old")
+    noted.work.sessions.checkpoint("old")
     after = noted.pack("", **asked)
     assert STALE in under(after, "Earlier")
     noted.record("and again", role="user", session="old")
@@ -81,7 +81,7 @@ def test_in_the_window_of_a_session_it_is_said_as_of_the_epoch(noted, clock):
 
 def test_in_the_head_of_a_session_a_card_says_so_as_of_its_start(noted, clock):
     clock.now = LATER
-    noted.sessions.start("new")
+    noted.work.sessions.start("new")
     asked = {"session": "new", "budget": 2000, "sections": ["knowledge_cards"]}
     assert STALE in under(noted.pack("", **asked), "Knowledge")
     assert noted.pack("", now=DAY, **asked).text == noted.pack("", **asked).text
@@ -168,8 +168,8 @@ def test_a_view_and_an_artifact_say_where_they_end(noted, tmp_path):
     (views / "identity.md").write_text("ten chars\n")
     path = tmp_path / "a.md"
     path.write_text("ten chars\n")
-    added = noted.artifacts.add(path)
-    noted.artifacts.approve(added.receipt.seq)
+    added = noted.work.artifacts.add(path)
+    noted.work.artifacts.approve(added.receipt.seq)
     for name in ("views/identity.md", added.facts.handle, f"#{added.receipt.seq}"):
         assert noted.expand(f"{name}?from=9").text == "\n"
         with pytest.raises(InputError, match=r"10 characters; expected from=9 or less, found 10"):

@@ -81,7 +81,7 @@ def shelf(tmp_path_factory):
                 shutil.copytree(whole.home, home, ignore=shutil.ignore_patterns("dense"))
             made[upto] = memplane.open(home, durability="os", embedder=Anagrams())
             if upto > 1:
-                made[upto].embed(upto - 1)
+                made[upto].upkeep.embed(upto - 1)
         return made[upto]
 
     whole.upkeep.embed()
