@@ -23,8 +23,7 @@ from hook_works import HOOK_PROMPT, HOOK_RECORD, HOOK_WORKS
 from index_peers import OPTIONAL, have
 from index_works import INDEX_WORKS, LARGE_WORKS
 from large_log import LARGE_LOG_WORKS
-from layouts import Series, agent_log, layouts, transcript_rows
-from layouts import table as layout_table
+from layouts import Series, agent_log, layouts, table as layout_table, transcript_rows
 from mcp_works import MCP_WORKS
 from measure import Work, measure, table
 from memory_works import MEMORY_WORKS

@@ -24,8 +24,7 @@ from memplane.tokens import plugged
 if TYPE_CHECKING:
     from memplane import plane as plane_room
     from memplane.adapters import minilm
-    from memplane.context import context as context_context
-    from memplane.context import watched_files
+    from memplane.context import context as context_context, watched_files
     from memplane.index import vectors
     from memplane.plane import Plane, packer
     from memplane.projects import entering

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from measure_files import rows as lines
-from measure_files import short
+from measure_files import rows as lines, short
 
 from memplane.importers.jsonl import Jsonl
 from memplane.pack.block import Entry

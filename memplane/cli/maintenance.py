@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import orjson
 import typer
 
-from memplane import log as logs
-from memplane import nofollow
+from memplane import log as logs, nofollow
 from memplane.cli.app import BROKEN, FINE, NO, command
 from memplane.cli.options import Channel, Home, Html, Json, Session
 from memplane.cli.output import Bar, clipped_line, counted, print_answer, say, write_figures

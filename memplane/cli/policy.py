@@ -26,8 +26,7 @@ from memplane.cli.tables import TableColumn, print_list
 from memplane.errors import InputError, PolicyError
 from memplane.explain.history import PolicyChange, PolicyCommit
 from memplane.explain.replay import Moved, Trial, Tried
-from memplane.home import SCHEMAS, open_home, schema
-from memplane.home import schema as schema_of
+from memplane.home import SCHEMAS, open_home, schema, schema as schema_of
 from memplane.lazy import late
 from memplane.policy import NAMES, variables
 from memplane.policy.document import meant

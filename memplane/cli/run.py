@@ -33,8 +33,7 @@ from memplane.wiring import CALLER, Caller
 
 if TYPE_CHECKING:
     from memplane import trust as trust_room
-    from memplane.cli import about, trust
-    from memplane.cli import show as cli_show
+    from memplane.cli import about, show as cli_show, trust
     from memplane.intake import redact
 else:
     trust_room = late("memplane.trust")

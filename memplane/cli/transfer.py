@@ -23,8 +23,7 @@ from memplane.importers.run import Source
 from memplane.upkeep.doctor import filesystem
 from memplane.upkeep.export import ExportReport
 from memplane.upkeep.restore import RestoreReport
-from memplane.wiring import open_plane
-from memplane.wiring import restore as restore_plane
+from memplane.wiring import open_plane, restore as restore_plane
 
 _STREAM: Final = "-"
 _AGAIN: Final = "that stays, and the same command goes on from there"

@@ -29,15 +29,17 @@ from memplane.scenario import work
 from memplane.wiring import find_home, init, make_counter, open_light, open_plane
 
 if TYPE_CHECKING:
-    from memplane import evaluate as evaluate_room
-    from memplane import scenario as scenario_room
+    from memplane import evaluate as evaluate_room, scenario as scenario_room
     from memplane.cli import run
-    from memplane.evaluate import EvaluationMode, QuestionOutcome, SystemFactory
-    from memplane.evaluate import run as evaluate_run
-    from memplane.evaluate import sessions as evaluate_sessions
+    from memplane.evaluate import (
+        EvaluationMode,
+        QuestionOutcome,
+        SystemFactory,
+        run as evaluate_run,
+        sessions as evaluate_sessions,
+    )
     from memplane.evaluate.sessions import HookAnswer
-    from memplane.hook import context as hook_context
-    from memplane.hook import payload as hook_payload
+    from memplane.hook import context as hook_context, payload as hook_payload
     from memplane.inspect import figures
     from memplane.scenario import Scenario, ScenarioOutcome
 else:

@@ -25,11 +25,11 @@ from memplane.cli.options import (
     OneNs,
     Reason,
     Sensitivity,
+    Session as OneSession,
     Tags,
     Task,
     Time,
 )
-from memplane.cli.options import Session as OneSession
 from memplane.cli.output import (
     Bar,
     clipped_line,

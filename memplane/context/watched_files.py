@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from memplane.intake import redact
     from memplane.pack import request
     from memplane.pack.request import View
-    from memplane.policy import files as policy_files
-    from memplane.policy import regex_safety
+    from memplane.policy import files as policy_files, regex_safety
     from memplane.policy.files import PolicyCheck, PolicyValue
     from memplane.policy.records import Hooks
 else:

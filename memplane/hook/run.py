@@ -19,11 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import FrameType
 
-    from memplane import clock as clock_room
-    from memplane import errors, policy, trust
+    from memplane import clock as clock_room, errors, policy, trust
     from memplane.home import Home
-    from memplane.hook import context, place
-    from memplane.hook import recording as hook_recording
+    from memplane.hook import context, place, recording as hook_recording
     from memplane.intake import redact
     from memplane.plane import Plane
     from memplane.plane.packer import Packer

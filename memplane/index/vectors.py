@@ -23,8 +23,7 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Container, Iterable, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Container, Iterable, Sequence, Set as AbstractSet
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 

@@ -35,8 +35,8 @@ from memplane.pack.layout import (
     ladder,
     rooms,
 )
-from memplane.pack.reminder import SECTIONS as REMINDER_SECTIONS
 from memplane.pack.reminder import (
+    SECTIONS as REMINDER_SECTIONS,
     Reminder,
     leave_told,
     place_one,

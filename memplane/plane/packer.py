@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from memplane.ports import Retriever
     from memplane.projections.item import Item
     from memplane.recall.suppress import Scope
-    from memplane.search import hook_retriever
-    from memplane.search import passages as search_passages
+    from memplane.search import hook_retriever, passages as search_passages
     from memplane.upkeep import reports as upkeep_reports
     from memplane.work import handles
 else:

@@ -36,18 +36,26 @@ if TYPE_CHECKING:
     from memplane.pack.block import Block
     from memplane.pack.pack import Laid
     from memplane.pack.request import PackFields
-    from memplane.plane import opened_session, packer
-    from memplane.plane import upkeep as plane_upkeep
-    from memplane.plane import work as plane_work
+    from memplane.plane import opened_session, packer, upkeep as plane_upkeep, work as plane_work
     from memplane.ports import Position
-    from memplane.search import search
-    from memplane.search import service as search_service
-    from memplane.upkeep import export as upkeep_export
-    from memplane.upkeep import purge, restore, verify
-    from memplane.upkeep import verify as upkeep_audit
-    from memplane.work import changes as work_changes
-    from memplane.work import episodes, handles, projects, recalling, sessions, tasks
-    from memplane.work import forget as work_forget
+    from memplane.search import search, service as search_service
+    from memplane.upkeep import (
+        export as upkeep_export,
+        purge,
+        restore,
+        verify,
+        verify as upkeep_audit,
+    )
+    from memplane.work import (
+        changes as work_changes,
+        episodes,
+        forget as work_forget,
+        handles,
+        projects,
+        recalling,
+        sessions,
+        tasks,
+    )
     from memplane.work.turns import ContextAssembly
 else:
     service = late("memplane.artifacts.service")

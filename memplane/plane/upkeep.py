@@ -20,9 +20,13 @@ if TYPE_CHECKING:
     from memplane.policy.files import PolicyCheck, PolicyValue
     from memplane.projections.hotset import HotsetState
     from memplane.search import service as search_service
-    from memplane.upkeep import export as upkeep_export
-    from memplane.upkeep import purge, restore, verify
-    from memplane.upkeep import verify as upkeep_audit
+    from memplane.upkeep import (
+        export as upkeep_export,
+        purge,
+        restore,
+        verify,
+        verify as upkeep_audit,
+    )
     from memplane.upkeep.export import ExportReport
     from memplane.upkeep.purge import Due, PurgeReport
     from memplane.upkeep.restore import MergeReport

@@ -20,9 +20,13 @@ from memplane.recall.suppress import within
 if TYPE_CHECKING:
     from memplane.artifacts import service
     from memplane.context import materials
-    from memplane.work import changes as work_changes
-    from memplane.work import forget as work_forget
-    from memplane.work import projects, sessions, tasks
+    from memplane.work import (
+        changes as work_changes,
+        forget as work_forget,
+        projects,
+        sessions,
+        tasks,
+    )
     from memplane.work.changes import Eviction, Undone, UpdateFields
     from memplane.work.forget import Forgotten
 else:

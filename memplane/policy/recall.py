@@ -11,8 +11,16 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from memplane.policy.document import PERMILLE, PPM, Fault, Json, filled_record, mapping, parts_per
-from memplane.policy.document import whole_number as whole
+from memplane.policy.document import (
+    PERMILLE,
+    PPM,
+    Fault,
+    Json,
+    filled_record,
+    mapping,
+    parts_per,
+    whole_number as whole,
+)
 from memplane.policy.regex_safety import pattern_faults
 
 if TYPE_CHECKING:

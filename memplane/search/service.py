@@ -21,16 +21,14 @@ if TYPE_CHECKING:
     from memplane.context.context import PlaneContext
     from memplane.context.folds import Folds
     from memplane.event import Event
-    from memplane.index import dense as index_dense
-    from memplane.index import storage
+    from memplane.index import dense as index_dense, storage
     from memplane.pack.request import Request
     from memplane.policy import Policies
     from memplane.ports import Progress
     from memplane.projections.hotset import HotsetState
     from memplane.recall import documents
     from memplane.recall.suppress import Scope
-    from memplane.search import dense as search_dense
-    from memplane.search import indexing, retriever
+    from memplane.search import dense as search_dense, indexing, retriever
     from memplane.search.dense import Dense
     from memplane.search.indexing import Indexed
     from memplane.search.retriever import ItemCache

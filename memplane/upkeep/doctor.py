@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from memplane.context.context import MakeCounter
-    from memplane.index import dense as index_dense
-    from memplane.index import storage as index_storage
+    from memplane.index import dense as index_dense, storage as index_storage
     from memplane.ports import Clock, Position
     from memplane.recall import documents as event_documents
 else:

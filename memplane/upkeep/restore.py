@@ -21,8 +21,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, Self
 
-from memplane import home as homes
-from memplane import nofollow
+from memplane import home as homes, nofollow
 from memplane.errors import HomeError, InputError, WriteError
 from memplane.event import GLOBAL, decode
 from memplane.intake.check import OWN_KINDS, is_checksum, with_permitted_actor

@@ -21,8 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from memplane import log as logs
-from memplane import nofollow
+from memplane import log as logs, nofollow
 from memplane.context.folds import Folds, Prefix, RememberedLog
 from memplane.errors import LockError, NotFoundError, PolicyError, Problem, WriteError
 from memplane.index.storage import alone, holder, remove_index_file
@@ -42,8 +41,7 @@ from memplane.upkeep.reports import kept_bytes_path, saved
 if TYPE_CHECKING:
     from memplane.context.context import PlaneContext
     from memplane.event import Event
-    from memplane.index import dense as index_dense
-    from memplane.index import storage
+    from memplane.index import dense as index_dense, storage
     from memplane.intake import Redactor
     from memplane.intake.redact import Counts
     from memplane.policy import Policies

@@ -5,8 +5,7 @@ import json
 from datetime import UTC, timedelta, timezone
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import memplane
 from memplane.acms import (

@@ -14,13 +14,10 @@ from pathlib import Path
 import pytest
 
 import memplane
-from memplane.acms import ACMS, ACMSConfig
-from memplane.acms import runner as runner_module
-from memplane.acms import session as session_module
+from memplane.acms import ACMS, ACMSConfig, runner as runner_module, session as session_module
 from memplane.context.context import PlaneContext
 from memplane.errors import ConflictError, HomeError, InputError, WriteError
-from memplane.log import FileLog
-from memplane.log import disk as log_disk
+from memplane.log import FileLog, disk as log_disk
 
 OS = ACMSConfig(durability="os")
 

@@ -5,8 +5,7 @@ import threading
 
 import pytest
 from builders_memory_commands import operations
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import memplane
 from memplane.adapters import memory_tool

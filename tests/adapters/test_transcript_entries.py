@@ -4,8 +4,7 @@ import json
 
 import pytest
 from builders_transcripts import KEY, entry, said
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from memplane.adapters.claude_sessions import packed, unpacked
 from memplane.errors import InputError

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from memplane.artifacts.contents import bundle_text, check_bundle, check_report, citations
 from memplane.errors import InputError

@@ -9,8 +9,7 @@ import contextlib
 import io
 
 import pytest
-from hypothesis import Phase, given, settings
-from hypothesis import strategies as st
+from hypothesis import Phase, given, settings, strategies as st
 
 import memplane
 from memplane.adapters.memory_tool import MemoryFiles

@@ -11,8 +11,7 @@ import pytest
 import typer
 
 import memplane
-from memplane.cli.app import COMMANDS as MODULES
-from memplane.cli.app import GROUPS, app, load_command
+from memplane.cli.app import COMMANDS as MODULES, GROUPS, app, load_command
 from memplane.cli.run import run_command_line as run_here
 
 READING = {

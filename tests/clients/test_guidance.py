@@ -6,8 +6,7 @@ import tomllib
 
 import pytest
 from builders_settings import texts
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from memplane.clients import guidance
 from memplane.clients.settings_files import Traces

@@ -5,8 +5,7 @@ import json
 
 import builders_settings as settings
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from memplane.clients import entries, settings_files
 from memplane.clients.entries import AGENTS

@@ -5,8 +5,7 @@ import tomllib
 
 import builders_settings as settings
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from memplane.clients import entries, settings_files
 from memplane.clients.entries import AGENTS

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 from fakes_embedder import Anagrams
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 import memplane
 from memplane import wiring

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import shutil
 
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 import memplane
 from memplane.explain.replay import replay_pack

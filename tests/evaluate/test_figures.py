@@ -2,8 +2,7 @@
 
 from math import isclose, sqrt
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from memplane.evaluate.run import (
     QuestionOutcome,

@@ -1,8 +1,7 @@
 """Cross-validation by conversation."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from memplane.errors import InputError
 from memplane.evaluate import QuestionOutcome, cross_validate, deal

@@ -1,8 +1,7 @@
 """Asking a set: real planes, the product's own importer and packs, and baselines beside them."""
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 import memplane
 from memplane.errors import BudgetError, InputError, PolicyError

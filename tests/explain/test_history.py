@@ -2,8 +2,7 @@
 
 import pytest
 from builders_committed import Committed, swap
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import memplane
 from memplane.explain.history import (

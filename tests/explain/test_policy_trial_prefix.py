@@ -5,8 +5,7 @@ import re
 
 import pytest
 from builders_planes import rows
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 import memplane
 from memplane.context.folds import Folds, Prefix

@@ -4,8 +4,7 @@ import os
 
 import pytest
 from checks_calls import context, said
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import memplane
 from memplane.context.calls import MARKS_MAX

@@ -25,8 +25,7 @@ from checks_calls import (
     told,
     unhurried,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import memplane
 from tests.examples import examples

@@ -4,8 +4,7 @@ import json
 
 import pytest
 from builders_json import blocks, json_values
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from memplane.importers import import_paths
 from memplane.importers.chat import Chat, is_chat, is_message

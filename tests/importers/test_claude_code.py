@@ -2,8 +2,7 @@ import json
 
 import pytest
 from builders_json import blocks, comes_to_something, json_values
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from memplane.importers.claude_code import ClaudeCode
 

@@ -1,8 +1,7 @@
 """Whose words a prompt of Claude Code is, and what of a compaction's summary is the summary."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from memplane.importers.rows import asked_of_codex, compaction, spoken
 

@@ -3,8 +3,7 @@
 import json
 
 from builders_json import comes_to_something, json_values
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from memplane.importers.codex import Codex
 

@@ -1,8 +1,7 @@
 """A decision is recorded where somebody decided, and nowhere else."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from memplane.importers.decided import (
     Talk,

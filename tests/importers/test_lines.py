@@ -1,7 +1,6 @@
 import gzip
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from memplane.importers.records import files_below, parse_records, read_lines
 

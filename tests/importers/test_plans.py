@@ -1,7 +1,6 @@
 """To-do lists of agents become one task with a plan, however their client writes them."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from memplane.importers.plans import (
     PlanBook,

@@ -5,8 +5,7 @@ import gzip
 import json
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from memplane.errors import InputError
 from memplane.importers import detect, import_paths

@@ -1,8 +1,7 @@
 """Which documents are out of force, whatever was asked before."""
 
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from memplane.index.columns import Fates
 

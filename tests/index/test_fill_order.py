@@ -1,8 +1,7 @@
 """The order in which a block is filled: value per token, passages first, then growth."""
 
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from memplane.index.fill_order import FillingParameters, filling_steps
 from memplane.ports import ONE

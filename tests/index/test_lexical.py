@@ -1,7 +1,6 @@
 import numpy as np
 from builders_documents import WORDS, document_lists, made_up, texts
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from rank_bm25 import BM25Okapi
 
 from memplane.index import lexical, terms

@@ -1,7 +1,6 @@
 """Passages: runs of sentences, the one that holds most of what is asked."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from memplane.index import terms
 from memplane.index.terms import passage, sentences

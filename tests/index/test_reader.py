@@ -5,8 +5,7 @@ import sys
 import numpy as np
 import pytest
 from builders_documents import SPEAKERS, WORDS, document_lists, made_up, zipf
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from memplane.index import reader, terms
 from memplane.index.bm25 import BM25, Weights

@@ -4,8 +4,7 @@ from math import isqrt
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from memplane.index import terms
 from memplane.index.columns import Columns, Kernel

@@ -5,8 +5,7 @@ from itertools import islice
 import numpy as np
 import pytest
 from builders_documents import document_lists, made_up
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from memplane.index import storage, terms
 from memplane.index.segment import build_segment, decode_segment, encode_segment, merge_segments

@@ -1,7 +1,6 @@
 import threading
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from memplane.index import terms
 from memplane.index.terms import TermVocabulary, analyse, query, whole_term

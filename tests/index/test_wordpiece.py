@@ -2,8 +2,7 @@
 
 import unicodedata
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from memplane.index.vectors import WORD_LETTERS_MAX, WordPiece, plain_words
 

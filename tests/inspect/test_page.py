@@ -9,8 +9,7 @@ import stat
 
 import pytest
 from builders_pages import HOSTILE, NOW, Parts, opened, page_of, strings, view
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from memplane.errors import InputError, WriteError
 from memplane.inspect import document, write_page

@@ -2,8 +2,7 @@
 
 import pytest
 from builders_pages import made, opened, page_of, strings, view
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from memplane.errors import InputError, NotFoundError
 from memplane.home import open_home

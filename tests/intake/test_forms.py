@@ -5,8 +5,7 @@ import tracemalloc
 
 import pytest
 from builders_fresh_secrets import CONTEXTS, forms, left
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from memplane.intake import Redactor
 from memplane.intake.secret_syntax import stems

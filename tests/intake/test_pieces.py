@@ -5,13 +5,17 @@ import re
 import sys
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from memplane.errors import InputError
 from memplane.event import encode
-from memplane.intake import Intake, Redactor, normalise, secret_syntax
-from memplane.intake import token_patterns as shapes_room
+from memplane.intake import (
+    Intake,
+    Redactor,
+    normalise,
+    secret_syntax,
+    token_patterns as shapes_room,
+)
 from memplane.intake.check import Cleaner
 from memplane.intake.markers import MARK, merge_spans, widened
 from memplane.intake.prepare import without_blocks

@@ -4,8 +4,7 @@ import re
 
 import pytest
 from builders_secrets import TOKENS
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from memplane.intake import Redactor
 from memplane.intake.secret_syntax import MARK

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 from builders_damaged_logs import QuickDisk
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from memplane.errors import CorruptError
 from memplane.event import Draft, encode

@@ -7,8 +7,7 @@ from itertools import count
 
 import pytest
 from builders_damaged_logs import QuickDisk, clock
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 import memplane
 from memplane.errors import CorruptError

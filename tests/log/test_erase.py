@@ -6,8 +6,7 @@ import shutil
 from contextlib import suppress
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from memplane.errors import CorruptError, PurgedError, WriteError
 from memplane.event import Draft, encode

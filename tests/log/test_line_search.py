@@ -1,8 +1,7 @@
 """Finding lines in bytes: what stands there is found, and nothing is made up."""
 
 from builders_damaged_logs import draft, opened
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from memplane.log.format import runs
 from memplane.log.reader import line_of_seq, may_hold_id

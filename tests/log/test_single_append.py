@@ -5,8 +5,7 @@ import shutil
 
 import pytest
 from builders_damaged_logs import draft, filled, messages, opened, quarantined, segment
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from memplane.errors import CorruptError, MemplaneError
 from memplane.log import verify_log

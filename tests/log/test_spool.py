@@ -13,8 +13,7 @@ from fakes_clock import Ticking, draft, files, ids, stored
 
 from memplane import nofollow
 from memplane.errors import InputError, LockError, WriteError
-from memplane.log import log as taking
-from memplane.log import repair_log, spool
+from memplane.log import log as taking, repair_log, spool
 
 
 @pytest.fixture

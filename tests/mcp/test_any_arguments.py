@@ -2,8 +2,7 @@
 
 import anyio
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from jsonschema import validate
 
 from memplane.mcp.schemas import TOOLS, tool_named

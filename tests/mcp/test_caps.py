@@ -4,8 +4,7 @@ import json
 
 import anyio
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from memplane.mcp.schemas import TOKENS_MIN
 from memplane.wiring import init, make_counter, open_plane

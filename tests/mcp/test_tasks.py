@@ -1,7 +1,6 @@
 """`memory_task`: work of several steps, kept for the session that goes on with it."""
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from jsonschema import validate
 
 from memplane.mcp.schemas import tool_named

@@ -6,8 +6,7 @@ from contextlib import suppress
 
 import pytest
 from builders_planes import rows
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 import memplane
 from memplane.errors import MemplaneError, NotFoundError

@@ -3,8 +3,7 @@
 import re
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from memplane.pack.handles import parse_handle
 from tests.examples import examples

@@ -3,8 +3,7 @@
 import contextlib
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from memplane.errors import InputError
 from memplane.pack.handles import Handle, parse_handle

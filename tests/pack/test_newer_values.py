@@ -1,7 +1,6 @@
 """Turns on one matter: which ones share it, whatever order they come in."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from memplane.pack.evidence import LOOKED_AT_MAX, ValueMention, on_one_matter, says_a_value
 

@@ -2,8 +2,7 @@
 
 import pytest
 from builders_planes import rows
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import memplane
 from tests.examples import examples

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 from builders_planes import rows as world
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 import memplane
 from memplane import InputError, parse_block

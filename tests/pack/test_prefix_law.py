@@ -5,8 +5,7 @@ from collections import Counter
 
 import pytest
 from builders_planes import rows
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 import memplane
 from memplane.pack.report import CAUSES, chain_of, compared

@@ -7,8 +7,7 @@ import sys
 
 import pytest
 from builders_planes import rows, sentence
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import memplane
 from memplane.search.service import index_service

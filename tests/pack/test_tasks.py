@@ -4,8 +4,7 @@ import random
 
 import pytest
 from builders_planes import rows
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 import memplane
 from tests.examples import examples

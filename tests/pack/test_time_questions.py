@@ -1,8 +1,7 @@
 """A question for a time and nothing else is answered with what was done then."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import memplane
 from memplane.explain.replay import replay_pack

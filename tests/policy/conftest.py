@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from memplane.errors import PolicyError
-from memplane.policy import NAMES, load_policies
-from memplane.policy import files as policy_files
+from memplane.policy import NAMES, files as policy_files, load_policies
 
 TOP = Path(__file__).parents[2]
 

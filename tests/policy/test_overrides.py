@@ -6,8 +6,7 @@ import json
 from hashlib import sha256
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from memplane.errors import PolicyError
 from memplane.policy import NAMES, load_policies, variables

@@ -7,12 +7,10 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from memplane.errors import PolicyError
-from memplane.policy import NAMES, load_policies
-from memplane.policy import files as forms
+from memplane.policy import NAMES, files as forms, load_policies
 from tests.examples import examples
 
 WARM = """

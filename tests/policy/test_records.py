@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from memplane.event import SENSITIVITIES
 from memplane.policy import ChannelRule, Privacy, SectionBudget

@@ -6,8 +6,7 @@ import pytest
 from builders_histories import APPROVAL_ROWS, ARTIFACT_ROWS, LATER, NOW, A, B, approval, artifact
 from builders_journal import ROWS, Journal
 from checks_law import fold, holds_the_law
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from memplane.context.artifact_files import ArtifactApprovals
 from memplane.event import Event

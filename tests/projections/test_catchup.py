@@ -4,8 +4,7 @@ import gc
 
 import pytest
 from builders_journal import HISTORIES, Journal
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from memplane.projections.in_force import MemoryChains
 from memplane.projections.ledger import Cards, Decisions

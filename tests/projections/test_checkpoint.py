@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 from builders_journal import Journal
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from memplane.ports import Position
 from memplane.projections.ledger import Decisions

@@ -1,8 +1,7 @@
 """What is kept of a session for its digest: bounded, the same however the log is cut."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from memplane.event import Event
 from memplane.ports import Line

@@ -4,8 +4,7 @@ import pytest
 from builders_histories import MARKS, WORK
 from builders_journal import FORGETS, STATEMENTS, Journal
 from checks_law import fold, holds_the_law
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from memplane.policy.recall import AGENT, CHAT, EPISODE_PROFILES, EpisodeRules
 from memplane.projections.episodes import (

@@ -5,8 +5,7 @@ import random
 
 from builders_journal import Journal
 from checks_law import fold, holds_the_law
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from memplane.projections.files import (
     BYTES_MAX,

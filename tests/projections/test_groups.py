@@ -2,8 +2,7 @@
 
 from builders_journal import Journal
 from checks_law import fold, holds_the_law
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from memplane.projections.files import AllFiles, Files
 from memplane.projections.groups import GROUPS_MAX, VisibilityGroup, share_of

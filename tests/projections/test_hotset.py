@@ -2,8 +2,7 @@
 
 from builders_journal import Journal
 from checks_law import fold, holds_the_law
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from memplane.event import encode
 from memplane.projections.files import FILES

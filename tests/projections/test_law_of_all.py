@@ -8,8 +8,7 @@ import pytest
 from builders_histories import APPROVAL_ROWS, ARTIFACT_ROWS, MARKS, TASK_ROW, WORK
 from builders_journal import ROWS, Journal, from_elsewhere
 from checks_law import holds_the_law
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from memplane.context.folds import Folds
 from memplane.policy.recall import CHAT

@@ -5,8 +5,7 @@ import json
 import pytest
 from builders_journal import HISTORIES, Journal
 from checks_law import fold, holds_the_law
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from memplane.projections.ledger import Cards, Decisions
 from memplane.projections.memories import Memories

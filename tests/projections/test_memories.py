@@ -4,8 +4,7 @@ import stat
 
 from builders_journal import HISTORIES, Journal
 from checks_law import holds_the_law
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from memplane.projections.in_force import MemoryChains
 from memplane.projections.memories import Memories

@@ -2,8 +2,7 @@
 
 from builders_journal import FORGETS, HISTORIES, ROWS, Journal
 from checks_law import fold, holds_the_law
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from memplane.projections.system_map import SORTS, PlaneMap
 from tests.examples import examples

@@ -3,8 +3,7 @@
 from itertools import pairwise
 
 from builders_journal import HISTORIES, Journal
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from memplane.projections.memories import Memories
 from tests.examples import examples

@@ -1,8 +1,7 @@
 """What a text asks, came to and leaves open; without the words around that say nothing."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from memplane.projections.reports import (
     OUTCOME_CHARS_MAX,

@@ -4,8 +4,7 @@ import pytest
 from builders_histories import MARKS, WORK
 from builders_journal import FORGETS, SESSIONS, STATEMENTS, Journal
 from checks_law import fold, holds_the_law
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from memplane.projections.sessions import BYTES_MAX, GONE_MAX, SessionsProjector, session_facts
 from memplane.tokens import make

@@ -1,8 +1,7 @@
 """Which check a command line is, which success closes which failure, and what is no failure."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from memplane.projections.checks import (
     blamed,

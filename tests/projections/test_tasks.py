@@ -6,8 +6,7 @@ import pytest
 from builders_histories import NAMES, SESSIONS, TASK_ROW, TEXT, task
 from builders_journal import ROWS, Journal, from_elsewhere
 from checks_law import fold, holds_the_law
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from memplane.projections.task_table import BRIEF_MAX, DETAILED_MAX
 from memplane.projections.tasks import Tasks

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from conftest import Own
 from folders import repository
-from hypothesis import Phase, given, settings
-from hypothesis import strategies as st
+from hypothesis import Phase, given, settings, strategies as st
 
 import memplane
 from memplane.errors import InputError, MemplaneError, NotFoundError

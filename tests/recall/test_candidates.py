@@ -1,8 +1,7 @@
 """Events found, by columns: they read as the rows that they are made of."""
 
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from memplane.index.fill_order import STEP_COLUMNS, FillingParameters, filling_steps, steps_of
 from memplane.ports import Candidates, FoundEvent

@@ -4,8 +4,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal, getcontext
 from typing import NamedTuple
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from memplane.recall.score import FADING_KINDS, decayed, hours_between, importance_now, is_stale
 

@@ -1,8 +1,7 @@
 """Events to documents: what is found by which words, in which pieces, and what is never indexed."""
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from memplane.event import KINDS, SENSITIVITIES, UPKEEP_KINDS, Event
 from memplane.index import terms

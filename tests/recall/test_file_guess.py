@@ -5,8 +5,7 @@ from itertools import count
 
 import pytest
 from builders_journal import Journal
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from memplane.policy import ChannelRule
 from memplane.projections.files import Files

@@ -4,8 +4,7 @@ from collections import Counter
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from memplane.event import Event
 from memplane.index.terms import IRREGULAR, stem, text_words

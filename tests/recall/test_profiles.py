@@ -1,7 +1,6 @@
 """The two profiles of a recall, as functions of values: budgets, order, edges."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from memplane.policy.recall import BlendedProfile, EpisodeFirstProfile
 from memplane.recall.profiles import (

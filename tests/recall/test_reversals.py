@@ -1,7 +1,6 @@
 """A decision that was made of an answer is turned round by a later answer to the same."""
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from memplane.event import Event
 from memplane.recall.reversals import DerivedDecision, derived, reversed_by

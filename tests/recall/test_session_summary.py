@@ -1,7 +1,6 @@
 """The summary of a session: only what was said, in a fixed form, within its tokens."""
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from memplane.event import SENSITIVITIES, Event
 from memplane.recall.session_summary import extract, is_readable

@@ -1,8 +1,7 @@
 """Wishes that stand and traps with their mend: by counts, for who may see what they are of."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from memplane.event import Event
 from memplane.ports import Line

@@ -4,8 +4,7 @@ from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from memplane.policy import load_policies
 from memplane.recall.time_words import read_time

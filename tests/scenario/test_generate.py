@@ -3,8 +3,7 @@
 from collections import Counter
 from datetime import UTC, datetime
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from memplane.scenario.scene import generated
 

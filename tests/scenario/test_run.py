@@ -6,8 +6,15 @@ import re
 import pytest
 
 from memplane.cli.trials import builders
-from memplane.scenario import Runner, Settings, as_json, as_words, work_of, write_reports
-from memplane.scenario import run as steps_room
+from memplane.scenario import (
+    Runner,
+    Settings,
+    as_json,
+    as_words,
+    run as steps_room,
+    work_of,
+    write_reports,
+)
 
 GIVEN = """\
 long: true

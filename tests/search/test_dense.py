@@ -20,8 +20,7 @@ from builders_vectors import (
     written,
 )
 from fakes_embedder import Anagrams
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import memplane
 from memplane.errors import LockError

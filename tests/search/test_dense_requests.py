@@ -22,8 +22,7 @@ from builders_vectors import (
     written,
 )
 from fakes_embedder import Anagrams
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 import memplane
 from memplane.errors import InputError

@@ -2,8 +2,7 @@
 
 import pytest
 from builders_searches import NOW, find, seqs
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import memplane
 from memplane.policy import ChannelRule

@@ -8,8 +8,7 @@ import sys
 import pytest
 from builders_indexed_planes import QUERIES, only_log, opened, rows
 from builders_searches import find, index_files, seqs
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import memplane
 from memplane.search import indexing

@@ -3,8 +3,7 @@
 The card of an artifact is seen where the event may be named.
 """
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import memplane
 from memplane.context.folds import items_of_event

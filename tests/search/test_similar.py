@@ -3,8 +3,7 @@
 import pytest
 from builders_vectors import HERONS, NOW, ODD, again, plane_of_lines
 from fakes_embedder import Anagrams
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import memplane
 from memplane.index import dense

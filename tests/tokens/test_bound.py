@@ -3,8 +3,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from builders_nasty_texts import ATOMS, SENTENCES, texts
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from memplane.tokens import make
 from memplane.tokens.bound import CHARACTERS, UNSURE_CHARACTER, lines, stand_ins, unpack

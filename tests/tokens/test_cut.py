@@ -1,8 +1,7 @@
 import random
 
 from builders_nasty_texts import ATOMS, SENTENCES, texts
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from memplane.tokens import clip, cut, make
 from tests.examples import examples

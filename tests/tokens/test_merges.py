@@ -2,8 +2,7 @@
 
 from itertools import pairwise, product
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from memplane.tokens.bound import closing, pretoken_count, starting
 from tests.examples import examples

@@ -3,8 +3,7 @@
 import tracemalloc
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from memplane.tokens import NAMES
 from memplane.tokens.bound import chunks, text_slices

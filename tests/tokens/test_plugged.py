@@ -1,8 +1,7 @@
 """A counter of one's own stands where memplane's do: named in reports, and never over budget."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import memplane
 from memplane.acms import HeuristicTokenCounter, TiktokenCounter

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 from builders_nasty_texts import texts
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from table_formats import encode_token_index
 
 import memplane.tokens

@@ -25,8 +25,7 @@ from builders_exports import (
     small,
     tree,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import memplane
 from memplane.errors import InputError, PlaneError, WriteError

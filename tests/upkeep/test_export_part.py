@@ -6,8 +6,7 @@ import shutil
 
 import pytest
 from builders_exports import clock, fill, made, opened
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import memplane
 from memplane.errors import HomeError, InputError

@@ -8,8 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 
 import memplane
 from tests.examples import examples

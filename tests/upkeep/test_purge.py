@@ -4,8 +4,7 @@ import shutil
 
 import pytest
 from builders_purges import SECRET, WORD, check_gone, fill, holds, used
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 import memplane
 from memplane.errors import HomeError, InputError, NotFoundError, PurgedError

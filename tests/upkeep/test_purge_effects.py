@@ -1,8 +1,7 @@
 """What a purge brings back is said before it is done: forgotten, replaced, taken back."""
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 import memplane
 from tests.examples import examples

@@ -1,8 +1,7 @@
 """`plane.recall`: what a session is given, with the rows of the plan that it keeps."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import memplane
 from memplane.errors import BudgetError, InputError

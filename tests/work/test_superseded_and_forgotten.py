@@ -8,8 +8,7 @@ import shutil
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import memplane
 from tests.examples import examples
