@@ -69,8 +69,11 @@ class _Plane(NamedTuple):
 
 
 _PARTS: Final[dict[Part, str]] = {
-    "hooks": "hooks", "mcp": "MCP server", "skill": "skill", "memory": "own memory",
-}  # fmt: skip
+    "hooks": "hooks",
+    "mcp": "MCP server",
+    "skill": "skill",
+    "memory": "own memory",
+}
 _Agent = Annotated[_Name, typer.Argument(metavar="AGENT", help="claude-code or codex.")]
 _User = Annotated[bool, typer.Option("--user", help="In your own settings, for every project.")]
 _Project = Annotated[

@@ -430,8 +430,11 @@ def purge_events(
     """
     reasons = ARCHIVED if archived and "all" in archived else tuple(archived or ())
     named: dict[str, Any] = {
-        "key": key, "session": session, "source": source, "archived": reasons,
-    }  # fmt: skip
+        "key": key,
+        "session": session,
+        "source": source,
+        "archived": reasons,
+    }
     described: dict[str, Any] = {"tag": tag, "older_than": older_than, "kind": kind}
     narrows = bool(tag or older_than)
     _check(ids, named, described, keep=keep, decisions=decisions)

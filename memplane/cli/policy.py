@@ -109,9 +109,12 @@ def print_policies(
         found = plane.upkeep.policy_values()
     rows = [row for row in found if stem is None or row.file == f"{stem}.yaml"]
     print_list(
-        [_json(row) for row in rows], _values_words(rows), _VALUES,
-        [(row.name, "\n".join(_value_lines(row)), row.source) for row in rows], as_json=as_json,
-    )  # fmt: skip
+        [_json(row) for row in rows],
+        _values_words(rows),
+        _VALUES,
+        [(row.name, "\n".join(_value_lines(row)), row.source) for row in rows],
+        as_json=as_json,
+    )
 
 
 @command("log", example="policy log --limit 5", group=policy_app)

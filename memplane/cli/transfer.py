@@ -53,8 +53,10 @@ def export_to_file(
     ] = None,
     redact: Annotated[
         bool,
-        typer.Option("--redact", help="As events may leave the plane by today's policies, not as "
-                     "they are stored."),
+        typer.Option(
+            "--redact",
+            help="As events may leave the plane by today's policies, not as they are stored.",
+        ),
     ] = False,
     secret: Annotated[
         bool, typer.Option("--secret", help="Of a part, also what is of sensitivity secret.")
@@ -64,7 +66,7 @@ def export_to_file(
     ] = False,
     home: Home = None,
     as_json: Json = False,
-) -> None:  # fmt: skip
+) -> None:
     """Write the plane to a file that `restore` takes back: a backup, or a part of its events.
 
     Without options it is all of the log, byte by byte, with every text and file beside it, secret

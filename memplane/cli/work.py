@@ -145,9 +145,12 @@ def list_sessions(
         found = plane.work.sessions.list(agent=agent, only_open=only_open, channel=channel)
     words = "\n".join(_session_row(one) for one in found)
     print_list(
-        [one.as_json() for one in found], words, _SESSIONS, [_session_cells(one) for one in found],
+        [one.as_json() for one in found],
+        words,
+        _SESSIONS,
+        [_session_cells(one) for one in found],
         as_json=as_json,
-    )  # fmt: skip
+    )
 
 
 @command("show", example="session show s1", group=session_app)
@@ -282,10 +285,13 @@ _SESSIONS: Final = (
 def _session_cells(one: Session) -> tuple[str, ...]:
     events = counted(sum(one.events.values()), "event") + ("+" if one.partial else "")
     return (
-        one.last[:16].replace("T", " "), one.status, _short_name(one.id).strip(),
-        clipped_line(one.title or "", 120), clipped_line(one.outcome or events, 120),
+        one.last[:16].replace("T", " "),
+        one.status,
+        _short_name(one.id).strip(),
+        clipped_line(one.title or "", 120),
+        clipped_line(one.outcome or events, 120),
         clipped_line(one.branch or "", 24),
-    )  # fmt: skip
+    )
 
 
 def _short_name(session: str) -> str:
@@ -481,9 +487,12 @@ def list_open(
     with open_plane(home) as plane:
         views = plane.work.tasks.list(all=everything, session=session, channel=channel, agent=agent)
     print_list(
-        [_brief(view) for view in views], "\n".join(map(_task_row, views)), _TASKS,
-        [_task_cells(view) for view in views], as_json=as_json,
-    )  # fmt: skip
+        [_brief(view) for view in views],
+        "\n".join(map(_task_row, views)),
+        _TASKS,
+        [_task_cells(view) for view in views],
+        as_json=as_json,
+    )
     if not views:
         say("no task is open" if not everything else "no task yet")
 
@@ -785,9 +794,12 @@ def list_all(
             agent=agent,
         )
     print_list(
-        [one.as_json() for one in found], "\n".join(map(_row, found)), _ARTIFACTS,
-        [_artifact_cells(one) for one in found], as_json=as_json,
-    )  # fmt: skip
+        [one.as_json() for one in found],
+        "\n".join(map(_row, found)),
+        _ARTIFACTS,
+        [_artifact_cells(one) for one in found],
+        as_json=as_json,
+    )
     if not found:
         say("no artifact")
 

@@ -442,10 +442,14 @@ def list_files(
         policies = context.watched.policies()
         folds = context.caught_up(policies)
         request = checked_request(
-            query, context.asked({**asked, "session": session}), policies,
-            head=folds.log.head().seq, clock=context.clock, seq_by=partial(seq_by, context.log),
+            query,
+            context.asked({**asked, "session": session}),
+            policies,
+            head=folds.log.head().seq,
+            clock=context.clock,
+            seq_by=partial(seq_by, context.log),
             redactor=context.intake(policies).redactor,
-        )  # fmt: skip
+        )
         context.reader_of(request)
         scope = request.scope(policies)
         seen = context.seen(folds, scope, request.session, policies)
@@ -457,10 +461,13 @@ def list_files(
             wanted = prompt.text if prompt is not None else ""
         own = _own(state, hotset, session, scope)
         guesses = guess_files(
-            state, scope, query=wanted, named=naming_texts(hotset, decisions, scope),
+            state,
+            scope,
+            query=wanted,
+            named=naming_texts(hotset, decisions, scope),
             branch=state.branch_of(session, scope.hides) if branch is None else branch,
             limit=LIMIT_MAX,
-        )  # fmt: skip
+        )
         redact = context.redact(policies)
     listed = {one.path for one in own}
     found = own + [

@@ -153,12 +153,16 @@ def candidates_page(report: Mapping[str, Any]) -> Json:
         },
         {
             "title": "By fold",
-            "columns": [_column("Fold"), _column("Own recall, %", bar=True),
-                        _column("Best on the others", number=False)],
-            "rows": [[one["fold"] + 1, _percent(one["own"]), one["candidate"]]
-                     for one in report["folds"]],
+            "columns": [
+                _column("Fold"),
+                _column("Own recall, %", bar=True),
+                _column("Best on the others", number=False),
+            ],
+            "rows": [
+                [one["fold"] + 1, _percent(one["own"]), one["candidate"]] for one in report["folds"]
+            ],
         },
-    ]  # fmt: skip
+    ]
     lead = "Weights are judged on conversations that did not choose them."
     return _page("which weights are best", [], [_view("folds", "Folds", lead, parts)])
 
@@ -239,9 +243,11 @@ def trial_page(trial: Mapping[str, Any]) -> Json:
     shared: Json = {
         "title": "Repeated of the pack before",
         "columns": [_column("Policies", number=False), _column("Share, %", bar=True)],
-        "rows": [[trial["from"], _of_ppm(before["prefix_ppm"])],
-                 [trial["to"], _of_ppm(after["prefix_ppm"])]],
-    }  # fmt: skip
+        "rows": [
+            [trial["from"], _of_ppm(before["prefix_ppm"])],
+            [trial["to"], _of_ppm(after["prefix_ppm"])],
+        ],
+    }
     views = [
         _view("sections", "Sections", "What the other policies do to saved packs.",
               [summary, shared]),
@@ -255,8 +261,9 @@ def trial_page(trial: Mapping[str, Any]) -> Json:
             "rows": [[row["report"], row["why"]] for row in failed[:_ROWS_MAX]],
         }
         views.append(_view("failed", "Not packed", "Requests that could not be packed.", [part]))
-    return _page("two policies on the same packs", [("From", trial["from"]), ("To", trial["to"])],
-                 views)  # fmt: skip
+    return _page(
+        "two policies on the same packs", [("From", trial["from"]), ("To", trial["to"])], views
+    )
 
 
 def _tried(row: Mapping[str, Any]) -> Json:
@@ -286,20 +293,24 @@ def verify_page(report: Mapping[str, Any]) -> Json:
     parts: list[Json] = [
         {
             "figures": [
-                [len(problems), "problems"], [report["segments"], "segments"],
-                [report["events"], "lines"], [report["bodies"], "bodies"],
+                [len(problems), "problems"],
+                [report["segments"], "segments"],
+                [report["events"], "lines"],
+                [report["bodies"], "bodies"],
             ],
             "title": "Faults",
             "columns": [_column(name.replace("_", " "), number=False) for name in fields],
             "rows": [[_plain(one.get(name)) for name in fields] for one in problems[:_ROWS_MAX]],
         },
-    ]  # fmt: skip
+    ]
     told = [["note", one] for one in report["notes"]]
     told += [
-        ["lost, and recorded so by a repair",
-         f"segment {one['segment']}: seq {one['first']} to {one['last']}"]
+        [
+            "lost, and recorded so by a repair",
+            f"segment {one['segment']}: seq {one['first']} to {one['last']}",
+        ]
         for one in report["salvaged"]
-    ]  # fmt: skip
+    ]
     told += [["policy", one] for one in report["policy_mistakes"]]
     if told:
         columns = [_column("What", number=False), _column("Where", number=False)]
@@ -361,11 +372,14 @@ def _operations(rows: Sequence[Mapping[str, Any]]) -> Json:
 def bench_page(facts: Mapping[str, Any], rows: Sequence[Any], layouts: Sequence[Any]) -> Json:
     """The page of `benchmarks/run.py`: each row with its aim and its peers."""
     about = [
-        ("Date", facts["date"]), ("Python", facts["python"]), ("SQLite", facts["sqlite"]),
+        ("Date", facts["date"]),
+        ("Python", facts["python"]),
+        ("SQLite", facts["sqlite"]),
         ("System", f"{facts['system']} {facts['machine']}, {facts['cores']} cores"),
-        ("Load", facts["load"]), ("Rounds", facts["rounds"]),
+        ("Load", facts["load"]),
+        ("Rounds", facts["rounds"]),
         ("Quick", "too small for any figure to mean much" if facts["quick"] else None),
-    ]  # fmt: skip
+    ]
     table = []
     for row in rows:
         verdict = {None: "", True: "missed", False: "met"}[row["missed"]]

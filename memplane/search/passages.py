@@ -218,9 +218,12 @@ class SavedPassages:
         found = [(own, one) for own, one in found if scope.hides(one.item) is None]
         found.sort(
             key=lambda one: (
-                not one[0], not gate.decides(one[1].text), -one[1].item.seq, one[1].start
+                not one[0],
+                not gate.decides(one[1].text),
+                -one[1].item.seq,
+                one[1].start,
             )
-        )  # fmt: skip
+        )
         points: list[Passage] = []
         if reader is not None:
             points = self._points(memory, scope, reach)

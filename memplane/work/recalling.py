@@ -222,9 +222,10 @@ class _Recall:
         if self._asked.profile != "acms-v2":
             carry = 0
         before = known.carried if known.open is not None else known.turns
-        return [*before[len(before) - min(carry, len(before)) :], *(
-            known.turns if known.open is not None else []
-        )]  # fmt: skip
+        return [
+            *before[len(before) - min(carry, len(before)) :],
+            *(known.turns if known.open is not None else []),
+        ]
 
     def _marked(self, current: frozenset[int]) -> list[int]:
         """The seqs of marked turns of past episodes, of all sessions in scope: the newest 500."""
