@@ -130,8 +130,12 @@ def _quoted(block: Block) -> list[str]:
 
 
 def _passage_marks(block: Block) -> list[str]:
-    """Marks of the sentences of passages: other passages of the same event may still be shown."""
-    passages = [one for one in block.entries if one.seq and one.parts and not one.events]
+    """Marks of the sentences of passages: other passages of the same event may still be shown.
+
+    And of wishes, traps and digests, which say what their events say.
+    """
+    parts = [one for one in block.entries if one.parts and not one.events]
+    passages = [one for one in parts if one.seq or one.source == "projection:digests"]
     texts = (one.text.partition(": ")[2].rpartition(f"…#{one.seq}") for one in passages)
     return [mark for before, _, behind in texts for mark in sentence_marks(before or behind)]
 

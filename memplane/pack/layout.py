@@ -421,6 +421,11 @@ class Sheet:
                 omitted[seq] = (item, section, item.cost, reason, 0, 0)
                 passed.pop(seq, None)
 
+    def is_repeated(self, seq: int) -> bool:
+        """Whether an event was left out because what is placed says the same."""
+        found = self.omitted.get(seq)
+        return found is not None and found[3] == "duplicate"
+
     def pass_over(self, reasons: dict[int, str]) -> None:
         """Note the reasons why events, by seq, are left out, without listing them."""
         for seq in reasons.keys() & self.seqs:

@@ -129,7 +129,10 @@ def place_sessions(sheet: Sheet, context: PackContext, _: SectionBudget) -> None
         told = _place_session(sheet, context, session)
         for item in session.items:
             generated = item.key == f"session/{session.id}/summary"
-            if told and (generated or item.kind == "message"):
+            if told and generated:  # nor does the window show it
+                sheet.omit_all([item], part.section, "duplicate")
+                continue
+            if told and item.kind == "message":
                 continue
             if item.seq not in sheet.seqs and not hides(item):
                 # Of a long answer the first third is enough.

@@ -142,7 +142,9 @@ def _newest(
 
 def _shows(sheet: Sheet, item: Item, scope: Scope) -> bool:
     # Tasks and artifacts are no turns: they have places of their own.
-    return item.kind not in NO_TURNS and item.seq not in sheet.seqs and not scope.hides(item)
+    if item.kind in NO_TURNS or item.seq in sheet.seqs or scope.hides(item):
+        return False
+    return item.kind != "summary" or not sheet.is_repeated(item.seq)
 
 
 def _cost(sheet: Sheet, item: Item, scope: Scope, tier: int) -> int:

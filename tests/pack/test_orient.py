@@ -180,3 +180,14 @@ def test_where_there_is_nothing_to_tell_no_map_is_missed(plane):
     plane.record("hello", role="user")
     block = plane.pack(intent="orient", budget=20)
     assert not [one for one in block.omissions if one.section == "system_map"]
+
+
+def test_what_a_session_came_to_is_said_once(busy):
+    """The digest under the last sessions stands for the summary that was recorded at its end."""
+    (summary,) = busy.events(kind="summary")
+    block = busy.pack(intent="orient", budget=2000)
+    _, _, earlier = block.text.partition("## Earlier")
+    assert earlier
+    assert "Came to" not in earlier
+    left = {one.id: one.reason for one in block.omissions}
+    assert left[summary.id] == "duplicate"
