@@ -16,7 +16,7 @@ from memplane.cli.run import run_command_line
 # In a home made by `prepare`; {top} is the folder above it.
 COMMANDS = {
     "init": ["init", "{top}/another"],
-    "demo": ["demo"],
+    "demo": ["demo", "--home", "{top}/demo"],
     "record": ["record", "one more thing", "--kind", "fact", "--key", "k7", "--json"],
     "record of a long text": ["record", "--id", "long", "x" * 1_200_000, "--json"],
     "record without waiting": ["record", "not now", "--no-wait", "--json"],
@@ -127,7 +127,7 @@ def argv(name, top):
     words = [word.replace("{top}", str(top)) for word in COMMANDS[name]]
     return (
         words
-        if words[0] in ("init", "trust") or "--into" in words
+        if words[0] in ("init", "trust", "demo") or "--into" in words
         else [*words, "--home", f"{top}/home"]
     )
 
