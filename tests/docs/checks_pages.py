@@ -38,6 +38,9 @@ FORMS = (
     (r"\b\d+(?:\.\d+)? (?:ms|s|MB/s)\b", "DURATION"),
     (r"\b(?:[0-9a-f]{16,64}|[0-9a-f]{8})\b", "HASH"),
     (r"\b\d[\d,]* bytes\b", "SIZE"),
+    # A day in a block costs more or less than another day.
+    (r"\b\d[\d,]*(?= of \d[\d,]* tokens\b| tokens, byte for byte)", "COST"),
+    (r"\b\d+ %(?= of the tokens as in)", "SHARE"),
 )  # fmt: skip
 
 
