@@ -89,6 +89,7 @@ def test_a_pack_of_the_log_as_it_was_says_what_it_said(plane, told):
     told("s", *THREE)
     before, seq = plane.pack(intent="orient", budget=2000).text, plane.head().seq
     plane.work.sessions.sum_up("hook")
+    told("s", "Fix the ibises")
     assert plane.pack(intent="orient", budget=2000).text != before
     assert plane.at(seq).pack(intent="orient", budget=2000).text == before
 
