@@ -63,9 +63,10 @@ def test_a_list_an_answer_and_a_plan_are_a_task_and_decisions_when_the_next_sess
     decisions, _, words = rest.partition("## ")
     [task] = [line for line in tasks.splitlines() if line.startswith("task ")]
     assert task.endswith("Repair the Kestrel, in the shed. Doing step 2 of 2: Paint the hull.")
+    # The newest first.
     assert [line.partition(": ")[2] for line in decisions.splitlines()] == [
-        f"{QUESTION} \u2192 Green",
         f"Plan: Repair the Kestrel: {GOAL}",
+        f"{QUESTION} \u2192 Green",
     ]
     assert "Put her into the dry dock" not in block  # it is done
     assert "<" not in words.partition("memplane:end")[0]  # nothing of the client's own
