@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from memplane.lazy import regex
@@ -175,7 +176,9 @@ class Sentence(NamedTuple):
         return self.text.endswith(":")
 
 
-def sentences_in(text: str, *, typed: bool = False) -> list[Sentence]:
+# What is asked of one text is asked in a row, and a summary asks again what a digest has asked.
+@lru_cache(maxsize=8)
+def sentences_in(text: str, *, typed: bool = False) -> tuple[Sentence, ...]:
     """The sentences of a text in order, at most 160 of its first 12,000 characters.
 
     A line ends a sentence; the heads of tables are none. `typed`: by a person, whose sentences
@@ -201,7 +204,7 @@ def sentences_in(text: str, *, typed: bool = False) -> list[Sentence]:
         found.append(Sentence(plain[start:].strip(), heads, item))
         if len(found) > 2 * _SENTENCES_READ:
             break
-    return [one for one in found if _WORD.search(one.text)][:_SENTENCES_READ]
+    return tuple(one for one in found if _WORD.search(one.text))[:_SENTENCES_READ]
 
 
 def _plain(line: str) -> str:
