@@ -23,6 +23,7 @@ from memplane.errors import InputError
 from memplane.home import VERSION
 from memplane.intake.redact import quoted_value
 from memplane.policy.document import meant
+from memplane.wiring import find_plane
 
 
 @command("help", example="help pack")
@@ -59,6 +60,13 @@ def print_version(
 ) -> None:
     """Print the version of memplane."""
     print_answer({"version": VERSION}, f"memplane {VERSION}", as_json=as_json)
+
+
+@command("where", example="where")
+def print_where(*, home: Home = None, as_json: Json = False) -> None:
+    """Print the folder of the plane that a command here would use; exit 3 where there is none."""
+    found = find_plane(home)
+    print_answer({"home": found.folder, "plane": found.plane_id}, found.folder, as_json=as_json)
 
 
 @command("completion", example="completion bash")

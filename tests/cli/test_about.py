@@ -12,6 +12,7 @@ import time
 
 import pytest
 
+import memplane
 from memplane.cli.about import SCRIPTS
 from memplane.cli.app import COMMANDS, SECTIONS
 
@@ -35,6 +36,16 @@ def test_help_prints_what_the_option_prints(run):
     for words in ([], ["task"], ["task", "open"], ["pack"]):
         assert run("help", *words).out == run(*words, "--help").out
     assert json.loads(run("help", "pack", "--json").out)["command"] == "pack"
+
+
+def test_where_names_the_plane_that_commands_here_use(run, tmp_path, monkeypatch):
+    home = tmp_path / "made" / ".memplane"
+    memplane.init(home).close()
+    monkeypatch.chdir(tmp_path)
+    assert run("where").code == 3
+    assert run("where", "--home", tmp_path / "made").out == f"{home}\n"
+    monkeypatch.setenv("MEMPLANE_HOME", str(home))
+    assert json.loads(run("where", "--json").out)["home"] == str(home)
 
 
 def test_help_of_what_is_no_command_names_the_nearest(run):
