@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from memplane.index import vectors
     from memplane.plane import Plane, packer
     from memplane.projects import entering
+    from memplane.providers import AsyncEmbedder, bridge
     from memplane.tokens.plugged import CountsTokens
     from memplane.upkeep import restore as upkeep_restore
     from memplane.upkeep.restore import RestoreReport
@@ -39,6 +40,7 @@ else:
     plane_room = late("memplane.plane")
     packer = late("memplane.plane.packer")
     entering = late("memplane.projects.entering")
+    bridge = late("memplane.providers.bridge")
     upkeep_restore = late("memplane.upkeep.restore")
 
 # The groups of entry points.
@@ -140,7 +142,7 @@ def init(
     clock: Clock = clock,
     detector: Detector | None = None,
     environment: Mapping[str, str] | None = None,
-    embedder: Embedder | None = None,
+    embedder: Embedder | AsyncEmbedder | None = None,
     counter: CountsTokens | str | None = None,
     trusted: bool = True,
     agent: str | None = None,
@@ -207,7 +209,7 @@ def open_plane(
     read_only: bool = False,
     detector: Detector | None = None,
     environment: Mapping[str, str] | None = None,
-    embedder: Embedder | None = None,
+    embedder: Embedder | AsyncEmbedder | None = None,
     counter: CountsTokens | str | None = None,
     project: str | None = None,
     agent: str | None = None,
@@ -422,7 +424,7 @@ def _opened(
     clock: Clock,
     detector: Detector | None,
     environment: Mapping[str, str] | None,
-    embedder: Embedder | None,
+    embedder: Embedder | AsyncEmbedder | None,
     counter: CountsTokens | str | None = None,
     agent: str | None = None,
 ) -> plane_room.Plane:
@@ -431,6 +433,8 @@ def _opened(
     if durability not in ("sync", "os"):
         raise InputError(f"expected sync or os, found {durability!r}", where="durability")
 
+    used = None if embedder is None else bridge.bridged(embedder, None)
+    on_close = used.stop if used is not embedder and isinstance(used, bridge.Bridged) else None
     return plane_room.Plane(
         context_context.PlaneContext(
             found,
@@ -441,8 +445,9 @@ def _opened(
             detector=detector,
             overrides=variables(os.environ if environment is None else environment),
             make_embedder=find_embedder,
-            embedder=embedder,
+            embedder=used,
             agent=agent,
+            on_close=on_close,
         )
     )
 

@@ -13,7 +13,6 @@ The errors of the plans are memplane's own, under the names that they have there
 from __future__ import annotations
 
 from memplane.acms.config import ACMSConfig, EpisodeBoundaryConfig, TiktokenCounter
-from memplane.acms.embedding import AsyncEmbedder
 from memplane.acms.session import ACMS
 from memplane.errors import (
     BudgetError,
@@ -28,6 +27,17 @@ from memplane.errors import (
     SessionNotFoundError,
 )
 from memplane.event import MarkerType
+from memplane.providers import (
+    AnthropicReflector,
+    AsyncEmbedder,
+    AsyncReflector,
+    HTTPEmbedder,
+    HTTPReflector,
+    OpenAIEmbedder,
+    OpenAIReflector,
+    RetryConfig,
+    with_retry,
+)
 from memplane.tokens.plugged import CountsTokens, HeuristicTokenCounter
 from memplane.work.turns import (
     ContextAssembly,
@@ -48,12 +58,15 @@ StorageError = PlaneError
 TokenBudgetExceededError = BudgetError
 TokenCounter = CountsTokens
 Embedder = AsyncEmbedder
+Reflector = AsyncReflector
 
 __all__ = [
     "ACMS",
     "ACMSConfig",
     "ACMSError",
+    "AnthropicReflector",
     "AsyncEmbedder",
+    "AsyncReflector",
     "ConfigError",
     "ConfigurationError",
     "ContextAssembly",
@@ -65,10 +78,16 @@ __all__ = [
     "EpisodeNotFoundError",
     "EpisodeStatus",
     "Fact",
+    "HTTPEmbedder",
+    "HTTPReflector",
     "HeuristicTokenCounter",
     "MarkerType",
+    "OpenAIEmbedder",
+    "OpenAIReflector",
     "ProviderError",
     "RecallOmission",
+    "Reflector",
+    "RetryConfig",
     "Role",
     "ScopeError",
     "SecurityError",
@@ -81,4 +100,5 @@ __all__ = [
     "TulvingError",
     "Turn",
     "ValidationError",
+    "with_retry",
 ]

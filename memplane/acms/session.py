@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from memplane.acms import runner as runners
 from memplane.acms.config import ACMSConfig, compiled
-from memplane.acms.embedding import bridged
 from memplane.context.calls import check_text
 from memplane.errors import (
     ConfigurationError,
@@ -27,6 +26,7 @@ from memplane.errors import (
 )
 from memplane.intake.redact import quoted_value
 from memplane.plane import Plane
+from memplane.providers.bridge import bridged
 from memplane.tokens.plugged import WholeCounter
 from memplane.work.episodes import PlaneEpisodes, session_stats
 from memplane.work.recalling import RecallQuery, RecallSettings, recall_plane
@@ -35,9 +35,9 @@ from memplane.work.turns import ContextAssembly, ContextItem, Role, SessionStats
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from memplane.acms.embedding import AsyncEmbedder
     from memplane.event import MarkerType
     from memplane.ports import Embedder
+    from memplane.providers import AsyncEmbedder
     from memplane.tokens.plugged import CountsTokens
 
 _LOG: Final = logging.getLogger("memplane.acms")
