@@ -12,9 +12,8 @@ The errors of the plans are memplane's own, under the names that they have there
 
 from __future__ import annotations
 
-from memplane.acms.config import ACMSConfig, EpisodeBoundaryConfig, TiktokenCounter
-from memplane.acms.embedding import AsyncEmbedder
-from memplane.acms.session import ACMS
+from memplane.acms.runner import AsyncEmbedder
+from memplane.acms.session import ACMS, ACMSConfig, EpisodeBoundaryConfig, TiktokenCounter
 from memplane.errors import (
     BudgetError,
     ConfigurationError,
@@ -28,8 +27,8 @@ from memplane.errors import (
     SessionNotFoundError,
 )
 from memplane.event import MarkerType
-from memplane.tokens.plugged import CountsTokens, HeuristicTokenCounter
-from memplane.work.turns import (
+from memplane.tokens import CountsTokens, HeuristicTokenCounter
+from memplane.work.episodes import (
     ContextAssembly,
     ContextItem,
     Episode,
