@@ -6,9 +6,10 @@
 
 Records of all tasks that wait at once are one write and one sync; each gets its own receipt.
 
-The methods of a plane and of its faces are coroutines with their own parameters: `reads(Plane.pack)`
-has those of `Plane.pack`, for editors and type checkers too, and runs on the plane's thread; `writes` after the writes before it, `aside` on a thread
-beside, for what may take seconds.
+The methods of a plane and of its faces are coroutines with their own parameters:
+`reads(Plane.pack)` has those of `Plane.pack`, for editors and type checkers too, and runs on the
+plane's thread; `writes` after the writes before it, `aside` on a thread beside, for what may take
+seconds.
 """
 
 from __future__ import annotations

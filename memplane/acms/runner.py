@@ -9,9 +9,9 @@ One thread, because each one that computes is one more that the loop waits for: 
 lock on every 5 ms to any of the threads that want it. Reads would not be faster on more of them,
 as a plane answers one at a time.
 
-`bridged` gives an embedder with an `async` method as a plane takes it: synchronous, in signed bytes.
-The plane calls it from a thread; the call runs on the event loop on which the plane was opened. A
-synchronous embedder is used as it is.
+`bridged` gives an embedder with an `async` method as a plane takes it: synchronous, in signed
+bytes. The plane calls it from a thread; the call runs on the event loop on which the plane was
+opened. A synchronous embedder is used as it is.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
 Entries are hooks (JSON) and the MCP server (JSON, TOML). They are added behind those of others, and
 found again by the command that they run.
 
-For Claude Code the text about the memory is a skill, a file of its own; for Codex a section at the end of AGENTS.md,
-between two comments. Either bears a digest of its text: what a person edited is known as such
-without any record, and is left alone. The setting of a client's own memory is one value, which is
-put back as it was.
+For Claude Code the text about the memory is a skill, a file of its own; for Codex a section at the
+end of AGENTS.md, between two comments. Either bears a digest of its text: what a person edited is
+known as such without any record, and is left alone. The setting of a client's own memory is one
+value, which is put back as it was.
 
 Sources: https://code.claude.com/docs/en/skills and /memory; https://developers.openai.com/codex
 (AGENTS.md, memories).

@@ -5,9 +5,9 @@ Errors that memplane raises on purpose reach the agent in their own words. Anyth
 the agent gets a short message that there was one, and stderr the traceback.
 
 `Worker` has the open plane and the threads that use it, so that the event loop never waits for a
-disk. Two threads read and one writes, so that no search delays a record, and records keep the order in
-which they arrived. A cancelled read that has not begun is dropped; one that has begun runs to its
-end, and a write is carried out in any case: only its answer is dropped.
+disk. Two threads read and one writes, so that no search delays a record, and records keep the order
+in which they arrived. A cancelled read that has not begun is dropped; one that has begun runs to
+its end, and a write is carried out in any case: only its answer is dropped.
 """
 
 from __future__ import annotations

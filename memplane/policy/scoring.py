@@ -2,8 +2,8 @@
 
 Markers are found at intake by the `markers` part of scoring.yaml. Where an episode of a session
 ends (plane.yaml), and how `recall` ranks (scoring.yaml), are rules of people for what is derived,
-never for what is stored: under other rules the same log has other episodes. The defaults of the episodes' profiles are here, those of the recall's
-profiles in memplane's own scoring.yaml.
+never for what is stored: under other rules the same log has other episodes. The defaults of the
+episodes' profiles are here, those of the recall's profiles in memplane's own scoring.yaml.
 """
 
 from __future__ import annotations
