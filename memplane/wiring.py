@@ -19,7 +19,7 @@ from memplane.intake.redact import quoted_value, unexpected
 from memplane.lazy import late
 from memplane.policy import NAMES, variables
 from memplane.ports import Clock, Detector, Embedder, TokenCounter
-from memplane.tokens import plugged
+from memplane.tokens import CountsTokens, PluggedCounter
 
 if TYPE_CHECKING:
     from memplane import plane as plane_room
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from memplane.plane import Plane, packer
     from memplane.projects import entering
     from memplane.providers import AsyncEmbedder, bridge
-    from memplane.tokens.plugged import CountsTokens
     from memplane.upkeep import restore as upkeep_restore
     from memplane.upkeep.restore import RestoreReport
 else:
@@ -354,7 +353,7 @@ def find_detector(name: str) -> Detector:
 def _plugged(counter: CountsTokens | str) -> Callable[[str, int], TokenCounter]:
     """What makes the counter that was given, whatever the policy names; its scale applies."""
     given = find_counter(counter) if isinstance(counter, str) else counter
-    made = plugged.PluggedCounter(given)
+    made = PluggedCounter(given)
     if made.name in tokens.NAMES:
         raise InputError(
             f"{made.name} is a counter of memplane: expected another name", where="counter"

@@ -12,8 +12,7 @@ The errors of the plans are memplane's own, under the names that they have there
 
 from __future__ import annotations
 
-from memplane.acms.config import ACMSConfig, EpisodeBoundaryConfig, TiktokenCounter
-from memplane.acms.session import ACMS
+from memplane.acms.session import ACMS, ACMSConfig, EpisodeBoundaryConfig, TiktokenCounter
 from memplane.errors import (
     BudgetError,
     ConfigurationError,
@@ -38,8 +37,8 @@ from memplane.providers import (
     RetryConfig,
     with_retry,
 )
-from memplane.tokens.plugged import CountsTokens, HeuristicTokenCounter
-from memplane.work.turns import (
+from memplane.tokens import CountsTokens, HeuristicTokenCounter
+from memplane.work.episodes import (
     ContextAssembly,
     ContextItem,
     Episode,

@@ -21,7 +21,7 @@ from memplane.policy import Budgets, SectionBudget
 from memplane.projections.item import Item
 from memplane.projections.system_map import Cell, MapState, Name, NameSource
 from memplane.projections.window import entry_lines, one_line, shown_view
-from memplane.recall.reversals import derived, reversed_by
+from memplane.recall.standing import derived, reversed_by
 from memplane.recall.suppress import Scope
 from memplane.tokens import clip
 

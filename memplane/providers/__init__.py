@@ -17,7 +17,7 @@ from memplane.providers.bridge import AsyncEmbedder
 from memplane.providers.http import HTTPEmbedder, HTTPReflector
 from memplane.providers.retry import RetryConfig, with_retry
 from memplane.providers.sdk import AnthropicReflector, OpenAIEmbedder, OpenAIReflector
-from memplane.work.turns import Episode, Fact, Turn
+from memplane.work.episodes import Episode, Fact, Turn
 
 
 @runtime_checkable

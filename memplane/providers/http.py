@@ -25,7 +25,7 @@ from memplane.lazy import late
 from memplane.providers.bridge import whole_vectors
 from memplane.providers.prompt import build_prompt, read_facts
 from memplane.providers.retry import RetryConfig, with_retry
-from memplane.work.turns import Episode, Fact, Turn
+from memplane.work.episodes import Episode, Fact, Turn
 
 if TYPE_CHECKING:
     import httpx

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from memplane.errors import ProviderError
-from memplane.work.turns import Episode, Fact, Turn
+from memplane.work.episodes import Episode, Fact, Turn
 
 FACTS_MAX: Final = 10
 _FACT_CHARACTERS: Final = 500

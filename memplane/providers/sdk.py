@@ -21,7 +21,7 @@ from memplane.providers.http import (
     vectors_by_index,
 )
 from memplane.providers.prompt import build_prompt, read_facts
-from memplane.work.turns import Episode, Fact, Turn
+from memplane.work.episodes import Episode, Fact, Turn
 
 _ANSWER_TOKENS: Final = 2_000
 _CONNECTION_ERRORS: Final = frozenset({"APIConnectionError", "APITimeoutError"})
