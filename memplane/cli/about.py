@@ -93,7 +93,7 @@ _memplane_completion() {
     local said="$(_MEMPLANE_COMPLETE=colons "${words[1]}" "${(@)words[2,CURRENT]}" 2>/dev/null)"
     found=( ${(f)said} )
     if (( $#found )); then
-        _describe -o memplane found
+        _describe memplane found
     else
         _files
     fi
@@ -102,9 +102,15 @@ compdef _memplane_completion memplane"""
 _FISH: Final = """\
 function __memplane_completion
     set -l words (commandline -opc)
-    env _MEMPLANE_COMPLETE=tabs $words[1] $words[2..-1] (commandline -ct) 2>/dev/null
+    set -l begun (commandline -ct)
+    set -l found (env _MEMPLANE_COMPLETE=tabs $words[1] $words[2..-1] "$begun" 2>/dev/null)
+    if test (count $found) -gt 0
+        printf '%s\n' $found
+    else
+        __fish_complete_path "$begun"
+    end
 end
-complete --command memplane --arguments '(__memplane_completion)'"""
+complete --command memplane --no-files --arguments '(__memplane_completion)'"""
 SCRIPTS: Final = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 
 

@@ -62,10 +62,15 @@ class Sight(NamedTuple):
 
 
 class PlanStep(NamedTuple):
-    """One step of a plan. `state`: todo, doing, done or failed."""
+    """One step of a plan. `state`: todo, doing, done or failed.
+
+    `number` is the one that its client has given to it, "" where it gave none: then the step is
+    called by its place in the plan.
+    """
 
     text: str
     state: str
+    number: str = ""
 
 
 class Digest(NamedTuple):
@@ -109,10 +114,11 @@ def plan_steps(task: TaskRecord, sight: Sight) -> list[PlanStep]:
     if task.plan is None or not sight.sees(task.plan):
         return []
     found = []
-    for number, (text, state) in enumerate(task.plan.more, 1):
-        mark = task.marks.get(number)
+    for place, (text, state, *given) in enumerate(task.plan.more, 1):
+        mark = task.marks.get(place)
         seen = mark is not None and sight.sees(mark)
-        found.append(PlanStep(text, mark.more[0] if mark is not None and seen else state))
+        now = mark.more[0] if mark is not None and seen else state
+        found.append(PlanStep(text, now, *given))
     return found
 
 
@@ -208,12 +214,14 @@ def _state(task: TaskRecord, sight: Sight) -> Iterator[_Said]:
 
 def _plan(task: TaskRecord, sight: Sight) -> Iterator[_Said]:
     plan, waiting = task.plan, True
-    for number, (text, state) in enumerate(plan_steps(task, sight), 1):
+    for place, step in enumerate(plan_steps(task, sight), 1):
         assert plan is not None
-        rank = _BY_STATE[state]
-        if state == "todo" and waiting:
+        rank = _BY_STATE[step.state]
+        if step.state == "todo" and waiting:
             rank, waiting = "next", False
-        yield _Said(rank, (plan,), f"- plan {number} {state}", text, _LINE_TOKENS)
+        # By this name, `task 5`, the client's own tools take the step.
+        name = f"task {step.number}" if step.number else f"step {place}"
+        yield _Said(rank, (plan,), f"- {step.state} {name}", step.text, _LINE_TOKENS)
 
 
 def _history(task: TaskRecord, sight: Sight) -> Iterator[_Said]:
