@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from memplane.clients import settings_files
 from memplane.clients.settings_files import Traces
 from memplane.errors import InputError
+from memplane.lazy import NamedTuple
 
 SKILL: Final = "memplane"  # the folder's name, and the skill's
 _DESCRIPTION: Final = (

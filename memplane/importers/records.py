@@ -13,12 +13,13 @@ import os
 import zlib
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import orjson
 
 from memplane.importers import codex
 from memplane.importers.chat import is_chat, is_message
+from memplane.lazy import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator

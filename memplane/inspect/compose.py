@@ -8,7 +8,7 @@ policies, reports and clock give the same data.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from memplane.errors import MemplaneError, NotFoundError
 from memplane.inspect.blocks import block_view, left_out_view, pack_shown, prefix_view
@@ -24,6 +24,7 @@ from memplane.inspect.upkeep import health_view, privacy_view
 from memplane.inspect.visible import Visible
 from memplane.intake import timestamp
 from memplane.intake.redact import quoted_value
+from memplane.lazy import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

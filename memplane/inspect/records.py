@@ -6,10 +6,11 @@ Each is bounded by a constant here; what is left off is counted.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane.errors import MemplaneError
 from memplane.inspect.visible import Visible, cut_to, event_fields, speaker_of
+from memplane.lazy import NamedTuple
 from memplane.log.segments import erased_by
 from memplane.projections.in_force import KEYLESS_KINDS
 

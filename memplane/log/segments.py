@@ -13,12 +13,12 @@ import os
 from _thread import _local
 from contextlib import contextmanager, suppress
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane import nofollow
 from memplane.errors import FormatError, HomeError
 from memplane.event import NO_EVENT, decode
-from memplane.lazy import regex
+from memplane.lazy import NamedTuple, regex
 from memplane.log.format import (
     FORMAT,
     SUFFIX_BYTES,

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import unquote
 
 import anyio
@@ -27,6 +27,7 @@ from memplane.errors import InputError, MemplaneError, NotFoundError
 from memplane.home import VERSION
 from memplane.intake.check import permitted_actor
 from memplane.intake.redact import masked, masked_name, quoted_value
+from memplane.lazy import NamedTuple
 from memplane.mcp import tools
 from memplane.mcp.schemas import INSTRUCTIONS, TOOLS, Tool, checked, tool_named
 from memplane.mcp.tools import Answer, Desk, clipped, expanded

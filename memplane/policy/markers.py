@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane.event import WISH_MARKER
+from memplane.lazy import NamedTuple
 from memplane.policy.document import Fault, Json, found_value, mapping, text_items, texts_of_list
 from memplane.policy.regex_safety import CHARACTERS_MAX, PATTERNS_MAX, SENTENCE, pattern_mistake
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from memplane.lazy import NamedTuple
 from memplane.policy.document import (
     PERMILLE,
     PPM,

@@ -11,9 +11,9 @@ Pure; each text is read up to a bound, and the same text gives the same parts.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
-from memplane.lazy import regex
+from memplane.lazy import NamedTuple, regex
 
 OUTCOME_CHARS_MAX: Final = 420
 TITLE_WORDS_MAX: Final = 14

@@ -9,9 +9,10 @@ sees both: nothing is written, so that a decision whose reversal is forgotten ho
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
 from memplane.event import Event
+from memplane.lazy import NamedTuple
 from memplane.projections.item import Item
 from memplane.projections.reports import meaning_words
 from memplane.projections.task_table import EventQuote

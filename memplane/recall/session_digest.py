@@ -20,10 +20,10 @@ The same quotes give the same bytes. Output of tools is not quoted, but for what
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from memplane.event import SENSITIVITIES
-from memplane.lazy import regex
+from memplane.lazy import NamedTuple, regex
 from memplane.ports import TokenCounter
 from memplane.projections.digests import ANSWERED, OPEN, REPORTED, SessionParts
 from memplane.projections.reports import TITLE_WORDS_MAX, clipped_words, meaning_words

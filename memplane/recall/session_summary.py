@@ -8,9 +8,10 @@ one standing here. Refs name every event that is quoted or named.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from memplane.event import GLOBAL, UPKEEP_KINDS, Event
+from memplane.lazy import NamedTuple
 from memplane.ports import TokenCounter
 from memplane.projections.digests import parts_of
 from memplane.projections.in_force import out_of_time

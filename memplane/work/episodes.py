@@ -8,13 +8,14 @@ forgotten are named in none.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from memplane.context.calls import check_count, check_text
 from memplane.context.context import OfPlane
 from memplane.errors import EpisodeNotFoundError, InputError, SessionNotFoundError
 from memplane.event import TYPED_KINDS
 from memplane.intake.redact import quoted_value, unexpected
+from memplane.lazy import NamedTuple
 from memplane.projections.episodes import (
     TURNS,
     EpisodesProjector,
