@@ -33,7 +33,7 @@ are attributes too, so that callers need not parse words.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from memplane.lazy import NamedTuple
 
 __all__ = [
     "BudgetError",

@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from functools import cache, partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, Final, Literal
 
 from memplane import home, tokens, trust
 from memplane.clock import clock, ulid
 from memplane.errors import HomeError, InputError, WriteError
 from memplane.home import HOME_NAME, Assets, Home
 from memplane.intake.redact import quoted_value, unexpected
-from memplane.lazy import late
+from memplane.lazy import NamedTuple, late
 from memplane.policy import NAMES, variables
 from memplane.ports import Clock, Detector, Embedder, TokenCounter
 from memplane.tokens import CountsTokens, PluggedCounter

@@ -21,11 +21,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeVar
 
 from memplane import wiring
 from memplane.context.calls import Receipt
 from memplane.errors import HomeError, MemplaneError
+from memplane.lazy import NamedTuple
 from memplane.plane import Plane
 from memplane.providers.bridge import Bridged, identity_of
 

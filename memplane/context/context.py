@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 from memplane import nofollow
 from memplane.context.artifact_files import ArtifactApprovals
@@ -38,7 +38,7 @@ from memplane.event import GLOBAL, PROJECTS, UPKEEP_KINDS, Draft, Event
 from memplane.home import Home, RefoldWarning, replace_file
 from memplane.intake import Intake, Marker, Redactor, namespace, same, timestamp
 from memplane.intake.redact import quoted_value, unexpected
-from memplane.lazy import late
+from memplane.lazy import NamedTuple, late
 from memplane.log import FileLog
 from memplane.log.reader import LineCache
 from memplane.nofollow import Tally, counting

@@ -12,9 +12,10 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from memplane.errors import ProviderError
+from memplane.lazy import NamedTuple
 from memplane.work.episodes import Episode, Fact, Turn
 
 FACTS_MAX: Final = 10

@@ -26,10 +26,10 @@ every event that is quoted or named.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from memplane.event import GLOBAL, SENSITIVITIES, UPKEEP_KINDS, Event
-from memplane.lazy import regex
+from memplane.lazy import NamedTuple, regex
 from memplane.ports import TokenCounter
 from memplane.projections.digests import ANSWERED, OPEN, REPORTED, SessionParts, parts_of
 from memplane.projections.in_force import out_of_time
