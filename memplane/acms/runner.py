@@ -21,13 +21,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeVar
 
 from memplane import wiring
-from memplane.acms.embedding import Bridged, identity_of
 from memplane.context.calls import Receipt
 from memplane.errors import HomeError, MemplaneError
+from memplane.lazy import NamedTuple
 from memplane.plane import Plane
+from memplane.providers.bridge import Bridged, identity_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping

@@ -43,7 +43,7 @@ from memplane.home import HOME_NAME, nearest_home
 from memplane.intake.redact import quoted_value
 from memplane.log import Restart
 from memplane.plane import Plane, Receipt, Standing
-from memplane.recall.reversals import derived, reversed_by
+from memplane.recall.standing import derived, reversed_by
 from memplane.trust import printable
 from memplane.upkeep.doctor import filesystem
 from memplane.wiring import init, open_plane

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from memplane.harness import remembered, remembered_lines, remembered_text, variant_with
-from memplane.lazy import late
+from memplane.lazy import NamedTuple, late
 from memplane.pack.expansion_depths import belongs, says
 from memplane.ports import Line, Position, TokenCounter
 from memplane.projections.artifacts import Artifacts, ArtifactTable
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from memplane.event import Event
     from memplane.log import FileLog
-    from memplane.policy.recall import EpisodeRules
+    from memplane.policy.scoring import EpisodeRules
     from memplane.projections import episodes as projections_episodes
     from memplane.projections.episodes import EpisodesProjector, EpisodesState
     from memplane.projections.groups import Sees, VisibilityGroup

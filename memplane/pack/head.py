@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import repeat
-from typing import Final, NamedTuple
+from typing import Final
 
 from memplane.event import GLOBAL, PROJECTS
-from memplane.lazy import regex
+from memplane.lazy import NamedTuple, regex
 from memplane.pack.block import Entry, Omission
 from memplane.pack.layout import PARTS, BlockPart, Sheet, own_part
 from memplane.pack.request import Materials, PackContext, View
@@ -21,7 +21,7 @@ from memplane.policy import Budgets, SectionBudget
 from memplane.projections.item import Item
 from memplane.projections.system_map import Cell, MapState, Name, NameSource
 from memplane.projections.window import entry_lines, one_line, shown_view
-from memplane.recall.reversals import derived, reversed_by
+from memplane.recall.standing import derived, reversed_by
 from memplane.recall.suppress import Scope
 from memplane.tokens import clip
 

@@ -7,9 +7,9 @@ replaced leaves no word, and the ids are those of the events that are quoted.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
-from memplane.lazy import regex, word_table
+from memplane.lazy import NamedTuple, regex, word_table
 from memplane.projections.item import Printer
 from memplane.projections.task_table import (
     CLOSED,

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from memplane.pack.block import Block
     from memplane.pack.pack import Laid
     from memplane.pack.request import PackFields
-    from memplane.plane import opened_session, packer, upkeep as plane_upkeep, work as plane_work
+    from memplane.plane import packer, upkeep as plane_upkeep, work as plane_work
     from memplane.ports import Position
     from memplane.search import search, service as search_service
     from memplane.upkeep import (
@@ -56,11 +56,10 @@ if TYPE_CHECKING:
         sessions,
         tasks,
     )
-    from memplane.work.turns import ContextAssembly
+    from memplane.work.episodes import ContextAssembly
 else:
     service = late("memplane.artifacts.service")
     materials = late("memplane.context.materials")
-    opened_session = late("memplane.plane.opened_session")
     packer = late("memplane.plane.packer")
     plane_upkeep = late("memplane.plane.upkeep")
     plane_work = late("memplane.plane.work")
@@ -657,13 +656,13 @@ class Plane:
         *,
         agent: str | None = None,
         goal: str = "",
-    ) -> opened_session.OpenedSession:
+    ) -> plane_work.OpenedSession:
         """A session to work in: `with plane.session(goal="mend the parser") as session: ...`.
 
         It starts where the block begins (without an id it gets a new one) and ends behind it, with
         its summary; where the block raises it ends too, for the reason `error` and without one.
         """
-        return opened_session.OpenedSession(self, id, agent=self.context.agent_of(agent), goal=goal)
+        return plane_work.OpenedSession(self, id, agent=self.context.agent_of(agent), goal=goal)
 
     @property
     def episodes(self) -> episodes.PlaneEpisodes:

@@ -13,9 +13,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
 
-from memplane.lazy import regex
+from memplane.lazy import NamedTuple, regex
 
 OUTCOME_CHARS_MAX: Final = 420
 TITLE_WORDS_MAX: Final = 14
