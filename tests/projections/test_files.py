@@ -99,7 +99,7 @@ def test_the_law_and_the_bounds_hold_where_every_bound_is_at_work():
     assert next(reversed(state.last)) == long[-1]["data"]["path"]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.sampled_from(["x", "長", "\x01", '"', "\\"]), st.integers(1, 300))
 def test_the_file_stays_within_its_bound_whatever_names_and_prompts_are(letter, length):
     name = letter * length
