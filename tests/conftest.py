@@ -64,9 +64,13 @@ def pytest_configure(config):
 
 
 def pytest_collection_finish(session):
-    """What is collected stays: no search for garbage goes through it again and again."""
+    """What is collected stays: no search for garbage goes through it again and again.
+
+    And there are fewer: planes are not circular, and a test is short.
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
 
 
 SWIFT = tuple(f"{HERE}/{one}" for one in QUICK)
