@@ -17,8 +17,8 @@ import importlib
 import io
 import os
 import pickle
-import platform
 import pkgutil
+import platform
 import random
 import runpy
 import signal
