@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from functools import cache, partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, Final, Literal
 
 from memplane import home, tokens, trust
 from memplane.clock import clock, ulid
 from memplane.errors import HomeError, InputError, WriteError
 from memplane.home import HOME_NAME, Assets, Home
 from memplane.intake.redact import quoted_value, unexpected
-from memplane.lazy import late
+from memplane.lazy import NamedTuple, late
 from memplane.policy import NAMES, variables
 from memplane.ports import Clock, Detector, Embedder, TokenCounter
 from memplane.tokens import CountsTokens, PluggedCounter
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from memplane.index import vectors
     from memplane.plane import Plane, packer
     from memplane.projects import entering
+    from memplane.providers import AsyncEmbedder, bridge
     from memplane.upkeep import restore as upkeep_restore
     from memplane.upkeep.restore import RestoreReport
 else:
@@ -38,6 +39,7 @@ else:
     plane_room = late("memplane.plane")
     packer = late("memplane.plane.packer")
     entering = late("memplane.projects.entering")
+    bridge = late("memplane.providers.bridge")
     upkeep_restore = late("memplane.upkeep.restore")
 
 # The groups of entry points.
@@ -139,7 +141,7 @@ def init(
     clock: Clock = clock,
     detector: Detector | None = None,
     environment: Mapping[str, str] | None = None,
-    embedder: Embedder | None = None,
+    embedder: Embedder | AsyncEmbedder | None = None,
     counter: CountsTokens | str | None = None,
     trusted: bool = True,
     agent: str | None = None,
@@ -206,7 +208,7 @@ def open_plane(
     read_only: bool = False,
     detector: Detector | None = None,
     environment: Mapping[str, str] | None = None,
-    embedder: Embedder | None = None,
+    embedder: Embedder | AsyncEmbedder | None = None,
     counter: CountsTokens | str | None = None,
     project: str | None = None,
     agent: str | None = None,
@@ -421,7 +423,7 @@ def _opened(
     clock: Clock,
     detector: Detector | None,
     environment: Mapping[str, str] | None,
-    embedder: Embedder | None,
+    embedder: Embedder | AsyncEmbedder | None,
     counter: CountsTokens | str | None = None,
     agent: str | None = None,
 ) -> plane_room.Plane:
@@ -430,6 +432,8 @@ def _opened(
     if durability not in ("sync", "os"):
         raise InputError(f"expected sync or os, found {durability!r}", where="durability")
 
+    used = None if embedder is None else bridge.bridged(embedder, None)
+    on_close = used.stop if used is not embedder and isinstance(used, bridge.Bridged) else None
     return plane_room.Plane(
         context_context.PlaneContext(
             found,
@@ -440,8 +444,9 @@ def _opened(
             detector=detector,
             overrides=variables(os.environ if environment is None else environment),
             make_embedder=find_embedder,
-            embedder=embedder,
+            embedder=used,
             agent=agent,
+            on_close=on_close,
         )
     )
 

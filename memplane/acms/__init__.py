@@ -12,7 +12,7 @@ The errors of the plans are memplane's own, under the names that they have there
 
 from __future__ import annotations
 
-from memplane.acms.runner import AsyncEmbedder
+from memplane.acms.reflection import ReflectionConfig
 from memplane.acms.session import ACMS, ACMSConfig, EpisodeBoundaryConfig, TiktokenCounter
 from memplane.errors import (
     BudgetError,
@@ -27,6 +27,17 @@ from memplane.errors import (
     SessionNotFoundError,
 )
 from memplane.event import MarkerType
+from memplane.providers import (
+    AnthropicReflector,
+    AsyncEmbedder,
+    AsyncReflector,
+    HTTPEmbedder,
+    HTTPReflector,
+    OpenAIEmbedder,
+    OpenAIReflector,
+    RetryConfig,
+    with_retry,
+)
 from memplane.tokens import CountsTokens, HeuristicTokenCounter
 from memplane.work.episodes import (
     ContextAssembly,
@@ -47,12 +58,15 @@ StorageError = PlaneError
 TokenBudgetExceededError = BudgetError
 TokenCounter = CountsTokens
 Embedder = AsyncEmbedder
+Reflector = AsyncReflector
 
 __all__ = [
     "ACMS",
     "ACMSConfig",
     "ACMSError",
+    "AnthropicReflector",
     "AsyncEmbedder",
+    "AsyncReflector",
     "ConfigError",
     "ConfigurationError",
     "ContextAssembly",
@@ -64,10 +78,17 @@ __all__ = [
     "EpisodeNotFoundError",
     "EpisodeStatus",
     "Fact",
+    "HTTPEmbedder",
+    "HTTPReflector",
     "HeuristicTokenCounter",
     "MarkerType",
+    "OpenAIEmbedder",
+    "OpenAIReflector",
     "ProviderError",
     "RecallOmission",
+    "ReflectionConfig",
+    "Reflector",
+    "RetryConfig",
     "Role",
     "ScopeError",
     "SecurityError",
@@ -80,4 +101,5 @@ __all__ = [
     "TulvingError",
     "Turn",
     "ValidationError",
+    "with_retry",
 ]

@@ -47,7 +47,7 @@ from functools import partial
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar, cast
 
 from memplane import nofollow
 from memplane.errors import InputError, MemplaneError, MissingExtraError
@@ -59,6 +59,7 @@ from memplane.index.storage import alone
 from memplane.intake import timestamp
 from memplane.intake.check import with_permitted_actor
 from memplane.intake.redact import unexpected
+from memplane.lazy import NamedTuple
 from memplane.ports import Line, Position
 from memplane.projections.cache import Broken, Database
 from memplane.projections.in_force import Forget, forget_of

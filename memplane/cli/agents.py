@@ -14,7 +14,7 @@ from contextlib import suppress
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -27,7 +27,7 @@ from memplane.errors import HomeError, InputError, MemplaneError, MissingExtraEr
 from memplane.home import HOME_NAME
 from memplane.hook.context import ShownEntries
 from memplane.importers.rows import name
-from memplane.lazy import late
+from memplane.lazy import NamedTuple, late
 from memplane.plane import Plane
 from memplane.projects.entering import for_folder
 from memplane.trust import Located, TrustStore, located, named_plane, refusal, upward

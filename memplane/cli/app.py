@@ -126,6 +126,7 @@ SECTIONS: Final = {
     "memplane itself": {
         "help": "about",
         "version": "about",
+        "where": "about",
         "completion": "about",
     },
 }

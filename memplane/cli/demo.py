@@ -14,7 +14,7 @@ import textwrap
 import webbrowser
 from pathlib import Path
 from shlex import quote
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -25,6 +25,7 @@ from memplane.errors import InputError, NotFoundError
 from memplane.home import asset
 from memplane.importers import import_paths
 from memplane.inspect import PageRequest, compose, document, write_page
+from memplane.lazy import NamedTuple
 from memplane.pack.block import Block
 from memplane.plane import Plane
 from memplane.wiring import init

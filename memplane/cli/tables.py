@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from memplane.cli.output import driven, print_answer
-from memplane.lazy import late
+from memplane.lazy import NamedTuple, late
 
 if TYPE_CHECKING:
     from rich import box, console, table, text

@@ -19,11 +19,12 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from memplane.clients import settings_files
 from memplane.clients.settings_files import Traces
 from memplane.errors import InputError
+from memplane.lazy import NamedTuple
 
 Scope = Literal["user", "project"]
 SERVER: Final = "memplane"  # the MCP server's name

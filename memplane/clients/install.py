@@ -9,13 +9,14 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 from memplane.clients import entries, settings_files
 from memplane.clients.entries import Agent, Guided, Program, Scope, places
 from memplane.clients.settings_files import SettingsRecord, SettingsStore, Traces
 from memplane.errors import InputError, MemplaneError, WriteError
 from memplane.intake.redact import masked
+from memplane.lazy import NamedTuple
 
 Part = Literal["hooks", "mcp", "skill", "memory"]  # the last: the client's own, switched off
 PARTS: Final[tuple[Part, ...]] = ("hooks", "mcp", "skill", "memory")  # as they are installed

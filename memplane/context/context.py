@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 from memplane import nofollow
 from memplane.context.artifact_files import ArtifactApprovals
@@ -38,7 +38,7 @@ from memplane.event import GLOBAL, PROJECTS, UPKEEP_KINDS, Draft, Event
 from memplane.home import Home, RefoldWarning, replace_file
 from memplane.intake import Intake, Marker, Redactor, namespace, same, timestamp
 from memplane.intake.redact import quoted_value, unexpected
-from memplane.lazy import late
+from memplane.lazy import NamedTuple, late
 from memplane.log import FileLog
 from memplane.log.reader import LineCache
 from memplane.nofollow import Tally, counting
@@ -180,8 +180,9 @@ class PlaneContext:
         files: Mapping[str, bytes] | None = None,
         keeps: bool = False,
         agent: str | None = None,
+        on_close: Callable[[], None] | None = None,
     ) -> None:
-        self.agent = agent
+        self.agent, self._on_close = agent, on_close
         self.make_embedder, self.embedder = make_embedder or _no_embedder, embedder
         self.home, self.clock, self.durability, self.as_of = home, clock, durability, as_of
         self.make_counter, self.detector, self.loads = make_counter, detector, loads
@@ -727,6 +728,8 @@ class PlaneContext:
             part.close()
         if self.as_of is None:
             self.log.close()
+        if self._on_close is not None:
+            self._on_close()
 
     def _notice_purges(self) -> None:
         """Forget what was kept of lines that may be erased since."""

@@ -19,13 +19,14 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane.errors import InputError
 from memplane.evaluate.dataset import Mistakes, read_rows
 from memplane.event import UPKEEP_KINDS
 from memplane.importers import import_paths
 from memplane.index.terms import text_words
+from memplane.lazy import NamedTuple
 from memplane.recall.gate import split_passages, tool_names
 
 if TYPE_CHECKING:

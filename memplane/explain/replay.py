@@ -16,13 +16,14 @@ from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 from statistics import fmean, median
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from memplane import nofollow
 from memplane.errors import CorruptError, MemplaneError, NotFoundError, PolicyError
 from memplane.explain.history import PolicyVersion
 from memplane.home import VERSION
 from memplane.intake.redact import quoted_value
+from memplane.lazy import NamedTuple
 from memplane.pack.block import Block, Entry
 from memplane.pack.render import FORM
 from memplane.pack.report import Cost, LogChanges, chain_of, compared, cost_of, marks_of, shape_of

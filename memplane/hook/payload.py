@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane.event import Event
 from memplane.harness import rejection_reason, remembered
@@ -72,7 +72,7 @@ from memplane.importers.rows import (
 )
 from memplane.intake.prepare import is_own_tool
 from memplane.intake.redact import masked_name
-from memplane.lazy import word_set
+from memplane.lazy import NamedTuple, word_set
 from memplane.projections.reports import title_of
 
 if TYPE_CHECKING:

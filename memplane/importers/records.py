@@ -32,7 +32,7 @@ import zlib
 from collections import defaultdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import orjson
 
@@ -43,7 +43,7 @@ from memplane.importers.chat import is_chat, is_message
 from memplane.importers.rows import HOOK_TAG, compaction, name
 from memplane.intake.check import is_checksum
 from memplane.intake.redact import masked_data
-from memplane.lazy import regex
+from memplane.lazy import NamedTuple, regex
 from memplane.log.segments import erased_by, recalled_hashes
 from memplane.work.sessions import minutes_before
 

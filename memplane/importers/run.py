@@ -23,7 +23,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from memplane.errors import InputError
 from memplane.importers import chat, claude_code, codex, git, jsonl, statements
@@ -49,6 +49,7 @@ from memplane.importers.rows import Row
 from memplane.importers.statements import forget_all, gone, lost_with, statement_rows
 from memplane.intake.check import with_permitted_actor
 from memplane.intake.redact import masked
+from memplane.lazy import NamedTuple
 from memplane.projects.entering import enter_folder, is_clients_folder, roots_of_folder
 from memplane.projects.identity import client_folder, find_root, inner_path, is_excluded
 from memplane.projects.registry import PREFIX, UNKNOWN, KnownProjects

@@ -20,9 +20,9 @@ from array import array
 from functools import lru_cache, partial
 from hashlib import blake2b
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
-from memplane.lazy import module_alone, regex
+from memplane.lazy import NamedTuple, module_alone, regex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping

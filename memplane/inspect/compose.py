@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane import nofollow
 from memplane.errors import MemplaneError, NotFoundError, PolicyError
@@ -31,6 +31,7 @@ from memplane.inspect.records import (
 )
 from memplane.intake import timestamp
 from memplane.intake.redact import quoted_value
+from memplane.lazy import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,13 +16,14 @@ import sys
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from memplane.errors import MemplaneError
 from memplane.home import VERSION
 from memplane.inspect.compose import PageRequest, compose
 from memplane.inspect.page import content_policy, document, part
 from memplane.inspect.records import Visible
+from memplane.lazy import NamedTuple
 
 if TYPE_CHECKING:
     from memplane.plane import Plane, Receipt

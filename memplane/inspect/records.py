@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane import nofollow
 from memplane.errors import MemplaneError
 from memplane.event import Event
+from memplane.lazy import NamedTuple
 from memplane.log.segments import erased_by
 from memplane.projections.in_force import KEYLESS_KINDS
 from memplane.recall.suppress import OWNER

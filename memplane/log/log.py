@@ -14,7 +14,7 @@ import os
 import time
 from contextlib import contextmanager, suppress
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from memplane.errors import (
     ConflictError,
@@ -28,7 +28,7 @@ from memplane.errors import (
     WriteError,
 )
 from memplane.event import decode, same_place
-from memplane.lazy import late
+from memplane.lazy import NamedTuple, late
 from memplane.log.disk import Disk, LogLock
 from memplane.log.format import own_draft, prepared, stamp_line
 from memplane.log.reader import Gap, LogReader

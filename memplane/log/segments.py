@@ -20,12 +20,12 @@ from codecs import getincrementaldecoder
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane import nofollow
 from memplane.errors import FormatError, HomeError, NotFoundError, StrangeFileError, WriteError
 from memplane.event import NO_EVENT, decode
-from memplane.lazy import regex
+from memplane.lazy import NamedTuple, regex
 from memplane.log.format import (
     FORMAT,
     SUFFIX_BYTES,

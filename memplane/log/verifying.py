@@ -20,12 +20,12 @@ import sys
 from bisect import bisect_left
 from contextlib import suppress
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self
 
 from memplane import nofollow
 from memplane.errors import CorruptError, NotFoundError
 from memplane.event import NO_EVENT, Event, decode
-from memplane.lazy import regex
+from memplane.lazy import NamedTuple, regex
 from memplane.log.format import Run, derived_ulid, line_id, opening, own_draft, runs, until
 from memplane.log.reader import Gap, IdTable, SealedIds
 from memplane.log.recovery import Case, judge, region_of, watermark_of

@@ -22,7 +22,7 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, TypeVar
 from urllib.parse import unquote
 
 import anyio
@@ -36,6 +36,7 @@ from memplane.errors import InputError, MemplaneError, NotFoundError
 from memplane.home import VERSION, open_home
 from memplane.intake.check import permitted_actor
 from memplane.intake.redact import masked, masked_name, quoted_value
+from memplane.lazy import NamedTuple
 from memplane.mcp import tools
 from memplane.mcp.schemas import INSTRUCTIONS, TOOLS, Tool, checked, tool_named
 from memplane.mcp.tools import Answer, Desk, clipped, expanded

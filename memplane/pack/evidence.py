@@ -13,12 +13,12 @@ import re
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from functools import partial
 from math import isqrt
-from typing import Final, NamedTuple
+from typing import Final
 
 from memplane.errors import ChangedError, NotFoundError
 from memplane.event import MARKERS, TYPED_KINDS
 from memplane.index.fill_order import STEP_COLUMNS, FillingParameters, steps_of
-from memplane.lazy import regex
+from memplane.lazy import NamedTuple, regex
 from memplane.pack.head import place_views
 from memplane.pack.layout import (
     PARTS,

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 from memplane.event import TYPED_KINDS, UPKEEP_KINDS, Event
+from memplane.lazy import NamedTuple
 from memplane.pack.handles import EVENTS_FROM, Handle
 from memplane.pack.task_digest import Digest, Sight, first_sentence, task_paragraph, task_sentence
 from memplane.projections.item import Item

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import repeat
-from typing import Final, NamedTuple
+from typing import Final
 
 from memplane.event import GLOBAL, PROJECTS
-from memplane.lazy import regex
+from memplane.lazy import NamedTuple, regex
 from memplane.pack.block import Entry, Omission
 from memplane.pack.layout import PARTS, BlockPart, Sheet, own_part
 from memplane.pack.request import Materials, PackContext, View

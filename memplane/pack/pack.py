@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal
 
 from memplane.errors import InputError
+from memplane.lazy import NamedTuple
 from memplane.pack.block import Block, Omission
 from memplane.pack.evidence import place_evidence, pool_now
 from memplane.pack.handles import parse_handle

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, zip_longest
-from typing import Final, NamedTuple
+from typing import Final
 
+from memplane.lazy import NamedTuple
 from memplane.pack.layout import PARTS, EntryGroup, Sheet, entry_group, entry_of
 from memplane.pack.request import Form, LastSession, Materials, PackContext, PackQuery, Request
 from memplane.policy import SectionBudget

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from itertools import chain
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane.errors import NotFoundError
-from memplane.lazy import word_set
+from memplane.lazy import NamedTuple, word_set
 from memplane.pack.block import Block, Omission
 from memplane.pack.layout import DECISIONS, Rooms, Sheet
 from memplane.pack.reminder import Reminder

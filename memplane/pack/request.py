@@ -12,10 +12,11 @@ import re
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, TypedDict
+from typing import Any, Final, TypedDict
 
 from memplane.errors import InputError
 from memplane.harness import remembered
+from memplane.lazy import NamedTuple
 from memplane.pack.expansion_depths import OpenedHandle
 from memplane.policy import Policies, Scoring
 from memplane.ports import PackSource, Retriever, TokenCounter

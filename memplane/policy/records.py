@@ -16,10 +16,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane.event import SENSITIVITIES
-from memplane.lazy import word_set, word_table
+from memplane.lazy import NamedTuple, word_set, word_table
 from memplane.policy import scoring
 from memplane.policy.document import (
     PERMILLE,

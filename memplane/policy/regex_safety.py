@@ -21,8 +21,9 @@ from __future__ import annotations
 import re
 import warnings
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
+from memplane.lazy import NamedTuple
 from memplane.policy.document import Fault, Path, found_value, text_items
 
 if TYPE_CHECKING:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane.event import WISH_MARKER
+from memplane.lazy import NamedTuple
 from memplane.policy.document import (
     PERMILLE,
     PPM,

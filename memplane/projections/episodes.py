@@ -20,9 +20,10 @@ import hashlib
 import json
 import re
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from memplane.event import lifting
+from memplane.lazy import NamedTuple
 from memplane.projections.projector import Replayable, canonical
 
 if TYPE_CHECKING:

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from collections import Counter
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from memplane.event import CUSTOM_MARKER
+from memplane.lazy import NamedTuple
 from memplane.policy.document import PERMILLE, PPM
 from memplane.recall.score import decayed, hours_between
 

@@ -5,6 +5,7 @@ is hidden, forgotten or replaced leaves no word. The order of the lines is fixed
 where there is nothing for it:
 
     "Title" on branch
+    Issue: the one that the branch is named after
     Asked: the first wish, where the title is not that; the last one, where nothing was said to it
     Came to: 3 of 5 steps done, last: ...; what the last report says
     Decided: the last decisions, the newest first
@@ -25,10 +26,10 @@ every event that is quoted or named.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from memplane.event import GLOBAL, SENSITIVITIES, UPKEEP_KINDS, Event
-from memplane.lazy import regex
+from memplane.lazy import NamedTuple, regex
 from memplane.ports import TokenCounter
 from memplane.projections.digests import ANSWERED, OPEN, REPORTED, SessionParts, parts_of
 from memplane.projections.in_force import out_of_time
@@ -53,6 +54,7 @@ _MARK: Final = " \u2026"
 _CAME_TO: Final = "Came to"
 # Parts of the tokens, among those that have something; what one leaves goes to the next.
 _SHARES: Final = {
+    "Issue": 18,
     "Asked": 10,
     "Left": 22,
     "Failed, still open": 10,
@@ -63,6 +65,7 @@ _SHARES: Final = {
     "Files": 12,
 }
 _ORDER: Final = (
+    "Issue",
     "Asked",
     _CAME_TO,
     "Decided",
@@ -224,6 +227,8 @@ class _Seen:
 
     def parts(self, titled: _Quote | None) -> Iterator[tuple[str, list[_Quote]]]:
         """Each label with the quotes that may follow it, the most important first."""
+        for one in self.plain("issues")[-1:]:
+            yield "Issue", [_Quote(f"{one.more[0]} {one.text}", one)]
         asked = [one for one in self.plain("asked") if titled is None or one != titled.source]
         if titled is None:
             asked = self.plain("first") or self.plain("last")

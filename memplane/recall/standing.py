@@ -19,10 +19,10 @@ The same quotes give the same notes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from memplane.event import SENSITIVITIES, Event
-from memplane.lazy import regex
+from memplane.lazy import NamedTuple, regex
 from memplane.projections.item import Item
 from memplane.projections.reports import clipped_words, is_lasting_wish, meaning_words
 from memplane.projections.task_table import EventQuote

@@ -11,8 +11,9 @@ import re
 from collections.abc import Iterable, Iterator
 from datetime import date, timedelta
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
 
+from memplane.lazy import NamedTuple
 from memplane.policy.records import TimeWords
 
 _CHARACTERS_MAX: Final = 200  # of a question about time; a longer text tells of something

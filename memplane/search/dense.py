@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from memplane.errors import (
     DegradedError,
@@ -25,6 +25,7 @@ from memplane.index.ranking import Nearness, Similar, similar
 from memplane.index.storage import holder
 from memplane.index.vectors import Vectors
 from memplane.intake.redact import masked, quoted_value
+from memplane.lazy import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

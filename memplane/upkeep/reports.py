@@ -6,12 +6,13 @@ import contextlib
 import hashlib
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane import nofollow
 from memplane.errors import InputError, MemplaneError, NotFoundError, WriteError
 from memplane.home import VERSION, replace_file
 from memplane.intake.redact import masked, quoted_value
+from memplane.lazy import NamedTuple
 from memplane.pack.report import LogChanges, chain_of, compared, cost_of, marks_of, shape_of
 from memplane.policy import NAMES
 from memplane.recall.suppress import Scope

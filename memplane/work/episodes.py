@@ -16,13 +16,14 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 from memplane.context.calls import check_count, check_text
 from memplane.context.context import OfPlane
 from memplane.errors import EpisodeNotFoundError, InputError, SessionNotFoundError
 from memplane.event import TYPED_KINDS
 from memplane.intake.redact import quoted_value, unexpected
+from memplane.lazy import NamedTuple
 from memplane.projections.episodes import (
     TURNS,
     EpisodesProjector,

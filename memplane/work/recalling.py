@@ -11,7 +11,7 @@ import math
 from bisect import bisect_right
 from collections import OrderedDict
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane.context.calls import check_text, checked_request
 from memplane.context.folds import seq_by
@@ -19,6 +19,7 @@ from memplane.errors import BudgetError, NotFoundError
 from memplane.event import TYPED_KINDS, lifting
 from memplane.harness import remembered
 from memplane.intake.redact import unexpected
+from memplane.lazy import NamedTuple
 from memplane.policy.scoring import RECALL_PROFILES
 from memplane.ports import ONE
 from memplane.projections.episodes import MARKED_MAX, TURNS
