@@ -82,7 +82,8 @@ def pytest_itemcollected(item):
     by_chance = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
     if not by_chance and str(item.path).startswith(MEASURED):
         item.add_marker("measured")
-    if not by_chance and str(item.path).startswith(SWIFT) and starts_none(item.path):
+    small = not by_chance and item.get_closest_marker("sized") is None
+    if small and str(item.path).startswith(SWIFT) and starts_none(item.path):
         item.add_marker("quick")
 
 
