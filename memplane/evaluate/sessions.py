@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
     from memplane.event import Event
     from memplane.plane import Plane
+    from memplane.ports import Progress
 
 Answerer = Callable[["Plane", str, str, str], "HookAnswer"]
-Progress = Callable[[int, int], None]
 
 _NEXT: Final = 60  # events of the session in which a term must be used
 _RARE: Final = 100  # a rare term is in at most one event of so many
