@@ -10,7 +10,7 @@ __all__ = ["main"]
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command; give back its exit code (see `memplane.cli.app`)."""
+    """Run one command; give back its exit code (see `memplane.cli.commands`)."""
     given = sys.argv[1:] if argv is None else argv
     if given[:1] == ["hook"] and not {"-h", "--help"} & set(given):
         _hook(given[1:])

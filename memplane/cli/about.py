@@ -12,24 +12,31 @@ import io
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
-
-from memplane.cli.app import COMMANDS, FINE, GROUPS, app, command, load_command
-from memplane.cli.options import Home, Json
+from memplane.cli.commands import COMMANDS, FINE, GROUPS, command, load_command
+from memplane.cli.options import Argument, Home, Json
 from memplane.cli.output import print_answer
 from memplane.errors import InputError
 from memplane.home import VERSION
 from memplane.intake.redact import quoted_value
+from memplane.lazy import late
 from memplane.policy.document import meant
+
+if TYPE_CHECKING:
+    import typer
+
+    from memplane.cli import app as cli_app
+else:
+    typer = late("typer")
+    cli_app = late("memplane.cli.app")
 
 
 @command("help", example="help pack")
 def print_help(
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[COMMAND]", help="A command, or a group and its command."),
+        Argument(metavar="[COMMAND]", help="A command, or a group and its command."),
     ] = None,
     *,
     home: Home = None,  # noqa: ARG001 - as everywhere; help needs no plane
@@ -44,7 +51,7 @@ def print_help(
     load_command(words[0] if words else "")
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
-        typer.main.get_command(app).main(
+        typer.main.get_command(cli_app.app).main(
             [*words, "--help"], prog_name="memplane", standalone_mode=False
         )
     text = said.getvalue().rstrip("\n")
@@ -65,7 +72,7 @@ def print_version(
 def print_completion(
     shell: Annotated[
         str | None,
-        typer.Argument(metavar="[SHELL]", help="bash, zsh or fish; else the one in SHELL."),
+        Argument(metavar="[SHELL]", help="bash, zsh or fish; else the one in SHELL."),
     ] = None,
     *,
     home: Home = None,  # noqa: ARG001 - as everywhere
@@ -146,7 +153,7 @@ def _completions(before: list[str], begun: str) -> Iterator[tuple[str, str]]:
     if names and names[0] not in COMMANDS:
         return
     load_command(names[0] if names else "init")
-    found: Any = typer.main.get_command(app)
+    found: Any = typer.main.get_command(cli_app.app)
     for name in names[: 2 if names[:1] and names[0] in GROUPS else 1]:
         found = getattr(found, "commands", {}).get(name, found)
     if begun.startswith("-"):

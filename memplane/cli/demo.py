@@ -16,10 +16,8 @@ from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any, Final
 
-import typer
-
-from memplane.cli.app import command
-from memplane.cli.options import Home, Json
+from memplane.cli.commands import command
+from memplane.cli.options import Home, Json, Option
 from memplane.cli.output import Bar, counted, data, driven
 from memplane.errors import InputError, NotFoundError
 from memplane.home import asset
@@ -71,7 +69,7 @@ QUESTIONS: Final = (
 @command("demo", example="demo")
 def run_demo(
     *,
-    open_it: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    open_it: Annotated[bool, Option("--open", help="Open the page in the browser.")] = False,
     home: Home = None,
     as_json: Json = False,
 ) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
-from memplane.context.calls import Receipt, Spooled
+from memplane.context.calls import Receipt
 from memplane.context.context import OfPlane, PlaneContext
 from memplane.context.event_access import Standing
 from memplane.event import Event, EventFields
@@ -19,7 +19,8 @@ from memplane.recall.suppress import within
 
 if TYPE_CHECKING:
     from memplane.artifacts import service
-    from memplane.context import materials
+    from memplane.context import batches as context_batches, materials
+    from memplane.context.batches import Spooled
     from memplane.work import (
         changes as work_changes,
         forget as work_forget,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from memplane.work.changes import Eviction, Undone, UpdateFields
     from memplane.work.forget import Forgotten
 else:
+    context_batches = late("memplane.context.batches")
     service = late("memplane.artifacts.service")
     materials = late("memplane.context.materials")
     work_changes = late("memplane.work.changes")
@@ -62,8 +64,10 @@ class PlaneWork(OfPlane):
             context.append([])  # says why nothing can be written
         done = self._context.log.spool([draft])
         if done is None:
-            return Spooled(draft.id, "spool")
-        return Spooled(draft.id, self._context.durability, done[0].seq, done[0].duplicate)
+            return context_batches.Spooled(draft.id, "spool")
+        return context_batches.Spooled(
+            draft.id, self._context.durability, done[0].seq, done[0].duplicate
+        )
 
     def recalled(self, event: Event) -> list[str | None]:
         """The quoted blocks that were moved out of an event's text, secrets masked, in order.

@@ -11,7 +11,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Final
 
-from memplane.lazy import NamedTuple
+from memplane.lazy import NamedTuple, late
 from memplane.policy.document import (
     PERMILLE,
     PPM,
@@ -22,10 +22,13 @@ from memplane.policy.document import (
     parts_per,
     whole_number as whole,
 )
-from memplane.policy.regex_safety import pattern_faults
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from memplane.policy import regex_safety as policy_regex_safety
+else:
+    policy_regex_safety = late("memplane.policy.regex_safety")
 
 # The words with which people end a matter, in English.
 _ENDING: Final = r"(?i)\b(done|finished|complete|thanks|thank you)\b"
@@ -64,7 +67,7 @@ def episode_faults(document: Json) -> Iterator[Fault]:
     """Name patterns of `episodes` that do not compile, or that can take for ever."""
     episodes = document.get("episodes")
     if isinstance(episodes, dict):
-        yield from pattern_faults(
+        yield from policy_regex_safety.pattern_faults(
             ("episodes", "close_on_patterns"), episodes.get("close_on_patterns")
         )
 

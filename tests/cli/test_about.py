@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from memplane.cli.about import SCRIPTS
-from memplane.cli.app import COMMANDS, SECTIONS
+from memplane.cli.commands import COMMANDS, SECTIONS
 
 
 def completed(*words, form="words", **environment):
