@@ -85,7 +85,7 @@ def _register(declared: Declared) -> None:
     if declared.name:
         group.command(declared.name, epilog=epilog)(typed(_in_project(declared.function)))
     else:
-        group.callback(epilog=epilog)(alone(declared.function))
+        group.callback(epilog=epilog)(without_command(declared.function))
 
 
 def typed(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -113,7 +113,7 @@ def _typed(annotation: Any) -> Any:
     return Annotated[kind, make(*declared.names, **declared.more)]
 
 
-def alone(function: Callable[..., Any]) -> Callable[..., Any]:
+def without_command(function: Callable[..., Any]) -> Callable[..., Any]:
     """A group's function, called where none of its commands is named."""
     given = inspect.signature(typed(function))
 

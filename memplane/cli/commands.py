@@ -48,7 +48,7 @@ from typing import Any, Final, TypeVar
 
 from memplane.cli.options import Argument, Option, Project
 from memplane.errors import ConflictError, InputError, NotFoundError, ScopeError
-from memplane.lazy import NamedTuple
+from memplane.lazy import NamedTuple, word_table
 from memplane.wiring import CALLER
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -130,6 +130,13 @@ SECTIONS: Final = {
 }
 COMMANDS: Final = {name: at for section in SECTIONS.values() for name, at in section.items()}
 
+# What is done in a moment, within bounds: such a process collects no garbage, and ends at once.
+BRIEF: Final = frozenset(
+    word_table(
+        "record remember update forget unforget undo pin unpin touch pack search expand get keys"
+        " history decisions files last today show version"
+    )
+)
 # Names with commands of their own behind them, and the beginning of their help.
 GROUPS: Final = {
     "artifact": "Artifacts: files, and who may show their text.",

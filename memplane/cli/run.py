@@ -14,6 +14,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from memplane.cli.commands import (
+    BRIEF,
     BROKEN,
     FINE,
     GROUPS,
@@ -73,6 +74,12 @@ def status(
         print_answer(*about.script_of(about.this_shell()), as_json=as_json)
         return FINE
     return cli_show.print_status(home, project, as_json=as_json)
+
+
+def is_brief(argv: list[str]) -> bool:
+    """Whether the words ask for what is done in a moment."""
+    words = _options_last(argv)
+    return not words or words[0] in BRIEF or {*words} <= {"--version", "--json"}
 
 
 def run_command_line(argv: list[str]) -> int:
@@ -210,7 +217,7 @@ def _fully(argv: list[str]) -> int:
 def _add_status() -> None:
     """Give typer what memplane does without a command."""
     epilog = "\b\nExample:\n  memplane\n\nOptions stand before or behind the command."
-    cli_app.app.callback(invoke_without_command=True, epilog=epilog)(cli_app.alone(status))
+    cli_app.app.callback(invoke_without_command=True, epilog=epilog)(cli_app.without_command(status))
 
 
 def _refuse(argv: list[str], error: BaseException, message: str, code: int) -> int:
