@@ -217,7 +217,8 @@ def _fully(argv: list[str]) -> int:
 def _add_status() -> None:
     """Give typer what memplane does without a command."""
     epilog = "\b\nExample:\n  memplane\n\nOptions stand before or behind the command."
-    cli_app.app.callback(invoke_without_command=True, epilog=epilog)(cli_app.without_command(status))
+    called = cli_app.without_command(status)
+    cli_app.app.callback(invoke_without_command=True, epilog=epilog)(called)
 
 
 def _refuse(argv: list[str], error: BaseException, message: str, code: int) -> int:
