@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -131,21 +131,24 @@ def script_of(shell: str) -> tuple[dict[str, str], str]:
     return {"shell": shell, "script": script}, script
 
 
-def print_completions(argv: list[str], form: str) -> int:
+def print_completions(argv: list[str], form: str, prepare: Callable[[], None]) -> int:
     """Print what may stand in the place of the last word, one a line; returns FINE.
 
+    `prepare` completes typer's tree, which the options of memplane itself are read of.
     `form` is words, or colons or tabs: then a help text follows behind that sign. Where nothing is
     printed the shell completes names of files.
     """
     *before, begun = argv or [""]
     sign = {"colons": ":", "tabs": "\t"}.get(form)
-    for word, said in _completions(before, begun):
+    for word, said in _completions(before, begun, prepare):
         shown = word.replace(":", "\\:") if sign == ":" else word
         print(f"{shown}{sign}{said}" if sign and said else word)
     return FINE
 
 
-def _completions(before: list[str], begun: str) -> Iterator[tuple[str, str]]:
+def _completions(
+    before: list[str], begun: str, prepare: Callable[[], None]
+) -> Iterator[tuple[str, str]]:
     names = [word for at, word in enumerate(before) if not _is_option(before, at)]
     if not names and not begun.startswith("-"):
         yield from ((name, "") for name in COMMANDS if name.startswith(begun))
@@ -153,6 +156,7 @@ def _completions(before: list[str], begun: str) -> Iterator[tuple[str, str]]:
     if names and names[0] not in COMMANDS:
         return
     load_command(names[0] if names else "init")
+    prepare()
     found: Any = typer.main.get_command(cli_app.app)
     for name in names[: 2 if names[:1] and names[0] in GROUPS else 1]:
         found = getattr(found, "commands", {}).get(name, found)

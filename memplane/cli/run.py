@@ -88,8 +88,7 @@ def run_command_line(argv: list[str]) -> int:
     code = FINE
     try:
         if COMPLETING in os.environ:
-            _add_status()
-            return about.print_completions(argv, os.environ[COMPLETING])
+            return about.print_completions(argv, os.environ[COMPLETING], _add_status)
         with _warnings(), _calling():
             code = _answer(_options_last(argv))
         sys.stdout.flush()
