@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Final, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, cast
 
 from memplane.cli.commands import FINE, NO, command
 from memplane.cli.options import (
@@ -38,13 +38,20 @@ from memplane.cli.output import (
     say_damage,
 )
 from memplane.errors import InputError, MemplaneError
-from memplane.explain.replay import Difference, first_difference, replay_pack
-from memplane.explain.why import why
 from memplane.intake.redact import masked, quoted_value, unexpected
-from memplane.pack.block import Block
-from memplane.plane import Plane, SearchHit
+from memplane.lazy import late
 from memplane.upkeep import reports
 from memplane.wiring import open_plane
+
+if TYPE_CHECKING:
+    from memplane.explain import replay as explain_replay, why as explain_why
+    from memplane.explain.replay import Difference
+    from memplane.pack.block import Block
+    from memplane.plane import Plane, SearchHit
+else:
+    explain_replay = late("memplane.explain.replay")
+    explain_why = late("memplane.explain.why")
+
 
 _Texts: TypeAlias = list[str] | None
 _Intent = Annotated[
@@ -158,7 +165,9 @@ def _print_block(
         answer = block.as_json()
         if diff_prev:
             answer["diff_prev"] = (
-                difference._asdict() if isinstance(difference, Difference) else difference
+                difference._asdict()
+                if isinstance(difference, explain_replay.Difference)
+                else difference
             )
         data(answer)
     elif block.text:
@@ -258,7 +267,7 @@ def _held_against(plane: Plane, block: Block) -> Difference | str | None:
     if block.report_path is None:
         return "the report could not be saved, so it was held against none"
     try:
-        return first_difference(plane, block)
+        return explain_replay.first_difference(plane, block)
     except MemplaneError as error:
         return str(error)
 
@@ -314,7 +323,7 @@ def print_replay(
     """
     with open_plane(home) as plane:
         project = plane.context.home.project
-        found = replay_pack(plane, reports.find_report(plane.home, report, project))
+        found = explain_replay.replay_pack(plane, reports.find_report(plane.home, report, project))
     if as_json:
         data(found.as_json())
     elif found.block is not None and found.block.text:
@@ -366,7 +375,7 @@ def why_event(
     """
     with open_plane(home) as plane:
         saved = reports.find_report(plane.home, report, plane.context.home.project)
-        found = why(plane, saved, asked, channel=channel, agent=agent)
+        found = explain_why.why(plane, saved, asked, channel=channel, agent=agent)
     print_answer(found.as_json(), "\n".join(found.lines()), as_json=as_json)
     if found.note:
         say(found.note)

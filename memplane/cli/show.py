@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 from memplane.cli import options
 from memplane.cli.commands import BROKEN, FINE, command
@@ -44,19 +44,27 @@ from memplane.cli.output import (
     say_aside,
     say_damage,
 )
-from memplane.cli.trust import say_if_untrusted
-from memplane.context.event_access import KeyVersion
 from memplane.errors import HomeError, InputError, NotFoundError, PolicyError
 from memplane.event import Event
 from memplane.harness import HarnessSpan, harness_spans, marked_text
 from memplane.home import HOME_NAME, nearest_home
 from memplane.intake.redact import quoted_value
+from memplane.lazy import late
 from memplane.log import Restart
 from memplane.plane import Plane, Receipt, Standing
-from memplane.recall.reversals import derived, reversed_by
 from memplane.trust import printable
-from memplane.upkeep.doctor import filesystem
 from memplane.wiring import CALLER, init, open_plane
+
+if TYPE_CHECKING:
+    from memplane.cli import trust as cli_trust
+    from memplane.context.event_access import KeyVersion
+    from memplane.recall import reversals as recall_reversals
+    from memplane.upkeep import doctor as upkeep_doctor
+else:
+    cli_trust = late("memplane.cli.trust")
+    recall_reversals = late("memplane.recall.reversals")
+    upkeep_doctor = late("memplane.upkeep.doctor")
+
 
 _Key = Annotated[str, Argument(metavar="KEY", help="As it was recorded.")]
 
@@ -236,7 +244,7 @@ def decisions(
             print_answer(receipt.as_json(), f"{receipt.seq} {receipt.id}", as_json=as_json)
             return
         found = plane.work.decisions(channel=channel, ns=ns, agent=agent, reversed_too=True)
-    gone = reversed_by(map(derived, found))
+    gone = recall_reversals.reversed_by(map(recall_reversals.derived, found))
     by = {event.seq: event for event in found}
     held = [event for event in found if event.seq not in gone]
     told = {
@@ -476,7 +484,7 @@ def initialise(
     above = None if there else nearest_home(str(folder_path.parent))
     with init(path) as plane:
         where = str(plane.home.absolute())
-        place = filesystem(plane.home)
+        place = upkeep_doctor.filesystem(plane.home)
         unfit = None if place.status == "ok" else f"{place.found}: {place.remedy}"
         facts = {
             "home": where,
@@ -485,7 +493,7 @@ def initialise(
             "above": above,
             "unfit": unfit,
         }
-    say_if_untrusted(where)
+    cli_trust.say_if_untrusted(where)
     if above is not None:
         below = folder_path.parent if folder_path.name == HOME_NAME else folder_path
         say(

@@ -90,10 +90,8 @@ class Packer:
             scope = request.scope(policies)
             seen = context.seen(folds, scope, request.session, policies)
             views = load_views(context.watched, policies, request.channel)
-            expansions = [
-                handles.open_handle(context, folds, one, request, policies)
-                for one in request.expand
-            ]
+            expand = request.expand
+            expansions = [handles.open_handle(context, folds, h, request, policies) for h in expand]
 
             def made(request: Request) -> Block:
                 reach = IndexReach(request.dense_seq, request.index_seq, wait, progress)

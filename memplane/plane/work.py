@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 from memplane.context.calls import Receipt
 from memplane.context.context import OfPlane, PlaneContext
-from memplane.context.event_access import Standing
 from memplane.event import Event, EventFields
 from memplane.lazy import late
-from memplane.recall.reversals import derived, reversed_by
-from memplane.recall.suppress import within
 
 if TYPE_CHECKING:
     from memplane.artifacts import service
     from memplane.context import batches as context_batches, materials
     from memplane.context.batches import Spooled
+    from memplane.context.event_access import Standing
+    from memplane.recall import reversals as recall_reversals, suppress as recall_suppress
     from memplane.work import (
         changes as work_changes,
         forget as work_forget,
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
     from memplane.work.changes import Eviction, Undone, UpdateFields
     from memplane.work.forget import Forgotten
 else:
+    recall_reversals = late("memplane.recall.reversals")
+    recall_suppress = late("memplane.recall.suppress")
     context_batches = late("memplane.context.batches")
     service = late("memplane.artifacts.service")
     materials = late("memplane.context.materials")
@@ -138,9 +139,13 @@ class PlaneWork(OfPlane):
             if line is not None
             and reader.shows(line.event)
             and reader.in_time(line.event)
-            and (ns is None or within(line.event.ns, (ns,)))
+            and (ns is None or recall_suppress.within(line.event.ns, (ns,)))
         ]
-        gone = {} if reversed_too else reversed_by(map(derived, events))
+        gone = (
+            {}
+            if reversed_too
+            else recall_reversals.reversed_by(map(recall_reversals.derived, events))
+        )
         return [reader.emit(event) for event in events if event.seq not in gone]
 
     def files(
