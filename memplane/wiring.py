@@ -20,6 +20,7 @@ from memplane.intake.redact import quoted_value, unexpected
 from memplane.lazy import NamedTuple, late
 from memplane.policy import NAMES, variables
 from memplane.ports import Clock, Detector, Embedder, TokenCounter
+from memplane.tokens import CountsTokens, PluggedCounter
 
 if TYPE_CHECKING:
     import orjson
@@ -30,8 +31,7 @@ if TYPE_CHECKING:
     from memplane.index import vectors
     from memplane.plane import Plane, packer
     from memplane.projects import entering
-    from memplane.tokens import plugged
-    from memplane.tokens.plugged import CountsTokens
+    from memplane.providers import AsyncEmbedder, bridge
     from memplane.upkeep import restore as upkeep_restore
     from memplane.upkeep.restore import RestoreReport
 else:
@@ -43,7 +43,7 @@ else:
     plane_room = late("memplane.plane")
     packer = late("memplane.plane.packer")
     entering = late("memplane.projects.entering")
-    plugged = late("memplane.tokens.plugged")
+    bridge = late("memplane.providers.bridge")
     upkeep_restore = late("memplane.upkeep.restore")
 
 # The groups of entry points.
@@ -147,7 +147,7 @@ def init(
     clock: Clock = clock,
     detector: Detector | None = None,
     environment: Mapping[str, str] | None = None,
-    embedder: Embedder | None = None,
+    embedder: Embedder | AsyncEmbedder | None = None,
     counter: CountsTokens | str | None = None,
     trusted: bool = True,
     agent: str | None = None,
@@ -214,7 +214,7 @@ def open_plane(
     read_only: bool = False,
     detector: Detector | None = None,
     environment: Mapping[str, str] | None = None,
-    embedder: Embedder | None = None,
+    embedder: Embedder | AsyncEmbedder | None = None,
     counter: CountsTokens | str | None = None,
     project: str | None = None,
     agent: str | None = None,
@@ -359,7 +359,7 @@ def find_detector(name: str) -> Detector:
 def _plugged(counter: CountsTokens | str) -> Callable[[str, int], TokenCounter]:
     """What makes the counter that was given, whatever the policy names; its scale applies."""
     given = find_counter(counter) if isinstance(counter, str) else counter
-    made = plugged.PluggedCounter(given)
+    made = PluggedCounter(given)
     if made.name in tokens.NAMES:
         raise InputError(
             f"{made.name} is a counter of memplane: expected another name", where="counter"
@@ -429,7 +429,7 @@ def _opened(
     clock: Clock,
     detector: Detector | None,
     environment: Mapping[str, str] | None,
-    embedder: Embedder | None,
+    embedder: Embedder | AsyncEmbedder | None,
     counter: CountsTokens | str | None = None,
     agent: str | None = None,
 ) -> plane_room.Plane:
@@ -438,6 +438,8 @@ def _opened(
     if durability not in ("sync", "os"):
         raise InputError(f"expected sync or os, found {durability!r}", where="durability")
 
+    used = None if embedder is None else bridge.bridged(embedder, None)
+    on_close = used.stop if used is not embedder and isinstance(used, bridge.Bridged) else None
     return plane_room.Plane(
         context_context.PlaneContext(
             found,
@@ -448,8 +450,9 @@ def _opened(
             detector=detector,
             overrides=variables(os.environ if environment is None else environment),
             make_embedder=find_embedder,
-            embedder=embedder,
+            embedder=used,
             agent=agent,
+            on_close=on_close,
         )
     )
 

@@ -111,8 +111,8 @@ def test_nothing_in_the_repository_is_left_to_be_done():
 # Which rooms touch a plane's folder: they open, list, make and remove through `memplane.nofollow`.
 OF_THE_PLANE = (
     "home.py", "log/", "projections/", "index/", "context/", "search/", "artifacts/", "work/", "upkeep/", "plane/", "hook/", "explain/", "adapters/", "mcp/",
-    "recall/", "pack/", "intake/", "importers/resume.py", "importers/resume.py", "cli/maintenance.py",
-    "cli/maintenance.py", "cli/policy.py", "cli/show.py", "wiring.py",
+    "recall/", "pack/", "intake/", "importers/records.py", "cli/maintenance.py", "cli/policy.py",
+     "cli/show.py", "wiring.py",
 )  # fmt: skip
 OS_CALLS = frozenset((
     "open", "mkdir", "makedirs", "rename", "replace", "unlink", "remove", "rmdir", "listdir",
@@ -164,7 +164,7 @@ ELSEWHERE = {
     "adapters/minilm.py": {  # the model's own files
         "(place / _WEIGHTS).open('rb')", "(place / _VOCABULARY).read_text(encoding='utf-8')",
     },
-    "importers/resume.py": {"path.open('rb')"},  # transcripts
+    "importers/records.py": {"os.walk(folder)", "path.open('rb')"},  # transcripts
     "mcp/stdio.py": {"os.open(os.devnull, os.O_RDONLY)"},
     "wiring.py": {
         "(Path(__file__).parent / 'tokens' / 'bound1.idx').read_bytes()",

@@ -31,7 +31,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -40,14 +40,18 @@ from trace_steps import Found, Row, Step, given, judged, prompts
 
 from memplane.evaluate import EvaluationMode, evaluation_report
 from memplane.evaluate.dataset import Conversation, Dataset, LabelledQuestion
-from memplane.evaluate.run import (
+from memplane.evaluate.outcomes import (
     PRODUCT,
-    Measured,
-    PlainIndex,
+    EvidenceWords,
     QuestionOutcome,
     RankedQuestion,
-    Shelf,
     found_in,
+    question_outcome,
+)
+from memplane.evaluate.run import (
+    Measured,
+    PlainIndex,
+    Shelf,
     mean_of,
     order_of,
     percentile,
@@ -55,7 +59,6 @@ from memplane.evaluate.run import (
 )
 from memplane.event import UPKEEP_KINDS, Event
 from memplane.importers import import_paths
-from memplane.pack.block import Entry
 from memplane.plane import Plane
 from memplane.wiring import init, make_counter
 
@@ -99,9 +102,10 @@ def labelled(folder: Path, budgets: Sequence[int]) -> Figures:
         shelf = Shelf(plane, CHANNEL, make_counter)
         dataset = _dataset(shelf)
         told(f"labelled: {len(shelf.events)} events, {len(dataset.questions)} questions")
-        outcomes, searched = _asked(plane, dataset.questions, budgets)
+        words = EvidenceWords(plane, CHANNEL)
+        outcomes, searched = _asked(plane, dataset.questions, budgets, words)
         for name in ("recency", "rank_bm25"):
-            more, ranked = _ordered(name, shelf, dataset.questions, budgets)
+            more, ranked = _ordered(name, shelf, dataset.questions, budgets, words)
             outcomes += more
             searched += ranked
         own = [one for one in searched if one.system == PRODUCT]
@@ -138,8 +142,9 @@ def _dataset(shelf: Shelf) -> Dataset:
 
 
 def _asked(
-    plane: Plane, questions: Sequence[LabelledQuestion], budgets: Sequence[int]
-) -> tuple[list[QuestionOutcome], list[RankedQuestion]]:
+    plane: Plane, questions: Sequence[LabelledQuestion], budgets: Sequence[int],
+    words: EvidenceWords,
+) -> tuple[list[QuestionOutcome], list[RankedQuestion]]:  # fmt: skip
     plane.pack("", budget=budgets[0])  # the first one also opens what it needs
     outcomes, searched = [], []
     for question in questions:
@@ -150,13 +155,15 @@ def _asked(
             begun = time.perf_counter_ns()
             block = plane.pack(question.text, budget=budget, channel=CHANNEL)
             ns = time.perf_counter_ns() - begun
-            outcomes.append(_outcome(PRODUCT, budget, question, block.entries, block.tokens, ns))
+            found = found_in({each: each for each in question.evidence}, block, words)
+            outcomes.append(question_outcome(question, PRODUCT, budget, found, block.tokens, ns))
     return outcomes, searched
 
 
 def _ordered(
-    name: str, shelf: Shelf, questions: Sequence[LabelledQuestion], budgets: Sequence[int]
-) -> tuple[list[QuestionOutcome], list[RankedQuestion]]:
+    name: str, shelf: Shelf, questions: Sequence[LabelledQuestion], budgets: Sequence[int],
+    words: EvidenceWords,
+) -> tuple[list[QuestionOutcome], list[RankedQuestion]]:  # fmt: skip
     order = order_of(name, shelf.events, PlainIndex)
     outcomes, searched = [], []
     for question in questions:
@@ -165,7 +172,8 @@ def _ordered(
         searched.append(_ranked(name, question, ranks, 0))
         for budget in budgets:
             block = shelf.fill(places, budget)
-            outcomes.append(_outcome(name, budget, question, block.entries, block.tokens, None))
+            found = found_in({each: each for each in question.evidence}, block, words)
+            outcomes.append(question_outcome(question, name, budget, found, block.tokens, None))
     return outcomes, searched
 
 
@@ -176,22 +184,6 @@ def _ranked(
     return RankedQuestion(
         question.conversation, question.id, question.category, system, len(question.evidence),
         tuple(found), ns,
-    )  # fmt: skip
-
-
-def _outcome(
-    system: str, budget: int, question: LabelledQuestion, entries: Iterable[Entry], tokens: int,
-    ns: int | None,
-) -> QuestionOutcome:  # fmt: skip
-    whole: set[str] = set()
-    parts: set[str] = set()
-    for entry in entries:
-        whole.update(entry.events)
-        parts.update(entry.parts)
-    in_whole, touched, missing = found_in({each: each for each in question.evidence}, whole, parts)
-    return QuestionOutcome(
-        question.conversation, question.id, question.category, system, budget,
-        len(question.evidence), in_whole, touched, tokens, ns, missing,
     )  # fmt: skip
 
 

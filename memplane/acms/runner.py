@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeVar
 
 from memplane import wiring
-from memplane.acms.embedding import Bridged, identity_of
 from memplane.context.calls import Receipt
 from memplane.errors import HomeError, MemplaneError
 from memplane.lazy import NamedTuple
 from memplane.plane import Plane
+from memplane.providers.bridge import Bridged, identity_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping

@@ -53,7 +53,7 @@ from memplane import nofollow
 from memplane.errors import InputError, MemplaneError, MissingExtraError
 from memplane.event import Event
 from memplane.importers.claude_code import SOURCE, ClaudeCode
-from memplane.importers.resume import Hooked
+from memplane.importers.records import Hooked
 from memplane.importers.rows import name
 from memplane.index.storage import alone
 from memplane.intake import timestamp

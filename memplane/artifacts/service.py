@@ -33,8 +33,8 @@ from memplane.home import asset
 from memplane.intake import namespace
 from memplane.intake.redact import quoted_value, unexpected
 from memplane.lazy import NamedTuple, regex
-from memplane.log.bodies import body_path, store_body
 from memplane.log.disk import Disk
+from memplane.log.segments import body_path, store_body
 from memplane.ports import Appended
 from memplane.projections.artifacts import COPY, REFERENCE, SCHEME, TYPES, ArtifactFacts, facts_of
 from memplane.recall.suppress import within

@@ -22,6 +22,7 @@ from memplane.home import VERSION
 from memplane.intake.redact import quoted_value
 from memplane.lazy import late
 from memplane.policy.document import meant
+from memplane.wiring import find_plane
 
 if TYPE_CHECKING:
     import typer
@@ -68,6 +69,13 @@ def print_version(
     print_answer({"version": VERSION}, f"memplane {VERSION}", as_json=as_json)
 
 
+@command("where", example="where")
+def print_where(*, home: Home = None, as_json: Json = False) -> None:
+    """Print the folder of the plane that a command here would use; exit 3 where there is none."""
+    found = find_plane(home)
+    print_answer({"home": found.folder, "plane": found.plane_id}, found.folder, as_json=as_json)
+
+
 @command("completion", example="completion bash")
 def print_completion(
     shell: Annotated[
@@ -100,7 +108,7 @@ _memplane_completion() {
     local said="$(_MEMPLANE_COMPLETE=colons "${words[1]}" "${(@)words[2,CURRENT]}" 2>/dev/null)"
     found=( ${(f)said} )
     if (( $#found )); then
-        _describe -o memplane found
+        _describe memplane found
     else
         _files
     fi
@@ -109,9 +117,15 @@ compdef _memplane_completion memplane"""
 _FISH: Final = """\
 function __memplane_completion
     set -l words (commandline -opc)
-    env _MEMPLANE_COMPLETE=tabs $words[1] $words[2..-1] (commandline -ct) 2>/dev/null
+    set -l begun (commandline -ct)
+    set -l found (env _MEMPLANE_COMPLETE=tabs $words[1] $words[2..-1] "$begun" 2>/dev/null)
+    if test (count $found) -gt 0
+        printf '%s\n' $found
+    else
+        __fish_complete_path "$begun"
+    end
 end
-complete --command memplane --arguments '(__memplane_completion)'"""
+complete --command memplane --no-files --arguments '(__memplane_completion)'"""
 SCRIPTS: Final = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 
 

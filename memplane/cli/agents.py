@@ -41,13 +41,12 @@ from memplane.wiring import (
 )
 
 if TYPE_CHECKING:
-    from memplane.clients import entries, guidance, install
+    from memplane.clients import entries, install
     from memplane.clients.entries import Program, Scope
     from memplane.clients.install import FileChange, Part, Where
     from memplane.hook import run
 else:
     entries = late("memplane.clients.entries")
-    guidance = late("memplane.clients.guidance")
     install = late("memplane.clients.install")
     run = late("memplane.hook.run")
 
@@ -357,8 +356,8 @@ def _say_of_own_memory(where: Where, changes: list[FileChange], *, off: bool) ->
         say(f"{title}'s own memory is off already; nothing was changed for it")
     if not off and not changed:
         say(f"{title}'s own memory was not switched off here; nothing was changed for it")
-    if not where.agent.by_shell and guidance.OVERRIDES in where.environment:
-        say(f"{guidance.OVERRIDES} is set in this environment and goes before the setting")
+    if not where.agent.by_shell and entries.OVERRIDES in where.environment:
+        say(f"{entries.OVERRIDES} is set in this environment and goes before the setting")
 
 
 def _is_elsewhere(where: Where, changes: list[FileChange]) -> bool:

@@ -125,6 +125,7 @@ SECTIONS: Final = {
     "memplane itself": {
         "help": "about",
         "version": "about",
+        "where": "about",
         "completion": "about",
     },
 }

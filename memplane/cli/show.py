@@ -58,11 +58,11 @@ from memplane.wiring import CALLER, init, open_plane
 if TYPE_CHECKING:
     from memplane.cli import trust as cli_trust
     from memplane.context.event_access import KeyVersion
-    from memplane.recall import reversals as recall_reversals
+    from memplane.recall import standing as recall_standing
     from memplane.upkeep import doctor as upkeep_doctor
 else:
     cli_trust = late("memplane.cli.trust")
-    recall_reversals = late("memplane.recall.reversals")
+    recall_standing = late("memplane.recall.standing")
     upkeep_doctor = late("memplane.upkeep.doctor")
 
 
@@ -244,7 +244,7 @@ def decisions(
             print_answer(receipt.as_json(), f"{receipt.seq} {receipt.id}", as_json=as_json)
             return
         found = plane.work.decisions(channel=channel, ns=ns, agent=agent, reversed_too=True)
-    gone = recall_reversals.reversed_by(map(recall_reversals.derived, found))
+    gone = recall_standing.reversed_by(map(recall_standing.derived, found))
     by = {event.seq: event for event in found}
     held = [event for event in found if event.seq not in gone]
     told = {

@@ -49,10 +49,10 @@ from memplane.projects.registry import UNKNOWN
 from memplane.recall.time_words import read_time
 from memplane.trust import working_folder
 from memplane.wiring import open_plane
+from memplane.work.episodes import Episode
 from memplane.work.projects import Project, Reassigned
 from memplane.work.sessions import Ended, Session
 from memplane.work.tasks import TaskView
-from memplane.work.turns import Episode
 
 _Id = Annotated[str, Argument(metavar="ID", help="The session's name.")]
 _Agent = Annotated[str | None, Option(metavar="NAME", help="Whose session; without it, nobody's.")]

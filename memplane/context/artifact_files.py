@@ -21,7 +21,7 @@ from memplane import nofollow
 from memplane.errors import ChangedError, InputError
 from memplane.intake.redact import quoted_value, unexpected
 from memplane.lazy import NamedTuple, word_table
-from memplane.log.bodies import body_path
+from memplane.log.segments import body_path
 from memplane.projections.artifacts import (
     COPY,
     NAME_MAX,

@@ -181,8 +181,9 @@ class PlaneContext:
         files: Mapping[str, bytes] | None = None,
         keeps: bool = False,
         agent: str | None = None,
+        on_close: Callable[[], None] | None = None,
     ) -> None:
-        self.agent = agent
+        self.agent, self._on_close = agent, on_close
         self.make_embedder, self.embedder = make_embedder or _no_embedder, embedder
         self.home, self.clock, self.durability, self.as_of = home, clock, durability, as_of
         self.make_counter, self.detector, self.loads = make_counter, detector, loads
@@ -751,6 +752,8 @@ class PlaneContext:
             part.close()
         if self.as_of is None:
             self.log.close()
+        if self._on_close is not None:
+            self._on_close()
 
     def _notice_purges(self) -> None:
         """Forget what was kept of lines that may be erased since."""

@@ -30,6 +30,15 @@ import numpy as np
 from memplane.context.folds import items_of_event
 from memplane.errors import BudgetError, InputError
 from memplane.evaluate.dataset import LISTED, Conversation, Dataset, LabelledQuestion
+from memplane.evaluate.outcomes import (
+    PLACES,
+    PRODUCT,
+    EvidenceWords,
+    QuestionOutcome,
+    RankedQuestion,
+    found_in,
+    question_outcome,
+)
 from memplane.event import UPKEEP_KINDS, Event
 from memplane.importers import import_paths
 from memplane.index import store, terms
@@ -45,7 +54,7 @@ from memplane.ports import Index, TokenCounter
 from memplane.projections.item import Printer
 
 if TYPE_CHECKING:
-    from memplane.pack.block import Entry
+    from memplane.pack.block import Block
     from memplane.ports import Hit
 
     Order = Callable[[str], Iterable[int]]
@@ -276,6 +285,7 @@ class _Run:
         self.refused: list[str] = []
         self.hashes: dict[str, str] = {}
         self.counter = ""
+        self._words: EvidenceWords | None = None
 
     def ask(self, conversations: list[Conversation], questions: list[LabelledQuestion]) -> None:
         """Make a plane of the conversations and ask it."""
@@ -293,6 +303,7 @@ class _Run:
             self.refused += made.refused
             self.hashes = dict(sorted(plane.upkeep.policies.hashes.items()))
             self.counter = plane.upkeep.policies.budgets.counter
+            self._words = EvidenceWords(plane, self._asked.channel)
             shelf, orders = None, {}
             if self._asked.baselines:
                 shelf = Shelf(plane, self._asked.channel, self._builders.make_counter)
@@ -322,45 +333,27 @@ class _Run:
             begun = time.perf_counter_ns()
             block = plane.pack(question.text, budget=budget, channel=self._asked.channel, **at)
             ns = time.perf_counter_ns() - begun
-            self._keep(question, PRODUCT, budget, block.entries, block.tokens, ns)
+            self._keep(question, PRODUCT, budget, block, ns)
 
     def _baseline(
         self, name: str, shelf: Shelf, order: Sequence[int], question: LabelledQuestion
     ) -> None:
         for budget in self._asked.budgets:
             block = shelf.fill(order, budget)
-            self._keep(question, name, budget, block.entries, block.tokens, None)
+            self._keep(question, name, budget, block, None)
 
     def _keep(
         self,
         question: LabelledQuestion,
         system: str,
         budget: int,
-        entries: Iterable[Entry],
-        tokens: int,
+        block: Block | Rendered,
         ns: int | None,
     ) -> None:
-        whole: set[str] = set()
-        parts: set[str] = set()
-        for entry in entries:
-            whole.update(entry.events)
-            parts.update(entry.parts)
-        in_whole, touched, missing = found_in(self._evidence(question), whole, parts)
-        self.outcomes.append(
-            QuestionOutcome(
-                question.conversation,
-                question.id,
-                question.category,
-                system,
-                budget,
-                len(question.evidence),
-                in_whole,
-                touched,
-                tokens,
-                ns,
-                missing,
-            )
-        )
+        assert self._words is not None
+        found = found_in(self._evidence(question), block, self._words)
+        outcome = question_outcome(question, system, budget, found, block.tokens, ns)
+        self.outcomes.append(outcome)
 
     def _search(self, search: Callable[..., Any], question: LabelledQuestion) -> None:
         begun = time.perf_counter_ns()
@@ -443,65 +436,7 @@ def recorded(
             yield Recorded(plane, report.events, refused)
 
 
-# What became of one question: in a block, and in a ranking.
-
-PRODUCT = "memplane"  # the system that is measured, beside the baselines
-
-
-class QuestionOutcome(NamedTuple):
-    """One question, answered by one system within one budget.
-
-    `evidence` is how many events it needs, `whole` how many of them the block holds whole,
-    `touched` how many whole or in part, `missing` the others. `ns` is the time of the pack; None
-    where the system is a baseline, which has none.
-    """
-
-    conversation: str
-    question: str
-    category: str
-    system: str
-    budget: int
-    evidence: int
-    whole: int
-    touched: int
-    tokens: int
-    ns: int | None
-    missing: tuple[str, ...]
-
-    def share(self, column: str) -> float:
-        """The part of the evidence that was found, by `whole` or `touched`."""
-        found: int = getattr(self, column)
-        return found / self.evidence
-
-
-class RankedQuestion(NamedTuple):
-    """One question, answered by one ranking: the ranks (from 1) at which evidence stands."""
-
-    conversation: str
-    question: str
-    category: str
-    system: str
-    evidence: int
-    ranks: tuple[int, ...]
-    ns: int
-
-    def recall(self, k: int) -> float:
-        """The part of the evidence among the first k."""
-        return sum(rank <= k for rank in self.ranks) / self.evidence
-
-
-def found_in(
-    evidence: dict[str, str | None], whole: set[str], parts: set[str]
-) -> tuple[int, int, tuple[str, ...]]:
-    """Count evidence (event id -> id in the plane, None: not there) found whole, and at all."""
-    in_whole = [event for event, plane_id in evidence.items() if plane_id in whole]
-    touched = [event for event, plane_id in evidence.items() if plane_id in whole | parts]
-    missing = tuple(event for event in evidence if event not in touched)
-    return len(in_whole), len(touched), missing
-
-
 RANKS: Final = (5, 10, 20, 50, 100)
-PLACES: Final = 5
 
 
 def evaluation_report(
@@ -575,6 +510,7 @@ def _row(outcomes: Sequence[QuestionOutcome]) -> dict[str, Any]:
         "budget": first.budget,
         "questions": len(outcomes),
         **_recall("whole", outcomes),
+        **_recall("words", outcomes),
         **_recall("touched", outcomes),
         "tokens_mean": round(mean_of([one.tokens for one in outcomes]), 1),
         "tokens_max": max(one.tokens for one in outcomes),
@@ -619,13 +555,14 @@ def _search_row(searched: Sequence[RankedQuestion]) -> dict[str, Any] | None:
 
 _HEAD: Final = (
     f"{'system':<10}{'budget':>6}{'n':>5}{'whole':>7}{'±q':>5}{'±c':>5}{'any':>6}{'all':>6}"
-    f"{'touched':>8}{'±q':>5}{'±c':>5}{'any':>6}{'all':>6}{'tokens':>7}{'p50':>6}{'p95':>6}"
+    f"{'words':>7}{'±q':>5}{'±c':>5}{'touched':>9}{'tokens':>8}{'p50':>6}{'p95':>6}"
 )
 _LEGEND: Final = """\
-Percent of the evidence that the rendered block holds: events that are there `whole`, and those
-`touched`, whole or in part. ±q ±c: standard errors over questions and over conversations. any, all:
-questions with some, with all of their evidence. tokens: mean of the block in the plane's counter.
-p50 p95: milliseconds of a pack."""
+Percent of the evidence that the rendered block holds: events that are there `whole`, the `words` of
+its events that say something (each once, no stop words) and stand in their entries, and events that
+are `touched`, whole or in part. ±q ±c: standard errors over questions and over conversations. any,
+all: questions with some, with all of their evidence. tokens: mean of the block in the plane's
+counter. p50 p95: milliseconds of a pack."""
 
 
 def table(report: dict[str, Any]) -> str:
@@ -667,11 +604,13 @@ def _group_lines(group: dict[str, Any], folds: dict[str, int]) -> Iterator[str]:
 
 def _row_words(row: dict[str, Any]) -> str:
     cells = [f"{row['system']:<10}{row['budget']:>6}{row['questions']:>5}"]
-    for column, width in (("whole", 7), ("touched", 8)):
-        cells.append(f"{100 * row[column]:>{width}.1f}")
+    for column in ("whole", "words"):
+        cells.append(f"{100 * row[column]:>7.1f}")
         cells += [_error(row[f"{column}_se_{of}"]) for of in ("questions", "conversations")]
-        cells += [_percent(row[f"{column}_{of}"]) for of in ("any", "all")]
-    cells.append(f"{row['tokens_mean']:>7.0f}{_ms(row['p50_ns']):>6}{_ms(row['p95_ns']):>6}")
+        if column == "whole":
+            cells += [_percent(row[f"{column}_{of}"]) for of in ("any", "all")]
+    cells.append(f"{100 * row['touched']:>9.1f}{row['tokens_mean']:>8.0f}")
+    cells.append(f"{_ms(row['p50_ns']):>6}{_ms(row['p95_ns']):>6}")
     return "".join(cells)
 
 
@@ -749,7 +688,7 @@ def _spread(values: Sequence[float]) -> float:
 # Questions of one conversation share its words, its people and its mistakes, so a fold holds whole
 # conversations and never half of one.
 
-Column = Literal["whole", "touched"]
+Column = Literal["whole", "words", "touched"]
 
 
 class Choice(NamedTuple):

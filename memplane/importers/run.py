@@ -34,6 +34,8 @@ from memplane.importers.detection import FIRST_LINES, look, refuse_repository, t
 from memplane.importers.git import SOURCE, GitCommit, GitRepository, row_of
 from memplane.importers.jsonl import Jsonl
 from memplane.importers.records import (
+    Consumed,
+    Hooked,
     files_below,
     is_zstd,
     parse_array,
@@ -43,7 +45,6 @@ from memplane.importers.records import (
     read_lines,
     written_at,
 )
-from memplane.importers.resume import Consumed, Hooked
 from memplane.importers.rows import Row
 from memplane.importers.statements import forget_all, gone, lost_with, statement_rows
 from memplane.intake.check import with_permitted_actor

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from memplane.errors import MemplaneError
 from memplane.explain.replay import Difference, difference_of, replay_pack, shared_by
 from memplane.explain.why import REASON_WORDS
-from memplane.inspect.visible import ENTRY_CHARS_MAX, Visible, event_fields
+from memplane.inspect.records import ENTRY_CHARS_MAX, Visible, event_fields
 from memplane.upkeep.reports import Saved, find_report, of_the_past, saved
 
 if TYPE_CHECKING:

@@ -84,21 +84,22 @@ def _evaluation_parts(group: Mapping[str, Any]) -> list[Json]:
         },
         {
             "title": "Figures",
-            "note": "Whole: events that stand there whole. Touched: whole or in part. Any, all: "
-            "questions with some, with all of their evidence.",
+            "note": "Whole: events that stand there whole. Words: the words of its events that say "
+            "something and stand in their entries. Touched: events that stand there whole or in "
+            "part. Any, all: questions with some, with all of their evidence.",
             "columns": [
                 _column("System", number=False), _column("Budget"), _column("Questions"),
                 _column("Whole", bar=True), _column("± questions"), _column("± conversations"),
-                _column("Any"), _column("All"), _column("Touched"), _column("Tokens"),
-                _column("p50 ms"), _column("p95 ms"),
+                _column("Any"), _column("All"), _column("Words"), _column("Touched"),
+                _column("Tokens"), _column("p50 ms"), _column("p95 ms"),
             ],
             "rows": [
                 [
                     row["system"], row["budget"], row["questions"], _percent(row["whole"]),
                     _percent(row["whole_se_questions"]), _percent(row["whole_se_conversations"]),
                     _percent(row["whole_any"]), _percent(row["whole_all"]),
-                    _percent(row["touched"]), round(row["tokens_mean"]), _ms(row["p50_ns"]),
-                    _ms(row["p95_ns"]),
+                    _percent(row["words"]), _percent(row["touched"]), round(row["tokens_mean"]),
+                    _ms(row["p50_ns"]), _ms(row["p95_ns"]),
                 ]
                 for row in rows
             ],

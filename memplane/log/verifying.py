@@ -26,7 +26,6 @@ from memplane import nofollow
 from memplane.errors import CorruptError, NotFoundError
 from memplane.event import NO_EVENT, Event, decode
 from memplane.lazy import NamedTuple, regex
-from memplane.log.bodies import body_hash, body_path, load_body, recalled_hashes
 from memplane.log.format import Run, derived_ulid, line_id, opening, own_draft, runs, until
 from memplane.log.reader import Gap, IdTable, SealedIds
 from memplane.log.recovery import Case, judge, region_of, watermark_of
@@ -36,9 +35,13 @@ from memplane.log.segments import (
     Point,
     SegmentHeader,
     Segments,
+    body_hash,
+    body_path,
     erased_by,
+    load_body,
     read_fd,
     read_segment_file,
+    recalled_hashes,
 )
 from memplane.log.spool import spooled
 from memplane.ports import Position

@@ -24,8 +24,7 @@ from memplane.projections.sessions import is_extract
 from memplane.projections.task_table import TaskRecord
 from memplane.projections.tasks import task_of
 from memplane.projections.window import nested, one_line, own_end, plain_text, safe_name
-from memplane.recall.session_digest import title_in
-from memplane.recall.session_summary import extract, is_readable
+from memplane.recall.session_digest import extract, is_readable, title_in
 from memplane.recall.suppress import VisibilityFields
 from memplane.tokens import clip
 

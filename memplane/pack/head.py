@@ -25,9 +25,9 @@ from memplane.recall.suppress import Scope
 from memplane.tokens import clip
 
 if TYPE_CHECKING:
-    from memplane.recall import reversals as recall_reversals
+    from memplane.recall import standing as recall_standing
 else:
-    recall_reversals = late("memplane.recall.reversals")
+    recall_standing = late("memplane.recall.standing")
 
 
 _BY_NAME = {part.name: part for part in PARTS}
@@ -143,7 +143,7 @@ def _decisions(context: PackContext) -> Iterable[tuple[Item, tuple[Item, ...]]]:
     visible = [
         d for d in materials.decisions if d.seq <= epoch and d.role != "tool" and not hides(d)
     ]
-    gone = recall_reversals.reversed_by(map(recall_reversals.derived, visible))
+    gone = recall_standing.reversed_by(map(recall_standing.derived, visible))
     visible = [d for d in visible if d.seq not in gone]
     visible.sort(
         key=lambda d: (not (_pinned(d, materials, epoch) or "constraint" in d.markers), -d.seq)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from memplane.pack.block import Block
     from memplane.pack.pack import Laid
     from memplane.pack.request import PackFields
-    from memplane.plane import opened_session, packer, upkeep as plane_upkeep, work as plane_work
+    from memplane.plane import packer, upkeep as plane_upkeep, work as plane_work
     from memplane.ports import Position
     from memplane.recall import suppress as recall_suppress
     from memplane.search import search, service as search_service
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
         sessions,
         tasks,
     )
-    from memplane.work.turns import ContextAssembly
+    from memplane.work.episodes import ContextAssembly
 else:
     context_batches = late("memplane.context.batches")
     context_event_access = late("memplane.context.event_access")
@@ -68,7 +68,6 @@ else:
     recall_suppress = late("memplane.recall.suppress")
     service = late("memplane.artifacts.service")
     materials = late("memplane.context.materials")
-    opened_session = late("memplane.plane.opened_session")
     packer = late("memplane.plane.packer")
     plane_upkeep = late("memplane.plane.upkeep")
     plane_work = late("memplane.plane.work")
@@ -667,13 +666,13 @@ class Plane:
         *,
         agent: str | None = None,
         goal: str = "",
-    ) -> opened_session.OpenedSession:
+    ) -> plane_work.OpenedSession:
         """A session to work in: `with plane.session(goal="mend the parser") as session: ...`.
 
         It starts where the block begins (without an id it gets a new one) and ends behind it, with
         its summary; where the block raises it ends too, for the reason `error` and without one.
         """
-        return opened_session.OpenedSession(self, id, agent=self.context.agent_of(agent), goal=goal)
+        return plane_work.OpenedSession(self, id, agent=self.context.agent_of(agent), goal=goal)
 
     @property
     def episodes(self) -> episodes.PlaneEpisodes:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memplane.event import SENSITIVITIES
 from memplane.lazy import NamedTuple, late, word_set, word_table
-from memplane.policy import markers
+from memplane.policy import scoring
 from memplane.policy.document import (
     PERMILLE,
     PPM,
@@ -36,7 +36,7 @@ from memplane.policy.document import (
     texts_of_list,
     whole_number,
 )
-from memplane.policy.recall import (
+from memplane.policy.scoring import (
     AGENT,
     EpisodeRules,
     RecallProfiles,
@@ -737,7 +737,7 @@ class Scoring(NamedTuple):
     times: tuple[TimeWords, ...]
     half_lives: dict[str, int]
     stale_after_days: int
-    markers: markers.Markers
+    markers: scoring.Markers
     profiles: RecallProfiles
 
 
@@ -771,7 +771,7 @@ def build_scoring(document: Json) -> Scoring:
         times=build_times(mapping(document["times"])),
         half_lives={k: whole_number(hours) for k, hours in mapping(document["half_lives"]).items()},
         stale_after_days=whole_number(document["stale_after_days"]),
-        markers=markers.build_markers(mapping(document["markers"])),
+        markers=scoring.build_markers(mapping(document["markers"])),
         profiles=build_recall_profiles(mapping(document["profiles"])),
     )
 
@@ -800,7 +800,7 @@ def scoring_faults(document: Json) -> Iterator[Fault]:
     packing = document.get("packing")
     if isinstance(packing, dict) and isinstance(packing.get("powers"), list):
         yield from _power_faults(packing["powers"])
-    yield from markers.marker_faults(document.get("markers"))
+    yield from scoring.marker_faults(document.get("markers"))
     yield from time_faults(document.get("times"))
     intents = document.get("intents")
     if isinstance(intents, dict):

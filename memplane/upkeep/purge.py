@@ -26,7 +26,7 @@ from memplane.index.storage import alone, holder
 from memplane.intake import namespace, timestamp
 from memplane.intake.redact import quoted_value, unexpected
 from memplane.lazy import NamedTuple, regex
-from memplane.log.bodies import body_path, recalled_hashes
+from memplane.log.segments import body_path, recalled_hashes
 from memplane.log.writer import KEPT, clear_cache
 from memplane.projections.sessions import is_derived
 from memplane.search.service import index_service

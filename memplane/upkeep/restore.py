@@ -27,7 +27,6 @@ from memplane.event import GLOBAL, decode
 from memplane.intake.check import OWN_KINDS, is_checksum, with_permitted_actor
 from memplane.intake.redact import masked
 from memplane.lazy import NamedTuple
-from memplane.log.bodies import body_path, store_body
 from memplane.log.disk import Disk, LogLock, drop
 from memplane.log.export import (
     Body,
@@ -40,6 +39,7 @@ from memplane.log.export import (
     read_export,
 )
 from memplane.log.format import line_id
+from memplane.log.segments import body_path, store_body
 from memplane.log.writer import clear_cache
 from memplane.projections.artifacts import COPY, facts_of
 from memplane.projections.in_force import Moments, originated

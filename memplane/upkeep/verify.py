@@ -27,7 +27,7 @@ from memplane.errors import LockError, NotFoundError, PolicyError, Problem, Writ
 from memplane.index.storage import alone, holder, remove_index_file
 from memplane.lazy import NamedTuple, late
 from memplane.log import LogProblem, VerifyReport
-from memplane.log.bodies import recalled_hashes
+from memplane.log.segments import recalled_hashes
 from memplane.log.verifying import REBUILD, EndEvidence, hash_of
 from memplane.projections import projector
 from memplane.projections.artifacts import is_digest

@@ -20,15 +20,21 @@ from memplane.event import TYPED_KINDS, lifting
 from memplane.harness import remembered
 from memplane.intake.redact import unexpected
 from memplane.lazy import NamedTuple
-from memplane.policy.recall import RECALL_PROFILES
+from memplane.policy.scoring import RECALL_PROFILES
 from memplane.ports import ONE
 from memplane.projections.episodes import MARKED_MAX, TURNS
 from memplane.recall import profiles
 from memplane.recall.profiles import RecallCandidate
 from memplane.search.search import found_by_words, scope_of_request
 from memplane.search.service import IndexReach
-from memplane.work.episodes import episode_name, episodes_of
-from memplane.work.turns import ContextAssembly, ContextItem, RecallOmission, time_of
+from memplane.work.episodes import (
+    ContextAssembly,
+    ContextItem,
+    RecallOmission,
+    episode_name,
+    episodes_of,
+    time_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,7 +45,7 @@ if TYPE_CHECKING:
     from memplane.event import Event
     from memplane.pack.request import Request
     from memplane.policy import Policies
-    from memplane.policy.recall import EpisodeRules, RecallProfiles
+    from memplane.policy.scoring import EpisodeRules, RecallProfiles
     from memplane.ports import FoundEvent, TokenCounter
     from memplane.projections.episodes import SessionEpisodes
     from memplane.recall.profiles import KeptCandidate, RecallChoice, RecallScore

@@ -31,8 +31,13 @@ from memplane.intake.redact import quoted_value, unexpected
 from memplane.lazy import NamedTuple
 from memplane.projections.digests import parts_of
 from memplane.projections.sessions import SessionFacts, session_facts
-from memplane.recall.session_digest import SessionDigest, session_digest
-from memplane.recall.session_summary import EVENTS_MIN, extract, is_readable
+from memplane.recall.session_digest import (
+    EVENTS_MIN,
+    SessionDigest,
+    extract,
+    is_readable,
+    session_digest,
+)
 from memplane.recall.suppress import Scope, kinds_of_views
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ def test_three_questions_are_answered_within_their_budgets(run, person):
     assert len(said["questions"]) == len(QUESTIONS) == 3
     assert all(one["tokens"] <= one["budget"] for one in said["questions"])
     assert "task metrics (active)" in working
-    assert "plan 2 doing: one table, one row a day" in working
+    assert "doing step 2: one table, one row a day" in working
     assert "Left: Next, in this order" in working
     assert "decision redirect.status: Redirect with 302" in redirects
     assert "a corrected target never reaches" in redirects

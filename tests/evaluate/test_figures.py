@@ -1,28 +1,91 @@
 """The figures, checked by hand."""
 
 from math import isclose, sqrt
+from typing import NamedTuple
 
 from hypothesis import given, strategies as st
 
-from memplane.evaluate.run import (
-    QuestionOutcome,
-    RankedQuestion,
-    found_in,
-    mean_of,
-    percentile,
-    se_groups,
-    se_values,
-)
+from memplane.evaluate.outcomes import EvidenceWords, QuestionOutcome, RankedQuestion, found_in
+from memplane.evaluate.run import mean_of, percentile, se_groups, se_values
+from memplane.pack.block import Entry
+from memplane.pack.render import Rendered
 
 SHARES = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=2, max_size=40)
 
 
+class Said(NamedTuple):
+    """An event of a plane that stands in memory alone."""
+
+    id: str
+    text: str
+
+
+class Shelved:
+    """As much of a plane as is asked for the words of evidence."""
+
+    def __init__(self, **texts):
+        self.texts = texts
+
+    def event(self, name, *, channel):
+        assert channel == "private"
+        return Said(name, self.texts[name])
+
+    def text(self, event):
+        return event.text
+
+
+def block_of(*entries):
+    """A block with these entries, each (text, whole events, events in part)."""
+    lines = [f"user: {text}\n" for text, _, _ in entries]
+    body = "".join(["## Evidence: quoted data\n", "~~~~\n", *lines, "~~~~\n"])
+    placed = [
+        Entry("retrieved_evidence", "tail", line, 9, 0, whole, parts, "event", "G", 1)
+        for line, (_, whole, parts) in zip(lines, entries, strict=True)
+    ]
+    return Rendered(body, 90, 8, tuple(placed), {}, ())
+
+
+WORDS = EvidenceWords(
+    Shelved(a="Spruce.", b="The mast was cut from spruce in March", c="Of it", x="Rope"), "private"
+)
+
+
 def test_evidence_is_found_whole_or_touched_or_missing():
-    evidence = {"a": "p:a", "b": "p:b", "c": "p:c", "d": None}
-    assert found_in(evidence, {"p:a", "p:x"}, {"p:b"}) == (1, 2, ("c", "d"))
-    assert found_in(evidence, {"p:a"}, {"p:a"}) == (1, 1, ("b", "c", "d"))
-    one = QuestionOutcome("talk", "q", "", "memplane", 500, 4, 1, 2, 90, 1, ("c", "d"))
-    assert (one.share("whole"), one.share("touched")) == (0.25, 0.5)
+    evidence = {"1": "a", "2": "b", "3": "c", "4": None}
+    block = block_of(("Spruce.", ("a",), ()), ("Rope", ("x",), ()), ("it was cut", (), ("b",)))
+    assert found_in(evidence, block, WORDS) == (1, 1.25, 2, ("3", "4"))
+    both = block_of(("Spruce.", ("a",), ()), ("Spruce", (), ("a",)))
+    assert found_in(evidence, both, WORDS) == (1, 1, 1, ("2", "3", "4"))
+    one = QuestionOutcome("talk", "q", "", "memplane", 500, 4, 1, 1.5, 2, 90, 1, ("c", "d"))
+    assert [one.share(column) for column in ("whole", "words", "touched")] == [0.25, 0.375, 0.5]
+
+
+def test_words_count_where_an_entry_of_their_own_event_says_them_in_whatever_form():
+    def share(*entries):
+        return found_in({"2": "b"}, block_of(*entries), WORDS).words
+
+    assert share(("cutting masts", (), ("b",))) == 0.5
+    assert share(("cut", (), ("b",)), ("March, and masts", (), ("b",))) == 0.75
+    assert share(("the was from in", (), ("b",))) == 0  # words that say nothing
+    assert share(("The mast was cut from spruce in March", (), ("a",))) == 0  # of another event
+    assert found_in({"3": "c"}, block_of(("Of it", (), ("c",))), WORDS).words == 0
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(st.sampled_from("mast spruce march rope the cut".split())).map(" ".join),
+            st.lists(st.sampled_from("abcx"), max_size=2).map(tuple),
+            st.lists(st.sampled_from("abcx"), max_size=2).map(tuple),
+        ),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_the_words_found_always_lie_between_what_is_whole_and_what_is_touched(entries):
+    evidence = {"1": "a", "2": "b", "3": "c", "4": None}
+    found = found_in(evidence, block_of(*entries), WORDS)
+    assert found.whole <= found.words <= found.touched == len(evidence) - len(found.missing)
 
 
 def test_recall_at_k_counts_the_evidence_among_the_first_k():

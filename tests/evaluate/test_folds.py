@@ -10,7 +10,7 @@ from memplane.evaluate import QuestionOutcome, cross_validate, deal
 def outcome(conversation, found, budget=500, system="memplane"):
     """An answer that needs 4 events and found so many of them, all touched."""
     missing = tuple("abcd"[found:])
-    return QuestionOutcome(conversation, "q", "", system, budget, 4, found, 4, 90, None, missing)
+    return QuestionOutcome(conversation, "q", "", system, budget, 4, found, 4, 4, 90, None, missing)
 
 
 @given(

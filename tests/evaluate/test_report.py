@@ -11,13 +11,15 @@ from memplane.evaluate import (
 
 
 def outcome(conversation, question, category, system, budget, found):
-    """(evidence, whole, touched) of one question."""
+    """(evidence, whole, touched) of one question; half of the words of what is there in part."""
     evidence, whole, touched = found
+    words = (whole + touched) / 2
     ns = 2_000_000 if system == "memplane" else None
     missing = tuple("abcdefg"[: evidence - touched])
     return QuestionOutcome(
-        conversation, question, category, system, budget, evidence, whole, touched, 100, ns, missing
-    )
+        conversation, question, category, system, budget, evidence, whole, words, touched, 100, ns,
+        missing,
+    )  # fmt: skip
 
 
 def measured(outcomes):
@@ -41,6 +43,9 @@ def test_recall_is_the_mean_over_questions_of_the_part_found(files):
     assert (first["whole"], first["whole_any"], first["whole_all"]) == (0.33333, 0.33333, 0.33333)
     assert (first["touched"], first["touched_any"], first["touched_all"]) == (
         0.5, 0.66667, 0.33333,
+    )  # fmt: skip
+    assert (first["words"], first["words_any"], first["words_all"]) == (
+        0.41667, 0.66667, 0.33333,
     )  # fmt: skip
     assert (first["p50_ns"], first["p95_ns"], first["tokens_mean"]) == (2_000_000, 2_000_000, 100)
     assert (second["whole"], second["whole_any"], second["p50_ns"]) == (0.5, 0.66667, None)
@@ -77,7 +82,7 @@ def test_the_table_is_at_most_a_hundred_columns_wide_whatever_the_names_and_figu
     wide = [
         one._replace(category="a long name of a category " * 9, budget=65_000, tokens=64_999,
                      ns=None if one.ns is None else 123_456_789, touched=one.evidence,
-                     whole=one.evidence)
+                     words=one.evidence, whole=one.evidence)
         for one in OUTCOMES
     ]  # fmt: skip
     report = evaluation_report(
@@ -88,4 +93,5 @@ def test_the_table_is_at_most_a_hundred_columns_wide_whatever_the_names_and_figu
     assert sum(line.startswith("memplane") for line in lines) == 4
     row = next(line for line in lines if line.startswith("memplane")).split()
     assert row[:4] == ["memplane", "65000", "3", "100.0"]
+    assert row[8:9] + row[11:12] == ["100.0", "100.0"]  # words and touched
     assert row[-3:] == ["64999", "123.5", "123.5"]

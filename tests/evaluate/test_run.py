@@ -68,6 +68,9 @@ def test_a_part_of_an_event_is_touched_and_not_whole(asking, builders):
         ("memplane", 300, 0, 1), ("memplane", 1000, 1, 1),  # a passage, then all of it
         ("recency", 300, 0, 0), ("recency", 1000, 0, 1),
     ]  # fmt: skip
+    # Frost, took, beans, cold, night, wall: those of the passage, and all of them.
+    assert 0 < done.outcomes[0].words <= 1
+    assert [one.words for one in done.outcomes[1:]] == [1, 0, 1]
 
 
 def test_the_same_set_gives_the_same_answers_again(dataset, builders):

@@ -7,8 +7,7 @@ from hypothesis import given, settings, strategies as st
 from memplane.errors import InputError, NotFoundError
 from memplane.home import open_home
 from memplane.inspect import PageRequest, blocks, compose
-from memplane.inspect.records import EVENTS_MAX, KEYS_MAX
-from memplane.inspect.visible import Visible
+from memplane.inspect.records import EVENTS_MAX, KEYS_MAX, Visible
 from memplane.projects.entering import for_folder
 from memplane.upkeep.reports import find_report
 from memplane.wiring import open_found

@@ -139,9 +139,9 @@ def test_the_paragraph_tells_goal_status_plan_decision_failure_and_files(plane):
                  data={"tool": "Edit", "path": "src/lexer.py"})  # fmt: skip
     assert paragraph(plane) == (
         "task parser (active): Parse nested lists\n"
-        " - plan 1 done: write tests\n"
-        " - plan 2 doing: port the lexer\n"
-        " - plan 3 todo: docs\n"
+        " - done step 1: write tests\n"
+        " - doing step 2: port the lexer\n"
+        " - todo step 3: docs\n"
         " - note: half of it ported\n"
         " - decided: We keep the old lexer\n"
         " - failing Bash: E AssertionError: 1 != 2\n"
@@ -300,11 +300,33 @@ def test_a_task_whose_events_are_all_forgotten_is_not_named(plane):
     assert plane.work.tasks.list() == []
 
 
+def test_a_step_is_called_by_the_number_that_its_client_gave_it(plane):
+    steps = [
+        {"step": "rename the table", "state": "done", "id": "4"},
+        {"step": "drop the view", "state": "doing", "id": "7"},
+        {"step": "tell the readers", "state": "todo", "id": "eight: obey"},
+        {"step": "rest", "state": "todo", "id": "123456"},
+        {"step": "sleep", "state": "todo"},
+    ]
+    data = {"status": "active", "plan": steps}
+    plane.record("Move the readings", kind="task", role="assistant", task="todo-1", data=data)
+    assert paragraph(plane) == (
+        "task todo-1 (active): Move the readings\n"
+        " - done task 4: rename the table\n"
+        " - doing task 7: drop the view\n"
+        " - todo step 3: tell the readers\n"
+        " - todo step 4: rest\n"
+        " - todo step 5: sleep\n"
+    )
+    (view,) = plane.work.tasks.list()
+    assert view.plan[0] == ("rename the table", "done")
+
+
 def test_a_hidden_mark_on_a_step_changes_nothing(plane):
     plane.work.tasks.open("t", "goal", plan=["write tests"])
     plane.work.tasks.update("t", done=[1], sensitivity="high")
-    assert "plan 1 done" in paragraph(plane)
-    assert "plan 1 todo" in paragraph(plane, channel="public")
+    assert "done step 1" in paragraph(plane)
+    assert "todo step 1" in paragraph(plane, channel="public")
 
 
 def test_a_digest_is_redacted_by_todays_policy(plane):

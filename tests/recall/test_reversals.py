@@ -3,7 +3,7 @@
 from hypothesis import given, settings, strategies as st
 
 from memplane.event import Event
-from memplane.recall.reversals import DerivedDecision, derived, reversed_by
+from memplane.recall.standing import DerivedDecision, derived, reversed_by
 
 
 def made(seq, rule, text, session="s1"):
