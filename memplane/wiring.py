@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +23,8 @@ from memplane.ports import Clock, Detector, Embedder, TokenCounter
 from memplane.tokens import CountsTokens, PluggedCounter
 
 if TYPE_CHECKING:
+    import orjson
+
     from memplane import plane as plane_room
     from memplane.adapters import minilm
     from memplane.context import context as context_context, watched_files
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from memplane.upkeep import restore as upkeep_restore
     from memplane.upkeep.restore import RestoreReport
 else:
+    orjson = late("orjson")
     minilm = late("memplane.adapters.minilm")
     context_context = late("memplane.context.context")
     watched_files = late("memplane.context.watched_files")
@@ -106,6 +110,8 @@ def in_project(found: Home) -> Home:
     Raises what `projects.entering.for_name` does.
     """
     caller = CALLER.get()
+    if caller.project is None and not found.parted:
+        return found
     if caller.project is not None:
         return entering.for_name(found, caller.project)
     return entering.for_folder(found, caller.folder)[0]
@@ -246,7 +252,7 @@ def open_plane(
 
 def _warned(plane: Plane) -> Plane:
     """The plane, after a TrustWarning that names the files that do not count as they are."""
-    if held := plane.upkeep.held_files():
+    if held := plane.context.held_files():
         warnings.warn(held_words(plane, held), trust.TrustWarning, stacklevel=3)
     return plane
 
@@ -450,7 +456,7 @@ def _opened(
             clock=clock,
             make_counter=make_counter if counter is None else _plugged(counter),
             durability=durability,
-            loads=_loads(),
+            loads=_Lines(),
             detector=detector,
             overrides=variables(os.environ if environment is None else environment),
             make_embedder=find_embedder,
@@ -479,8 +485,22 @@ def _observing(
     return None if observer is None else observe.Observing(observer, str(found.path))
 
 
-def _loads() -> Callable[[bytes], Any]:
-    """The reader of lines: orjson, five times the standard library's speed over a whole log."""
-    import orjson  # noqa: PLC0415 - 20 ms that a process which only imports memplane does not pay
+class _Lines:
+    """The reader of lines: orjson, five times the standard library's speed over a whole log.
 
-    return orjson.loads
+    To import it costs twice a bare Python, or the parsing of 2,000 lines: a process that reads few
+    goes without.
+    """
+
+    __slots__ = ("_left",)
+    parser: Final = "orjson"  # for the processes of a verification
+    _FEW: Final = 100
+
+    def __init__(self) -> None:
+        self._left = self._FEW
+
+    def __call__(self, line: bytes) -> Any:
+        if self._left <= 0:
+            return orjson.loads(line)
+        self._left -= 1
+        return json.loads(line)

@@ -92,8 +92,8 @@ class Packer:
             scope = request.scope(policies)
             seen = context.seen(folds, scope, request.session, policies)
             views = load_views(context.watched, policies, request.channel)
-            opened = partial(handles.open_handle, context, folds)
-            expansions = [opened(one, request, policies) for one in request.expand]
+            expand = request.expand
+            expansions = [handles.open_handle(context, folds, h, request, policies) for h in expand]
 
             def made(request: Request) -> Block:
                 reach = IndexReach(request.dense_seq, request.index_seq, wait, progress)

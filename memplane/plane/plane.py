@@ -10,7 +10,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, Unpack
 
 from memplane.context.calls import (
-    BulkReceipt,
     Receipt,
     check_count,
     check_kind,
@@ -19,26 +18,31 @@ from memplane.context.calls import (
     check_texts,
 )
 from memplane.context.context import PlaneContext
-from memplane.context.event_access import KeyVersion
-from memplane.context.folds import seq_by
 from memplane.errors import InputError, NotFoundError
 from memplane.event import GLOBAL, Event, EventFields
 from memplane.intake import timestamp
 from memplane.intake.redact import quoted_value
 from memplane.lazy import late
 from memplane.observe import observed
-from memplane.recall.suppress import is_pattern, within
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from memplane.artifacts import service
-    from memplane.context import materials
+    from memplane.context import (
+        batches as context_batches,
+        event_access as context_event_access,
+        folds as context_folds,
+        materials,
+    )
+    from memplane.context.batches import BulkReceipt
+    from memplane.context.event_access import KeyVersion
     from memplane.pack.block import Block
     from memplane.pack.pack import Laid
     from memplane.pack.request import PackFields
     from memplane.plane import packer, upkeep as plane_upkeep, work as plane_work
     from memplane.ports import Position
+    from memplane.recall import suppress as recall_suppress
     from memplane.search import search, service as search_service
     from memplane.upkeep import (
         export as upkeep_export,
@@ -59,6 +63,10 @@ if TYPE_CHECKING:
     )
     from memplane.work.episodes import ContextAssembly
 else:
+    context_batches = late("memplane.context.batches")
+    context_event_access = late("memplane.context.event_access")
+    context_folds = late("memplane.context.folds")
+    recall_suppress = late("memplane.recall.suppress")
     service = late("memplane.artifacts.service")
     materials = late("memplane.context.materials")
     packer = late("memplane.plane.packer")
@@ -205,7 +213,7 @@ class Plane:
             rows, batch, self.context.drafting(), strict=strict
         )
         new = [appended.seq for appended in done if not appended.duplicate]
-        return BulkReceipt(
+        return context_batches.BulkReceipt(
             len(new),
             len(done) - len(new),
             new[0] if new else None,
@@ -358,13 +366,15 @@ class Plane:
         check_count(limit, "limit", 1)
         found, most = Keys(), min(limit + 1, sys.maxsize)
         after: tuple[str, str] | None = None
-        one = None if ns is None or is_pattern(ns) else ns
+        one = None if ns is None or recall_suppress.is_pattern(ns) else ns
         with self.context.lock:
             memories = self.context.caught_up(reader.policies).memories
             while (left := most - len(found)) > 0:
                 rows = memories.keys(prefix, one, limit=left, after=after, upto=self.context.as_of)
                 seen = (row for row in rows if reader.shows_row(row) and reader.in_time(row))
-                found += (row.key for row in seen if ns is None or within(row.ns, (ns,)))
+                found += (
+                    row.key for row in seen if ns is None or recall_suppress.within(row.ns, (ns,))
+                )
                 if len(rows) < left:
                     break
                 after = rows[-1].ns, rows[-1].key
@@ -395,7 +405,7 @@ class Plane:
             rows = reader.rows(memories.history(ns, key, upto=self.context.as_of), memories)
             lines = [self.context.recent.line(row) for row, _ in rows]
         return [
-            KeyVersion(
+            context_event_access.KeyVersion(
                 reader.emit(line.event), row.reason or reader.out_of_time(row), row.by_seq, before
             )
             for (row, before), line in zip(rows, lines, strict=True)
@@ -689,7 +699,7 @@ class Plane:
 
         Policies and views are today's; the clock stands where the last event was recorded.
         """
-        seq = when if isinstance(when, int) else seq_by(self._log, timestamp(when))
+        seq = when if isinstance(when, int) else context_folds.seq_by(self._log, timestamp(when))
         head = self.head().seq
         if not 0 <= seq <= head:
             raise InputError(f"expected a seq from 0 to {head}, found {seq}", where="at")

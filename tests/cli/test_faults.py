@@ -8,7 +8,7 @@ import pytest
 from checks_refusals import refused
 
 import memplane
-from memplane.cli import app
+from memplane.cli import commands
 from memplane.errors import (
     BudgetError,
     ConflictError,
@@ -38,8 +38,10 @@ def test_each_error_has_one_code_and_the_table_says_which():
     }  # fmt: skip
     for code, errors in codes.items():
         for error in errors:
-            assert app.exit_of(error) == code
-            assert type(error).__name__ in app.__doc__ or isinstance(error, memplane.PlaneError)
+            assert commands.exit_of(error) == code
+            assert type(error).__name__ in commands.__doc__ or isinstance(
+                error, memplane.PlaneError
+            )
 
 
 @pytest.mark.parametrize(
