@@ -33,7 +33,7 @@ are attributes too, so that callers need not parse words.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from memplane.lazy import NamedTuple
 
 __all__ = [
     "BudgetError",
@@ -157,7 +157,10 @@ class ConfigurationError(MemplaneError):
 
 
 class ProviderError(MemplaneError):
-    """An embedder or a model failed. `retryable`: the same call may work later; `cause`: why."""
+    """An embedder or a model failed. `retryable`: the same call may work later; `cause`: why.
+
+    `retry_after`: seconds that the provider asks to wait before it, 0 where it asks for none.
+    """
 
     def __init__(
         self,
@@ -166,9 +169,11 @@ class ProviderError(MemplaneError):
         provider: str,
         retryable: bool = False,
         cause: Exception | None = None,
+        retry_after: float = 0.0,
     ) -> None:
         super().__init__(message)
         self.provider, self.retryable, self.cause = provider, retryable, cause
+        self.retry_after = retry_after
 
 
 class PolicyError(ConfigurationError):

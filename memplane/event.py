@@ -16,9 +16,9 @@ from __future__ import annotations
 import json
 from enum import StrEnum
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypedDict
 
-from memplane.lazy import word_table
+from memplane.lazy import NamedTuple, word_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -24,9 +24,9 @@ substrings and comes back as the same object.
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from memplane.lazy import regex
+from memplane.lazy import NamedTuple, regex
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

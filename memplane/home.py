@@ -20,11 +20,11 @@ import json
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane import nofollow
 from memplane.errors import FormatError, HomeError, InputError, StrangeFileError, WriteError
-from memplane.lazy import word_table
+from memplane.lazy import NamedTuple, word_table
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,9 +9,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from operator import add, neg
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar, overload
+from typing import Any, Final, Protocol, TypeAlias, TypeVar, overload
 
 from memplane.event import Draft, Event
+from memplane.lazy import NamedTuple
 
 
 class Position(NamedTuple):

@@ -31,11 +31,12 @@ import os
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from memplane import nofollow
 from memplane.errors import HomeError, UntrustedError, WriteError
 from memplane.home import HOME_NAME, VERSION, Home, Trusted, nearest_home, open_home, replace_file
+from memplane.lazy import NamedTuple
 
 _FORMAT: Final = 1
 _RECORD_BYTES_MAX: Final = 64 * 1024 * 1024

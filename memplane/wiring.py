@@ -3,35 +3,40 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from functools import cache, partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, Final, Literal
 
-from memplane import home, tokens, trust
+from memplane import home, observe, tokens, trust
 from memplane.clock import clock, ulid
 from memplane.errors import HomeError, InputError, WriteError
 from memplane.home import HOME_NAME, Assets, Home
 from memplane.intake.redact import quoted_value, unexpected
-from memplane.lazy import late
+from memplane.lazy import NamedTuple, late
 from memplane.policy import NAMES, variables
 from memplane.ports import Clock, Detector, Embedder, TokenCounter
-from memplane.tokens import plugged
+from memplane.tokens import CountsTokens, PluggedCounter
 
 if TYPE_CHECKING:
+    import orjson
+
     from memplane import plane as plane_room
     from memplane.adapters import minilm
     from memplane.context import context as context_context, watched_files
     from memplane.index import vectors
+    from memplane.observe import Observer, Observing
     from memplane.plane import Plane, packer
     from memplane.projects import entering
-    from memplane.tokens.plugged import CountsTokens
+    from memplane.providers import AsyncEmbedder, bridge
     from memplane.upkeep import restore as upkeep_restore
     from memplane.upkeep.restore import RestoreReport
 else:
+    orjson = late("orjson")
     minilm = late("memplane.adapters.minilm")
     context_context = late("memplane.context.context")
     watched_files = late("memplane.context.watched_files")
@@ -39,6 +44,7 @@ else:
     plane_room = late("memplane.plane")
     packer = late("memplane.plane.packer")
     entering = late("memplane.projects.entering")
+    bridge = late("memplane.providers.bridge")
     upkeep_restore = late("memplane.upkeep.restore")
 
 # The groups of entry points.
@@ -46,6 +52,7 @@ DETECTORS = "memplane.detectors"
 EMBEDDERS = "memplane.embedders"
 _MINILM, _STATIC = "all-MiniLM-L6-v2", "static"  # embedders that come with memplane
 COUNTERS = "memplane.counters"
+_LOG_VARIABLE: Final = "MEMPLANE_LOG"
 
 
 @cache
@@ -103,6 +110,8 @@ def in_project(found: Home) -> Home:
     Raises what `projects.entering.for_name` does.
     """
     caller = CALLER.get()
+    if caller.project is None and not found.parted:
+        return found
     if caller.project is not None:
         return entering.for_name(found, caller.project)
     return entering.for_folder(found, caller.folder)[0]
@@ -140,7 +149,8 @@ def init(
     clock: Clock = clock,
     detector: Detector | None = None,
     environment: Mapping[str, str] | None = None,
-    embedder: Embedder | None = None,
+    embedder: Embedder | AsyncEmbedder | None = None,
+    observer: Observer | None = None,
     counter: CountsTokens | str | None = None,
     trusted: bool = True,
     agent: str | None = None,
@@ -159,7 +169,9 @@ def init(
     if path is None and (folder / "plane.json").exists():
         found = in_project(_upward())
         return _warned(
-            _opened(found, durability, clock, detector, environment, embedder, counter, agent)
+            _opened(
+                found, durability, clock, detector, environment, embedder, counter, agent, observer
+            )
         )
 
     now, empty = clock(), _is_empty(folder)
@@ -168,7 +180,9 @@ def init(
     if trusted and empty:
         _trust(made, folder, now)
     place = in_project(made)
-    return _opened(place, durability, clock, detector, environment, embedder, counter, agent)
+    return _opened(
+        place, durability, clock, detector, environment, embedder, counter, agent, observer
+    )
 
 
 def _is_empty(folder: Path) -> bool:
@@ -207,7 +221,8 @@ def open_plane(
     read_only: bool = False,
     detector: Detector | None = None,
     environment: Mapping[str, str] | None = None,
-    embedder: Embedder | None = None,
+    embedder: Embedder | AsyncEmbedder | None = None,
+    observer: Observer | None = None,
     counter: CountsTokens | str | None = None,
     project: str | None = None,
     agent: str | None = None,
@@ -223,20 +238,21 @@ def open_plane(
     the one that budgets.yaml names: any object with `count(text)`, or the name under which an
     installed package offers one (group `memplane.counters`). Variables of the
     `environment` (by default the process's) stand before values of the policies:
-    `MEMPLANE_BUDGETS__SCALE=1.2`; give {} for none.
+    `MEMPLANE_BUDGETS__SCALE=1.2`; give {} for none. `observer` is told of each call, with numbers
+    and never with what it is about (`memplane.observe`); MEMPLANE_LOG=json writes that to stderr.
     """
     found = find_plane(path)
     found = in_project(found) if project is None else entering.for_name(found, project)
     if read_only:
         found = found._replace(read_only=True)
     return _warned(
-        _opened(found, durability, clock, detector, environment, embedder, counter, agent)
+        _opened(found, durability, clock, detector, environment, embedder, counter, agent, observer)
     )
 
 
 def _warned(plane: Plane) -> Plane:
     """The plane, after a TrustWarning that names the files that do not count as they are."""
-    if held := plane.upkeep.held_files():
+    if held := plane.context.held_files():
         warnings.warn(held_words(plane, held), trust.TrustWarning, stacklevel=3)
     return plane
 
@@ -352,7 +368,7 @@ def find_detector(name: str) -> Detector:
 def _plugged(counter: CountsTokens | str) -> Callable[[str, int], TokenCounter]:
     """What makes the counter that was given, whatever the policy names; its scale applies."""
     given = find_counter(counter) if isinstance(counter, str) else counter
-    made = plugged.PluggedCounter(given)
+    made = PluggedCounter(given)
     if made.name in tokens.NAMES:
         raise InputError(
             f"{made.name} is a counter of memplane: expected another name", where="counter"
@@ -422,33 +438,69 @@ def _opened(
     clock: Clock,
     detector: Detector | None,
     environment: Mapping[str, str] | None,
-    embedder: Embedder | None,
+    embedder: Embedder | AsyncEmbedder | None,
     counter: CountsTokens | str | None = None,
     agent: str | None = None,
+    observer: Observer | None = None,
 ) -> plane_room.Plane:
     if agent is not None and (not isinstance(agent, str) or not agent.strip()):
         raise unexpected("a name", agent, "agent")
     if durability not in ("sync", "os"):
         raise InputError(f"expected sync or os, found {durability!r}", where="durability")
 
+    used = None if embedder is None else bridge.bridged(embedder, None)
+    on_close = used.stop if used is not embedder and isinstance(used, bridge.Bridged) else None
     return plane_room.Plane(
         context_context.PlaneContext(
             found,
             clock=clock,
             make_counter=make_counter if counter is None else _plugged(counter),
             durability=durability,
-            loads=_loads(),
+            loads=_Lines(),
             detector=detector,
             overrides=variables(os.environ if environment is None else environment),
             make_embedder=find_embedder,
-            embedder=embedder,
+            embedder=used,
             agent=agent,
+            on_close=on_close,
+            observing=_observing(observer, environment, found),
         )
     )
 
 
-def _loads() -> Callable[[bytes], Any]:
-    """The reader of lines: orjson, five times the standard library's speed over a whole log."""
-    import orjson  # noqa: PLC0415 - 20 ms that a process which only imports memplane does not pay
+def _observing(
+    observer: Observer | None, environment: Mapping[str, str] | None, found: Home
+) -> Observing | None:
+    """Who is told of what the plane does: the observer, and stderr where MEMPLANE_LOG says json."""
+    said = (os.environ if environment is None else environment).get(_LOG_VARIABLE, "")
+    if said:
+        name, _, level = said.partition(":")
+        if name != "json":
+            raise InputError(
+                f"expected json, or json: and a level, found {quoted_value(said)}",
+                where=_LOG_VARIABLE,
+            )
+        logs = observe.JsonLogs(level=level or "info")
+        observer = logs if observer is None else observe.Both(observer, logs)
+    return None if observer is None else observe.Observing(observer, str(found.path))
 
-    return orjson.loads
+
+class _Lines:
+    """The reader of lines: orjson, five times the standard library's speed over a whole log.
+
+    To import it costs twice a bare Python, or the parsing of 2,000 lines: a process that reads few
+    goes without.
+    """
+
+    __slots__ = ("_left",)
+    parser: Final = "orjson"  # for the processes of a verification
+    _FEW: Final = 100
+
+    def __init__(self) -> None:
+        self._left = self._FEW
+
+    def __call__(self, line: bytes) -> Any:
+        if self._left <= 0:
+            return orjson.loads(line)
+        self._left -= 1
+        return json.loads(line)

@@ -1,15 +1,23 @@
 """What is imported and compiled late is what it would have been at once."""
 
+from __future__ import annotations
+
+import copy
+import inspect
 import os
+import pickle
 import re
 import subprocess
 import sys
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
 import memplane
-from memplane.lazy import module_alone, regex
+from memplane.lazy import NamedTuple, module_alone, regex
 
 
 @given(st.text("ab1 \n", max_size=12))
@@ -76,23 +84,154 @@ def test_of_a_package_that_is_there_the_module_is_its_own():
 
 
 @pytest.mark.parametrize(
-    ("argv", "commands"),
-    [(["--version"], set()), (["version"], {"about"}), (["record", "hello"], {"record"})],
+    ("argv", "commands", "most"),
+    [
+        (["--version"], set(), 45),
+        (["version"], {"about"}, 45),
+        (["record", "hello"], {"record"}, 50),
+        (["get", "a.key"], {"show"}, 80),
+        (["pack", "hello", "--intent", "fast"], {"retrieval"}, 110),
+    ],
 )
-def test_a_command_imports_its_own_module_and_no_other_command(argv, commands, tmp_path):
-    with memplane.init(tmp_path / "plane", trusted=False):
-        pass
+def test_a_command_imports_its_own_module_and_no_other_command(argv, commands, most, tmp_path):
+    with memplane.init(tmp_path / "plane", trusted=False) as plane:
+        plane.record("hello", kind="fact", key="a.key")
     code = (
         "import sys\n"
         "from memplane.cli.run import run_command_line\n"
         f"assert run_command_line({argv!r}) == 0\n"
-        "print(*(name for name in sys.modules if name.startswith('memplane')))"
+        "print(*sys.modules)"
     )
     ran = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True,
         env={**os.environ, "MEMPLANE_HOME": str(tmp_path / "plane")},
     )  # fmt: skip
-    modules = ran.stdout.splitlines()[-1].split()
-    assert len(modules) <= 110
+    loaded = ran.stdout.splitlines()[-1].split()
+    modules = [name for name in loaded if name.startswith("memplane")]
+    assert len(modules) <= most
     found = {name.rpartition(".")[2] for name in modules if name.startswith("memplane.cli.")}
-    assert found - {"run", "app", "options", "output"} == commands
+    assert found - {"run", "commands", "options", "output"} == commands
+    heavy = {"typer", "click", "rich", "numpy", "orjson", "inspect", "dataclasses"}
+    assert heavy.isdisjoint(loaded)
+
+
+# Records: classes of `memplane.lazy.NamedTuple` against the same of `typing.NamedTuple`.
+
+
+class _Ours(NamedTuple):
+    """A record."""
+
+    one: int
+    two: str | None = None
+    three: tuple[int, ...] = ()
+
+    @property
+    def double(self) -> int:
+        return 2 * self.one
+
+    def again(self) -> _Ours:
+        return self._replace(one=self.one + 1)
+
+
+class _Theirs(typing.NamedTuple):
+    """A record."""
+
+    one: int
+    two: str | None = None
+    three: tuple[int, ...] = ()
+
+    @property
+    def double(self) -> int:
+        return 2 * self.one
+
+    def again(self) -> _Theirs:
+        return self._replace(one=self.one + 1)
+
+
+_VALUES = st.one_of(st.none(), st.integers(), st.text(max_size=3), st.tuples(st.integers()))
+_NAMES = st.sampled_from(["one", "two", "three", "four", "_one"])
+
+
+def _answer(act: Callable[[], Any]) -> Any:
+    """What comes of it, without the names of the two classes."""
+    try:
+        found = act()
+    except (TypeError, ValueError, AttributeError) as error:
+        found = type(error)
+    return repr(found).replace("_Ours", "_Theirs")
+
+
+@given(st.lists(_VALUES, max_size=4), st.dictionaries(_NAMES, _VALUES, max_size=3))
+def test_a_record_does_what_a_named_tuple_of_typing_does(given, named):
+    for act in (
+        lambda kind: kind(*given, **named),
+        lambda kind: kind._make(given),
+        lambda kind: kind(1)._replace(**named),
+        lambda kind: kind(*given)._asdict(),
+        lambda kind: kind(*given) == tuple(given),
+        lambda kind: hash(kind(*given, **named)) == hash(tuple(kind(*given, **named))),
+        lambda kind: kind(*given).again().double,
+        lambda kind: pickle.loads(pickle.dumps(kind(*given, **named))),
+        lambda kind: copy.replace(kind(1), **named) if hasattr(copy, "replace") else None,
+        lambda kind: copy.deepcopy(kind(*given)),
+    ):
+        ours, theirs = _answer(lambda a=act: a(_Ours)), _answer(lambda a=act: a(_Theirs))
+        assert ours == theirs
+
+
+def test_a_record_says_of_itself_what_a_named_tuple_of_typing_says():
+    for name in ("_fields", "_field_defaults", "__match_args__", "__doc__", "__module__"):
+        assert getattr(_Ours, name) == getattr(_Theirs, name)
+    assert isinstance(_Ours(1), tuple)
+    assert not hasattr(_Ours(1), "__dict__")
+    assert typing.get_type_hints(_Ours) == typing.get_type_hints(_Theirs)
+    _Ours(1)
+    assert str(inspect.signature(_Ours)).replace("_cls, ", "") == "(one, two=None, three=())"
+    match _Ours(1, "x"):
+        case _Ours(one, two):
+            assert (one, two) == (1, "x")
+    with pytest.raises(AttributeError):
+        _Ours(1).one = 2
+
+
+def test_a_class_that_stands_on_a_record_makes_its_own():
+    class Wider(_Ours):
+        __slots__ = ()
+
+        def __new__(cls, one):
+            return super().__new__(cls, one, "wide")
+
+    class First(_Ours):
+        __slots__ = ()
+
+    assert type(First(1)) is First
+    assert Wider(3) == (3, "wide", ())
+    assert type(Wider(3)._replace(two="x")) is Wider
+    assert type(_Ours(1)) is _Ours
+
+
+def test_a_default_before_a_field_without_one_and_a_second_base_are_refused():
+    with pytest.raises(TypeError):
+
+        class Bad(NamedTuple):
+            one: int = 1
+            two: int
+
+    with pytest.raises(TypeError):
+
+        class Both(NamedTuple, Mapping):
+            one: int
+
+
+def test_no_record_of_a_hook_costs_its_process_what_one_of_typing_does():
+    code = (
+        "import typing; made = []\n"
+        "old = typing.NamedTupleMeta.__new__\n"
+        "def new(*given): made.append(given[1]); return old(*given)\n"
+        "typing.NamedTupleMeta.__new__ = new\n"
+        "import memplane.hook.run, memplane.hook.recording, memplane.wiring\n"
+        "import memplane.plane.packer, memplane.plane.plane, memplane.hook.context\n"
+        "print(made)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

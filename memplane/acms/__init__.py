@@ -12,9 +12,8 @@ The errors of the plans are memplane's own, under the names that they have there
 
 from __future__ import annotations
 
-from memplane.acms.config import ACMSConfig, EpisodeBoundaryConfig, TiktokenCounter
-from memplane.acms.embedding import AsyncEmbedder
-from memplane.acms.session import ACMS
+from memplane.acms.reflection import ReflectionConfig
+from memplane.acms.session import ACMS, ACMSConfig, EpisodeBoundaryConfig, TiktokenCounter
 from memplane.errors import (
     BudgetError,
     ConfigurationError,
@@ -28,8 +27,19 @@ from memplane.errors import (
     SessionNotFoundError,
 )
 from memplane.event import MarkerType
-from memplane.tokens.plugged import CountsTokens, HeuristicTokenCounter
-from memplane.work.turns import (
+from memplane.providers import (
+    AnthropicReflector,
+    AsyncEmbedder,
+    AsyncReflector,
+    HTTPEmbedder,
+    HTTPReflector,
+    OpenAIEmbedder,
+    OpenAIReflector,
+    RetryConfig,
+    with_retry,
+)
+from memplane.tokens import CountsTokens, HeuristicTokenCounter
+from memplane.work.episodes import (
     ContextAssembly,
     ContextItem,
     Episode,
@@ -48,12 +58,15 @@ StorageError = PlaneError
 TokenBudgetExceededError = BudgetError
 TokenCounter = CountsTokens
 Embedder = AsyncEmbedder
+Reflector = AsyncReflector
 
 __all__ = [
     "ACMS",
     "ACMSConfig",
     "ACMSError",
+    "AnthropicReflector",
     "AsyncEmbedder",
+    "AsyncReflector",
     "ConfigError",
     "ConfigurationError",
     "ContextAssembly",
@@ -65,10 +78,17 @@ __all__ = [
     "EpisodeNotFoundError",
     "EpisodeStatus",
     "Fact",
+    "HTTPEmbedder",
+    "HTTPReflector",
     "HeuristicTokenCounter",
     "MarkerType",
+    "OpenAIEmbedder",
+    "OpenAIReflector",
     "ProviderError",
     "RecallOmission",
+    "ReflectionConfig",
+    "Reflector",
+    "RetryConfig",
     "Role",
     "ScopeError",
     "SecurityError",
@@ -81,4 +101,5 @@ __all__ = [
     "TulvingError",
     "Turn",
     "ValidationError",
+    "with_retry",
 ]

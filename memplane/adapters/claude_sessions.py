@@ -47,18 +47,19 @@ from functools import partial
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar, cast
 
 from memplane import nofollow
 from memplane.errors import InputError, MemplaneError, MissingExtraError
 from memplane.event import Event
 from memplane.importers.claude_code import SOURCE, ClaudeCode
-from memplane.importers.resume import Hooked
+from memplane.importers.records import Hooked
 from memplane.importers.rows import name
 from memplane.index.storage import alone
 from memplane.intake import timestamp
 from memplane.intake.check import with_permitted_actor
 from memplane.intake.redact import unexpected
+from memplane.lazy import NamedTuple
 from memplane.ports import Line, Position
 from memplane.projections.cache import Broken, Database
 from memplane.projections.in_force import Forget, forget_of

@@ -25,7 +25,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane.errors import (
     ConflictError,
@@ -39,6 +39,7 @@ from memplane.event import GLOBAL, TYPED_KINDS, inherited
 from memplane.intake import namespace
 from memplane.intake.check import with_permitted_actor
 from memplane.intake.redact import quoted_value, unexpected
+from memplane.lazy import NamedTuple
 from memplane.work.forget import summaries_quoting
 
 if TYPE_CHECKING:

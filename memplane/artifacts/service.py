@@ -11,7 +11,7 @@ import hashlib
 import os
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from memplane import nofollow
 from memplane.artifacts.contents import by_hash, check_bundle, check_report, digits_of
@@ -32,9 +32,9 @@ from memplane.event import AnyEventFields, at_least, encode
 from memplane.home import asset
 from memplane.intake import namespace
 from memplane.intake.redact import quoted_value, unexpected
-from memplane.lazy import regex
-from memplane.log.bodies import body_path, store_body
+from memplane.lazy import NamedTuple, regex
 from memplane.log.disk import Disk
+from memplane.log.segments import body_path, store_body
 from memplane.ports import Appended
 from memplane.projections.artifacts import COPY, REFERENCE, SCHEME, TYPES, ArtifactFacts, facts_of
 from memplane.recall.suppress import within

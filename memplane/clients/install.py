@@ -9,14 +9,14 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
-from memplane.clients import entries, guidance, settings_files
-from memplane.clients.entries import Agent, Program, Scope, places
-from memplane.clients.guidance import Guided
+from memplane.clients import entries, settings_files
+from memplane.clients.entries import Agent, Guided, Program, Scope, places
 from memplane.clients.settings_files import SettingsRecord, SettingsStore, Traces
 from memplane.errors import InputError, MemplaneError, WriteError
 from memplane.intake.redact import masked
+from memplane.lazy import NamedTuple
 
 Part = Literal["hooks", "mcp", "skill", "memory"]  # the last: the client's own, switched off
 PARTS: Final[tuple[Part, ...]] = ("hooks", "mcp", "skill", "memory")  # as they are installed
@@ -37,7 +37,7 @@ class Where(NamedTuple):
         of_hooks, of_servers = places(self.agent.name, self.scope, self.environment, self.project)
         if part == "skill":
             if not self.agent.by_shell:
-                return of_hooks.parent / "skills" / guidance.SKILL / "SKILL.md"
+                return of_hooks.parent / "skills" / entries.SKILL / "SKILL.md"
             return (of_servers.parent if self.scope == "user" else self.project) / _SECTIONS
         if part == "memory":
             return of_servers if self.agent.by_shell else of_hooks
@@ -227,9 +227,9 @@ def _put_in(text: str, agent: Agent, path: Path, part: Part, program: Program) -
         add = entries.add_server_table if path.suffix == ".toml" else entries.add_server
         return Guided(*add(text, agent, agent.server(program)))
     if part == "skill":
-        put = guidance.add_section if path.name == _SECTIONS else guidance.add_skill
+        put = entries.add_section if path.name == _SECTIONS else entries.add_skill
         return put(text)
-    return guidance.switch_off(text, toml=path.suffix == ".toml")
+    return entries.switch_off(text, toml=path.suffix == ".toml")
 
 
 def _taken_out(text: str, agent: Agent, path: Path, part: Part, traces: Traces) -> Guided:
@@ -239,9 +239,9 @@ def _taken_out(text: str, agent: Agent, path: Path, part: Part, traces: Traces) 
         remove = entries.remove_server_table if path.suffix == ".toml" else entries.remove_server
         return Guided(remove(text, agent, traces))
     if part == "skill":
-        take = guidance.remove_section if path.name == _SECTIONS else guidance.remove_skill
+        take = entries.remove_section if path.name == _SECTIONS else entries.remove_skill
         return take(text, traces)
-    return guidance.switch_back(text, traces, toml=path.suffix == ".toml")
+    return entries.switch_back(text, traces, toml=path.suffix == ".toml")
 
 
 def _has_ours(text: str, agent: Agent, path: Path, part: Part) -> bool:

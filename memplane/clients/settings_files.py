@@ -46,11 +46,11 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from memplane.errors import InputError, WriteError
 from memplane.home import replace_file, sync_names
-from memplane.lazy import late
+from memplane.lazy import NamedTuple, late
 from memplane.trust import state_folder
 
 if TYPE_CHECKING:

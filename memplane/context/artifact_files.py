@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final, NamedTuple
+from typing import IO, TYPE_CHECKING, Final
 
 from memplane import nofollow
 from memplane.errors import ChangedError, InputError
 from memplane.intake.redact import quoted_value, unexpected
-from memplane.lazy import word_table
-from memplane.log.bodies import body_path
+from memplane.lazy import NamedTuple, word_table
+from memplane.log.segments import body_path
 from memplane.projections.artifacts import (
     COPY,
     NAME_MAX,

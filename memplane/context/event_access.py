@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from memplane.errors import NotFoundError, ScopeError
 from memplane.event import UPKEEP_KINDS, Event
 from memplane.intake.redact import quoted_value
+from memplane.lazy import NamedTuple
 from memplane.projections.in_force import Timed, out_of_time
 from memplane.recall.score import Remembered, importance_now, is_stale
 from memplane.recall.suppress import NAMED, Scope, is_pattern, within

@@ -12,12 +12,12 @@ import hashlib
 import os
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from memplane import nofollow, policy
 from memplane.errors import MissingExtraError, PolicyError, Problem, WriteError
 from memplane.home import SCHEMAS, VERSION, Assets, Home, Trusted, replace_file, schema
-from memplane.lazy import late, regex
+from memplane.lazy import NamedTuple, late, regex
 from memplane.policy import NAMES, Budgets, Policies
 
 if TYPE_CHECKING:

@@ -15,12 +15,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane.errors import InputError
 from memplane.importers.jsonl import Jsonl
 from memplane.importers.records import parse_records, read_lines
 from memplane.intake import timestamp
+from memplane.lazy import NamedTuple
 
 if TYPE_CHECKING:
     import os

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from memplane.index import terms
+from memplane.lazy import NamedTuple
 from memplane.pack.render import Rendered, parse_block
 
 if TYPE_CHECKING:

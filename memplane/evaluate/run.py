@@ -23,7 +23,7 @@ from importlib.util import find_spec
 from math import sqrt
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
@@ -44,6 +44,7 @@ from memplane.importers import import_paths
 from memplane.index import store, terms
 from memplane.index.terms import Document
 from memplane.intake.redact import Redactor
+from memplane.lazy import NamedTuple
 from memplane.pack.evidence import FOUND
 from memplane.pack.layout import FRAMED_FROM, Sheet, budget_of, entry_group, entry_of
 from memplane.pack.render import Rendered, frame_reserve, render_block

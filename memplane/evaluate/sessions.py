@@ -19,13 +19,14 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane.errors import InputError
 from memplane.evaluate.dataset import Mistakes, read_rows
 from memplane.event import UPKEEP_KINDS
 from memplane.importers import import_paths
 from memplane.index.terms import text_words
+from memplane.lazy import NamedTuple
 from memplane.recall.gate import split_passages, tool_names
 
 if TYPE_CHECKING:
@@ -33,9 +34,9 @@ if TYPE_CHECKING:
 
     from memplane.event import Event
     from memplane.plane import Plane
+    from memplane.ports import Progress
 
 Answerer = Callable[["Plane", str, str, str], "HookAnswer"]
-Progress = Callable[[int, int], None]
 
 _NEXT: Final = 60  # events of the session in which a term must be used
 _RARE: Final = 100  # a rare term is in at most one event of so many

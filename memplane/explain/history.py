@@ -17,13 +17,13 @@ from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from threading import Timer
-from typing import IO, Any, Final, NamedTuple
+from typing import IO, Any, Final
 
 from memplane import nofollow
 from memplane.errors import InputError, NotFoundError
 from memplane.home import Assets, asset
 from memplane.intake.redact import masked, quoted_value
-from memplane.lazy import word_table
+from memplane.lazy import NamedTuple, word_table
 from memplane.policy import NAMES
 from memplane.policy.document import without_places
 from memplane.policy.files import Documents, PolicyValue, as_yaml, documents, values_of_policy

@@ -12,7 +12,7 @@ import stat
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from memplane import nofollow
 from memplane.context.watched_files import Frozen
@@ -27,6 +27,7 @@ from memplane.errors import (
 )
 from memplane.explain.history import PolicyChange, PolicyVersion, changes, git_output, in_home
 from memplane.home import Home, asset, open_home
+from memplane.lazy import NamedTuple
 from memplane.log import FileLog
 from memplane.policy import NAMES
 from memplane.ports import Clock

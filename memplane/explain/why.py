@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane.context.folds import items_of_event
 from memplane.errors import InputError, NotFoundError
@@ -17,6 +17,7 @@ from memplane.event import UPKEEP_KINDS, Event
 from memplane.explain.replay import asked_of, plane_of
 from memplane.harness import remembered
 from memplane.intake.redact import quoted_value
+from memplane.lazy import NamedTuple
 from memplane.pack.block import Block, Entry
 from memplane.pack.evidence import score_parts
 from memplane.pack.pack import Laid

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from memplane import nofollow
-from memplane.lazy import late, regex
+from memplane.lazy import NamedTuple, late, regex
 from memplane.projects.entering import (
     for_folder,
     is_clients_folder,

@@ -8,12 +8,12 @@ import signal
 import sys
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane import nofollow
 from memplane.errors import MemplaneError
 from memplane.hook import payload
-from memplane.lazy import late
+from memplane.lazy import NamedTuple, late
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

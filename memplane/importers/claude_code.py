@@ -40,7 +40,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane.harness import rejection_reason
 from memplane.importers.decided import Talk, answers_given, decision_row, plan_accepted, refused
@@ -65,7 +65,7 @@ from memplane.importers.rows import (
     type_word,
 )
 from memplane.intake.prepare import is_own_tool
-from memplane.lazy import word_set
+from memplane.lazy import NamedTuple, word_set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

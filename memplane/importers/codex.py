@@ -31,7 +31,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane.importers.decided import ASKING, Talk, answers_given, decision_row
 from memplane.importers.plans import PLANNING, PlanBook, change_of
@@ -54,7 +54,7 @@ from memplane.importers.rows import (
     type_word,
 )
 from memplane.intake.prepare import is_own_tool
-from memplane.lazy import word_set
+from memplane.lazy import NamedTuple, word_set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

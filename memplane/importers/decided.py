@@ -24,10 +24,10 @@ words are English; what they do not know is left out.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane.importers.rows import short_text
-from memplane.lazy import regex
+from memplane.lazy import NamedTuple, regex
 from memplane.projections.reports import clipped_words, heading_of, meaning_words, sentences_in
 
 if TYPE_CHECKING:

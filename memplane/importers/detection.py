@@ -11,7 +11,7 @@ from contextlib import closing, suppress
 from itertools import islice
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane.errors import InputError
 from memplane.importers import chat, claude_code, codex, git, jsonl, statements
@@ -27,6 +27,7 @@ from memplane.importers.records import (
     read_lines,
     written_at,
 )
+from memplane.lazy import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -22,12 +22,13 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final, NamedTuple
+from typing import IO, TYPE_CHECKING, Final
 
 from memplane.errors import InputError
 from memplane.explain.history import environment, git_command, reason
 from memplane.importers.rows import Row, name
 from memplane.intake.check import NAME_MAX
+from memplane.lazy import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence

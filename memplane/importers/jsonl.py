@@ -19,11 +19,12 @@ its line: the same line twice is one event.
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane.event import ROLES, is_kind
 from memplane.importers.rows import ReadOutcome, Row, name, short_text
 from memplane.intake.check import NAME_MAX, OWN_KINDS
+from memplane.lazy import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -16,9 +16,10 @@ first event alone.
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane.importers.rows import short_text
+from memplane.lazy import NamedTuple
 from memplane.projections.reports import title_of
 
 if TYPE_CHECKING:

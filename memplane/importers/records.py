@@ -1,27 +1,59 @@
-"""Read files as records: JSON lines (plain or gzip) with their damage, and whole JSON documents.
+"""Files as records, and how far each file was read.
+
+Records are JSON lines (plain or gzip) with their damage, and whole JSON documents.
 
 Transcripts grow while they are read, lose newlines and are copied in part. So a line says whether
 it ended in a newline, and a damaged line is a value, not an error.
+
+An import of a file that has grown reads only what is new. The position is kept in a cache,
+`projections/imports.json`; without it an import reads everything again and records nothing twice.
+It is written by tmp and rename, and ignored when it is broken, of another plane, or of a log that
+no longer holds the event it names::
+
+    {"format": 1, "plane": id, "seq": 812, "h": "…", "files": {"/abs/path": {...}},
+     "repositories": {"/abs/path/.git": {"how": {...}, "heads": ["…"]}}}
+
+Of a repository the last heads are kept, the newest last. Reading continues at `offset`
+when the first and last bytes before it are those that were read; bytes behind it were
+missing then, or not yet a whole line. A gzip file, or one that does not consist of lines,
+is read whole, or not at all when size, time and those bytes have not changed. `Hooked` tells which
+rows hooks have recorded already.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gzip
+import hashlib
 import io
 import json
 import os
 import zlib
+from collections import defaultdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import orjson
 
+from memplane import nofollow
+from memplane.errors import MemplaneError
 from memplane.importers import codex
 from memplane.importers.chat import is_chat, is_message
+from memplane.importers.rows import HOOK_TAG, compaction, name
+from memplane.intake.check import is_checksum
+from memplane.intake.redact import masked_data
+from memplane.lazy import NamedTuple, regex
+from memplane.log.segments import erased_by, recalled_hashes
+from memplane.work.sessions import minutes_before
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Generator, Iterator, Sequence
+
+    from memplane.event import Event
+    from memplane.importers.rows import Row
+    from memplane.plane import Plane
+
 
 LINE_BYTES_MAX: Final = 64 * 1024 * 1024
 _CHUNK: Final = 1024 * 1024
@@ -243,3 +275,324 @@ def _loads(text: bytes) -> Any:
         return orjson.loads(text)
     except ValueError:
         return json.loads(text.decode("utf-8", "replace"), strict=False)
+
+
+_FORMAT: Final = 1
+_HEAD_BYTES: Final = 64 * 1024
+_TAIL_BYTES: Final = 4 * 1024
+_HEADS_MAX: Final = 20
+_HASH: Final = regex(r"[0-9a-f]{40,64}")
+
+
+class Consumed:
+    """What is known of the files read into one plane."""
+
+    def __init__(self, plane: Plane, *, fresh: bool = False) -> None:
+        self._plane = plane
+        self._path = Path(plane.home) / "projections" / "imports.json"
+        known = self._load()
+        self._files: dict[str, Any] = {} if fresh else _table(known, "files")
+        self._repositories: dict[str, Any] = _table(known, "repositories")
+
+    def offset(self, path: Path, how: dict[str, Any]) -> int:
+        """Say where to go on reading; 0 for a file that is new, rewritten, or was read otherwise.
+
+        -1: there is nothing new in it.
+        """
+        entry = self._files.get(os.fspath(path))
+        if not isinstance(entry, dict) or entry.get("how") != how:
+            return 0
+        try:
+            offset = int(entry["offset"])
+            if offset < 0 or entry["hashes"] != _hashes(path, offset):
+                return 0
+            stat = path.stat()
+            if is_gzip(path) or entry.get("whole") is True:
+                same = [stat.st_size, stat.st_mtime_ns] == [entry["size"], entry["mtime_ns"]]
+                return -1 if same else 0
+        except (OSError, KeyError, TypeError, ValueError):
+            return 0
+        return -1 if stat.st_size == offset else offset
+
+    def state(self, path: Path) -> dict[str, Any]:
+        """Return what the reader asked to keep with this file."""
+        entry = self._files.get(os.fspath(path))
+        state = entry.get("state") if isinstance(entry, dict) else None
+        return state if isinstance(state, dict) else {}
+
+    def keep(
+        self,
+        path: Path,
+        how: dict[str, Any],
+        *,
+        before: os.stat_result,
+        offset: int,
+        state: dict[str, Any],
+        whole: bool = False,
+    ) -> None:
+        """Remember that the plane has recorded the file up to `offset`; to be saved later.
+
+        `before` is the file's state before it was read: what came while it was read is new.
+        One that was read as a `whole` has nothing to go on behind.
+        """
+        with contextlib.suppress(OSError):
+            if whole or is_gzip(path):
+                offset = before.st_size
+            self._files[os.fspath(path)] = {
+                "how": how,
+                "size": before.st_size,
+                "mtime_ns": before.st_mtime_ns,
+                "hashes": _hashes(path, offset),
+                "offset": offset,
+                **({"whole": True} if whole else {}),
+                "state": masked_data(state),  # it names calls as the file does
+            }
+
+    def heads(self, repository: Path, how: dict[str, Any]) -> list[str]:
+        """The heads up to which a repository was read, if it was read like this."""
+        entry = self._repositories.get(os.fspath(repository))
+        if not isinstance(entry, dict) or entry.get("how") != how:
+            return []
+        heads = entry.get("heads")
+        known = heads if isinstance(heads, list) else []
+        return [each for each in known if isinstance(each, str) and _HASH.fullmatch(each)]
+
+    def keep_heads(self, repository: Path, how: dict[str, Any], heads: list[str]) -> None:
+        """Remember that the plane has recorded what these heads reach; to be saved later."""
+        kept = list(dict.fromkeys(heads))[-_HEADS_MAX:]
+        self._repositories[os.fspath(repository)] = {"how": how, "heads": kept}
+
+    def save(self) -> None:
+        """Write the cache; a disk that refuses costs the next import time and nothing else."""
+        head = self._plane.head()
+        files = {path: entry for path, entry in self._files.items() if Path(path).exists()}
+        known = {path: e for path, e in self._repositories.items() if Path(path).exists()}
+        whole = {"format": _FORMAT, "plane": self._plane.id, "seq": head.seq, "h": head.h}
+        tmp = self._path.with_name(f"{self._path.name}.{os.getpid()}.tmp")
+        with contextlib.suppress(OSError):
+            nofollow.make_folder(self._path.parent)
+            with os.fdopen(nofollow.create_draft(tmp), "w", encoding="utf-8") as file:
+                json.dump({**whole, "files": files, "repositories": known}, file)
+            nofollow.rename_name(tmp, self._path)
+            return
+        with contextlib.suppress(OSError):
+            nofollow.remove_name(tmp)
+
+    def _load(self) -> dict[str, Any]:
+        try:
+            whole = json.loads(nofollow.read_bytes(self._path))
+            if whole["format"] != _FORMAT or whole["plane"] != self._plane.id:
+                return {}
+            # The log may be an older copy of itself: then what was read is not in it.
+            line = self._plane.context.log.line(whole["seq"])
+            if line is None or line.event.h != whole["h"]:
+                return {}
+            return dict(whole)
+        except (OSError, ValueError, KeyError, TypeError, RecursionError, MemplaneError):
+            return {}
+
+
+def _table(known: dict[str, Any], name: str) -> dict[str, Any]:
+    table = known.get(name)
+    return dict(table) if isinstance(table, dict) else {}
+
+
+def _hashes(path: Path, offset: int) -> list[str]:
+    """Of the first 64 KiB and the last 4 KiB before the offset, in the bytes on disk."""
+    with path.open("rb") as file:
+        head = file.read(min(offset, _HEAD_BYTES))
+        file.seek(max(0, offset - _TAIL_BYTES))
+        tail = file.read(min(offset, _TAIL_BYTES))
+    return [hashlib.sha256(part).hexdigest() for part in (head, tail)]
+
+
+# What hooks have recorded of a session: its transcript says the same again, under other ids.
+#
+# A hook names a call by the client's id of it, and words by the client's id of the turn. By those
+# its transcript is known again, also where the words were purged; else by the words themselves.
+# Words differ where clients tell hooks less or more than they write down: several blocks of an
+# answer as one text, a summary without what stands around it, a note of their own as if a person
+# had typed it. A hook that was not told that a call failed is no reason to leave out the answer
+# that says so.
+#
+# A fork of a session holds a copy of it under its own name. What is older there than the session
+# itself is looked for in all sessions.
+
+_QUOTED: Final = b'"%b"' % HOOK_TAG.encode()
+_DIGITS: Final = 8  # of a digest of words, behind the turn in the id that a hook gives them
+# What hooks' ids say of what a call comes to.
+_CALLS: Final = {
+    "tool_call": "call",
+    "tool_result": "result",
+    "task": "plan",
+    "decision": "decided",
+}
+_RUNNING_MINUTES: Final = 10
+_ANY: Final = ""  # in place of a session: in whichever
+
+
+class Hooked:
+    """What hooks recorded, asked for the rows of an import; `look` reads what came since.
+
+    Reads the log at its first use, and then what was appended.
+    """
+
+    def __init__(self, plane: Plane) -> None:
+        self._plane = plane
+        self._upto = -1  # the seq up to which the log was read
+        self._known: set[tuple[str, str, str]] = set()
+        # Of several lines, and the blocks that were moved out of each.
+        self._answers: defaultdict[str, list[tuple[str, frozenset[str]]]] = defaultdict(list)
+        self._begun: dict[str, str] = {}  # session -> when a hook says that it began, else ""
+        # Ids; those of turns; of words in whichever turn; of words and calls in whichever session.
+        self._purged: set[str] = set()
+        self._last: dict[str, str] = {}  # session that runs -> when a hook last recorded something
+        self.ended: dict[str, str] = {}  # session -> when it was said to end
+
+    def look(self) -> None:
+        """Take in what hooks have recorded since it was last read."""
+        log = self._plane.context.log
+        if self._upto < 0:
+            head = log.head().seq
+            if not log.says(_QUOTED):  # most planes have no hooks
+                self._upto = head
+                return
+        for line in log.read(max(self._upto, 0)):
+            event = line.event
+            self._upto = event.seq
+            if event.kind == "purge":
+                for one in erased_by(event):
+                    turn, _, last = one.id.rpartition(":")
+                    self._purged |= {
+                        one.id,
+                        turn,
+                        f"{turn.rpartition(':')[0]}::{last}",
+                        f"::{last}",
+                    }
+            elif event.session is not None:
+                self._take(event, event.session)
+        self._upto = max(self._upto, 0)
+
+    def was_there(self, session: str) -> bool:
+        """Whether a hook recorded the session."""
+        if self._upto < 0:
+            self.look()
+        return session in self._begun
+
+    def running(self) -> bool:
+        """Whether hooks recorded any session a moment ago."""
+        if self._upto < 0:
+            self.look()
+        return any(last > self._since() for last in self._last.values())
+
+    def may_be_told(self, source: str, row: Row, turn: str = "") -> bool:
+        """Whether a hook may yet record it: an agent said it just now, in a session that runs."""
+        if row.get("role") != "assistant" or self.holds(source, row, turn):
+            return False
+        last = min(self._last.get(str(row.get("session")), ""), str(row.get("ts", "")))
+        return last > self._since()
+
+    def holds(self, source: str, row: Row, turn: str = "") -> bool:
+        """Whether the plane has it from a hook, or had it until it was purged."""
+        session, kind = row.get("session"), str(row.get("kind"))
+        if not isinstance(session, str) or kind == "session" or not self.was_there(session):
+            return False
+        copied = str(row.get("ts", "")) < self._begun[session]
+        if self._purged and self._was_purged(source, session, row, turn, copied=copied):
+            return True
+        return any(self._has(one, kind, row) for one in ((session, _ANY) if copied else (session,)))
+
+    def _since(self) -> str:
+        context = self._plane.context
+        return minutes_before(context.clock(), _RUNNING_MINUTES)
+
+    def _has(self, session: str, kind: str, row: Row) -> bool:
+        data = row.get("data")
+        call = _said(data, "call")
+        if kind in _CALLS and call:
+            return (session, _told(kind, data), call) in self._known
+        context = self._plane.context
+        said = context.intake(context.watched.policies_or_last()).said(row)
+        sort = _sort(kind, row.get("role"))
+        for text, recalled in {(said.text, said.recalled), said.before}:
+            if (session, sort, _digest(kind, text, recalled)) in self._known:
+                return True
+        whole, blocks = f"\n{said.text.strip()}\n", set(said.recalled)
+        return row.get("role") == "assistant" and any(
+            whole in answer and blocks <= its for answer, its in self._answers.get(session, ())
+        )
+
+    def _was_purged(self, source: str, session: str, row: Row, turn: str, *, copied: bool) -> bool:
+        """Whether a call was, or words of a turn: then none of their sort comes back.
+
+        Transcripts of older clients name no turn, copies one of their own; then these very words
+        do not.
+        """
+        kind, call = str(row.get("kind")), _said(row.get("data"), "call")
+        if kind in _CALLS and call:
+            part, last = _CALLS[kind], call
+            named = {name(source, session, part, call)}
+        else:
+            part = "compact" if kind == "summary" else "prompt"
+            part = "said" if row.get("role") == "assistant" else part
+            text = str(row.get("text", ""))
+            last = _hash(compaction(text) if kind == "summary" else text)[:_DIGITS]
+            named = {f"{name(source, session, part)}::{last}"}
+            named |= {name(source, session, part, turn)} if turn else set()
+        named |= {f"::{last}"} if copied else set()
+        return not named.isdisjoint(self._purged)
+
+    def _take(self, event: Event, session: str) -> None:
+        status = _said(event.data, "status") if event.kind == "session" else ""
+        if status == "end":  # by whomever
+            self.ended[session] = max(event.ts, self.ended.get(session, ""))
+            self._last.pop(session, None)
+        if HOOK_TAG not in event.tags:
+            return
+        self._begun.setdefault(session, "")
+        self._last[session] = event.rec
+        if event.kind == "session":
+            if status == "start":
+                self._begun[session] = event.ts
+            return
+        call = _said(event.data, "call")
+        if event.kind in _CALLS and call:
+            for where in (session, _ANY):
+                self._known.add((where, event.kind, call))
+                self._known.add((where, _told(event.kind, event.data), call))
+            return
+        text, recalled = self._plane.text(event), _recalled(event)
+        sort, digest = _sort(event.kind, event.role), _digest(event.kind, text, recalled)
+        self._known |= {(session, sort, digest), (_ANY, sort, digest)}
+        if event.role == "assistant" and "\n" in text:
+            self._answers[session].append((f"\n{text.strip()}\n", frozenset(recalled)))
+
+
+def _sort(kind: str, role: object) -> str:
+    """Hooks are not always told which words the client wrote itself."""
+    return f"{kind} assistant" if role == "assistant" else kind
+
+
+def _told(kind: str, data: Any) -> str:
+    return f"{kind} failed" if _said(data, "status") == "error" else kind
+
+
+def _said(data: Any, field: str) -> str:
+    said = data.get(field) if isinstance(data, dict) else None
+    return said if isinstance(said, str) else ""
+
+
+def _recalled(event: Event) -> tuple[str, ...]:
+    """The blocks that were moved out of the event's text: their SHA-256, or as it was earlier."""
+    named = event.data.get("recalled")
+    checksums = [one for one in named if is_checksum(one)] if isinstance(named, list) else []
+    return tuple(recalled_hashes(event) or checksums)
+
+
+def _digest(kind: str, text: str, recalled: Sequence[str]) -> str:
+    digest = _hash(" ".join(compaction(text).split()) if kind == "summary" else text)
+    return _hash("\n".join([digest, *recalled])) if recalled else digest
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.strip().encode("utf-8", "surrogatepass")).hexdigest()

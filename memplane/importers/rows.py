@@ -10,10 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from memplane.intake.prepare import is_own_command
-from memplane.lazy import late
+from memplane.lazy import NamedTuple, late
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

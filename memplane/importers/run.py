@@ -1,7 +1,7 @@
 """`import_paths`: read the files or repositories of a source into a plane, and report on each part.
 
 A second run records nothing, because ids come from the source, and reads little, because
-`importers.resume` remembers how far each file was read, and which heads of a repository. Where git
+`importers.records` remembers how far each file was read, and which heads of a repository. Where git
 cannot go on from those (another selection, history that was rewritten and removed, a shallow clone
 that was deepened) all commits are read, and their ids identify those that are recorded.
 
@@ -23,7 +23,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from memplane.errors import InputError
 from memplane.importers import chat, claude_code, codex, git, jsonl, statements
@@ -34,6 +34,8 @@ from memplane.importers.detection import FIRST_LINES, look, refuse_repository, t
 from memplane.importers.git import SOURCE, GitCommit, GitRepository, row_of
 from memplane.importers.jsonl import Jsonl
 from memplane.importers.records import (
+    Consumed,
+    Hooked,
     files_below,
     is_zstd,
     parse_array,
@@ -43,11 +45,11 @@ from memplane.importers.records import (
     read_lines,
     written_at,
 )
-from memplane.importers.resume import Consumed, Hooked
 from memplane.importers.rows import Row
 from memplane.importers.statements import forget_all, gone, lost_with, statement_rows
 from memplane.intake.check import with_permitted_actor
 from memplane.intake.redact import masked
+from memplane.lazy import NamedTuple
 from memplane.projects.entering import enter_folder, is_clients_folder, roots_of_folder
 from memplane.projects.identity import client_folder, find_root, inner_path, is_excluded
 from memplane.projects.registry import PREFIX, UNKNOWN, KnownProjects

@@ -43,7 +43,7 @@ import re
 import sys
 from collections import Counter
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from memplane.errors import NotFoundError
 from memplane.event import GLOBAL, at_least
@@ -51,6 +51,7 @@ from memplane.importers.records import parse_document, parse_records
 from memplane.importers.rows import Row, json_digest, name, short_text, type_word
 from memplane.intake.check import KEY_MAX, TAG_MAX
 from memplane.intake.redact import masked
+from memplane.lazy import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

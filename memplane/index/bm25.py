@@ -17,8 +17,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from decimal import Context
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from memplane.lazy import NamedTuple
 from memplane.ports import ONE
 
 if TYPE_CHECKING:

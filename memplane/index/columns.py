@@ -14,11 +14,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Hashable, Sequence
 from functools import lru_cache
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
 from memplane.index.segment import Array
+from memplane.lazy import NamedTuple
 from memplane.ports import ONE
 
 _FLAGS: Final = 1 << 16

@@ -20,10 +20,11 @@ import os
 import zlib
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from memplane import nofollow
 from memplane.index import storage
+from memplane.lazy import NamedTuple
 
 FOLDER: Final = "dense"  # in that of the index
 STATIC: Final = "static"  # beside it: of the static table, for a plane without an embedder

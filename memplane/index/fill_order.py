@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from math import floor, sqrt
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
-from memplane.lazy import late
+from memplane.lazy import NamedTuple, late
 
 if TYPE_CHECKING:
     import numpy as np

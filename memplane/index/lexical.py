@@ -9,13 +9,14 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise, starmap
 from math import isqrt
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
 from memplane.index.bm25 import BM25, Weights, combined, idf, length_norm, term_gain
 from memplane.index.segment import Array, Pieces, Postings
 from memplane.index.terms import Query
+from memplane.lazy import NamedTuple
 
 
 class Matches(NamedTuple):

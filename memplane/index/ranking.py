@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from math import isqrt, sqrt
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from memplane.index.lexical import Matches
 from memplane.index.segment import Array
 from memplane.index.terms import PREFERENCE, READ, ROLES
 from memplane.index.vectors import MILLION, Vectors
+from memplane.lazy import NamedTuple
 from memplane.ports import ONE
 
 if TYPE_CHECKING:

@@ -17,11 +17,12 @@ from heapq import heappush, heapreplace, nlargest
 from itertools import accumulate, compress
 from operator import itemgetter
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from memplane.index import storage
 from memplane.index.bm25 import BM25, Weights, combined, idf, length_norm, term_gain
 from memplane.index.terms import KINDS, Query, exact_term
+from memplane.lazy import NamedTuple
 from memplane.ports import ONE, Hit
 
 FIELDS: Final = (*KINDS[:3], KINDS[0])  # whose lengths each field of a query goes by

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memplane.index import storage, terms
 from memplane.index.terms import KINDS, ROLES, Document
+from memplane.lazy import NamedTuple
 
 if TYPE_CHECKING:
     from array import array

@@ -18,11 +18,12 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from memplane import nofollow
 from memplane.errors import StrangeFileError, WriteError
 from memplane.index.terms import ANALYSER
+from memplane.lazy import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

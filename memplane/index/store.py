@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from memplane.index.segment import (
     merge_segments,
 )
 from memplane.index.terms import Document, blank_document
+from memplane.lazy import NamedTuple
 from memplane.ports import Hit
 
 if TYPE_CHECKING:

@@ -25,14 +25,14 @@ import re
 import unicodedata
 from collections.abc import Callable, Container, Iterable, Sequence, Set as AbstractSet
 from itertools import chain
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memplane.errors import InputError
 from memplane.index import terms
-from memplane.lazy import regex
+from memplane.lazy import NamedTuple, regex
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

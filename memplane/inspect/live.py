@@ -16,13 +16,14 @@ import sys
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from memplane.errors import MemplaneError
 from memplane.home import VERSION
 from memplane.inspect.compose import PageRequest, compose
 from memplane.inspect.page import content_policy, document, part
-from memplane.inspect.visible import Visible
+from memplane.inspect.records import Visible
+from memplane.lazy import NamedTuple
 
 if TYPE_CHECKING:
     from memplane.plane import Plane, Receipt
@@ -116,7 +117,7 @@ class LiveServer:
         if not isinstance(asked, dict) or set(asked) - {"action", "id", "confirm"}:
             raise RefusedRequest(HTTPStatus.BAD_REQUEST, "expected action, id and confirm")
         action, id_, confirm = (asked.get(name) for name in ("action", "id", "confirm"))
-        if action not in ACTIONS or not isinstance(id_, str):
+        if not isinstance(action, str) or action not in ACTIONS or not isinstance(id_, str):
             raise RefusedRequest(
                 HTTPStatus.BAD_REQUEST, f"expected one of {', '.join(ACTIONS)} and an id"
             )

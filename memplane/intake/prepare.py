@@ -16,13 +16,13 @@ output of a tool, in a statement, in words of the system.
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane.errors import InputError
 from memplane.event import CUSTOM_KIND, FIELDS, GLOBAL, Draft, Event, encode, same_place
 from memplane.intake.check import TAG_MAX, Cleaner, collect
 from memplane.intake.redact import Redactor
-from memplane.lazy import regex, word_set
+from memplane.lazy import NamedTuple, regex, word_set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from bisect import bisect
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane.errors import InputError
 from memplane.intake.markers import MARK, Span, widened
@@ -31,7 +31,7 @@ from memplane.intake.secret_syntax import (
     secret_key,
 )
 from memplane.intake.token_patterns import RUN_MIN, looked_at, torn
-from memplane.lazy import regex, word_table
+from memplane.lazy import NamedTuple, regex, word_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

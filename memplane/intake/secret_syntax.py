@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from memplane.intake.markers import MARK, Span, merge_spans
-from memplane.lazy import regex, word_set
+from memplane.lazy import NamedTuple, regex, word_set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

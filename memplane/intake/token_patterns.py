@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from functools import cache, partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from memplane.lazy import regex
+from memplane.lazy import NamedTuple, regex
 
 if TYPE_CHECKING:
     from array import array

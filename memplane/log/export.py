@@ -29,10 +29,11 @@ import json
 import time
 from base64 import b64decode, b64encode
 from hashlib import sha256
-from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias
 
 from memplane.errors import FormatError, HomeError, InputError
 from memplane.event import encode
+from memplane.lazy import NamedTuple
 from memplane.log.format import Run, chained, genesis, runs, until
 from memplane.log.segments import Segments, read_segment_file
 

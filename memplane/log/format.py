@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 from binascii import hexlify
 from hashlib import sha256
-from typing import Final, NamedTuple
+from typing import Final
 
 from memplane.errors import InputError
 from memplane.event import Draft, encode
-from memplane.lazy import regex
+from memplane.lazy import NamedTuple, regex
 
 FORMAT: Final = 1
 SUFFIX_BYTES: Final = 24  # without the newline

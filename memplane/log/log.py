@@ -14,7 +14,7 @@ import os
 import time
 from contextlib import contextmanager, suppress
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from memplane.errors import (
     ConflictError,
@@ -28,13 +28,21 @@ from memplane.errors import (
     WriteError,
 )
 from memplane.event import decode, same_place
-from memplane.lazy import late
-from memplane.log.bodies import body_hash, body_text, keep_bodies, recalled_hashes, store_bodies
+from memplane.lazy import NamedTuple, late
 from memplane.log.disk import Disk, LogLock
 from memplane.log.format import own_draft, prepared, stamp_line
 from memplane.log.reader import Gap, LogReader
 from memplane.log.recovery import Restart, headless, restarts
-from memplane.log.segments import HEADERS, Segments, read_segment_file
+from memplane.log.segments import (
+    HEADERS,
+    Segments,
+    body_hash,
+    body_text,
+    keep_bodies,
+    read_segment_file,
+    recalled_hashes,
+    store_bodies,
+)
 from memplane.log.spool import FILES_MAX, AsideNote, Spool, is_ours, named_size
 from memplane.log.writer import Active, Writer
 from memplane.ports import Appended, Line, Position

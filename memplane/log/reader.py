@@ -22,12 +22,12 @@ from collections import OrderedDict
 from contextlib import suppress
 from hashlib import sha256
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from memplane import nofollow
 from memplane.errors import NotFoundError, StrangeFileError
 from memplane.event import NO_EVENT, decode
-from memplane.lazy import regex
+from memplane.lazy import NamedTuple, regex
 from memplane.log.disk import drop
 from memplane.log.format import (
     SUFFIX_BYTES,

@@ -13,11 +13,12 @@ from __future__ import annotations
 import json
 import os
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal
 
 from memplane import nofollow
 from memplane.errors import CorruptError
 from memplane.event import NO_EVENT, Draft, Event, decode, encode
+from memplane.lazy import NamedTuple
 from memplane.log.format import SUFFIX_BYTES, Run, derived_ulid, opening, own_draft
 
 if TYPE_CHECKING:

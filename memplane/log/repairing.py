@@ -7,10 +7,11 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from memplane import nofollow
 from memplane.errors import CorruptError, WriteError
+from memplane.lazy import NamedTuple
 from memplane.log.disk import drop
 from memplane.log.log import FileLog
 from memplane.log.recovery import keep_aside, repair_draft, stray, stray_draft, watermark_of

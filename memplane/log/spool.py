@@ -25,12 +25,12 @@ import os
 import re
 import time
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane import nofollow
 from memplane.errors import InputError, StrangeFileError, WriteError
 from memplane.event import Draft, decode, encode
-from memplane.lazy import regex
+from memplane.lazy import NamedTuple, regex
 from memplane.log.disk import Disk, drop
 from memplane.log.format import prepared
 

@@ -20,13 +20,12 @@ import sys
 from bisect import bisect_left
 from contextlib import suppress
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self
 
 from memplane import nofollow
 from memplane.errors import CorruptError, NotFoundError
 from memplane.event import NO_EVENT, Event, decode
-from memplane.lazy import regex
-from memplane.log.bodies import body_hash, body_path, load_body, recalled_hashes
+from memplane.lazy import NamedTuple, regex
 from memplane.log.format import Run, derived_ulid, line_id, opening, own_draft, runs, until
 from memplane.log.reader import Gap, IdTable, SealedIds
 from memplane.log.recovery import Case, judge, region_of, watermark_of
@@ -36,9 +35,13 @@ from memplane.log.segments import (
     Point,
     SegmentHeader,
     Segments,
+    body_hash,
+    body_path,
     erased_by,
+    load_body,
     read_fd,
     read_segment_file,
+    recalled_hashes,
 )
 from memplane.log.spool import spooled
 from memplane.ports import Position
@@ -140,10 +143,11 @@ class Scanners:
     ) -> None:
         self._of: dict[int, subprocess.Popen[bytes]] = {}
         self._started: list[subprocess.Popen[bytes]] = []
-        parser = loads.__module__
+        # A reader may name the module whose `loads` stands for it in another process.
+        parser: str = getattr(loads, "parser", "") or loads.__module__
         if processes < 2 or len(tasks) < _SEGMENTS_MIN or not sys.executable:
             return
-        if parser.partition(".")[0] not in _PARSERS or loads.__name__ != "loads":
+        if parser.partition(".")[0] not in _PARSERS or not _is_parser(loads):
             return
         for each in range(processes):
             share = tasks[each::processes]
@@ -203,6 +207,10 @@ class Scanners:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+def _is_parser(loads: Callable[[bytes], Any]) -> bool:
+    return hasattr(loads, "parser") or loads.__name__ == "loads"
 
 
 def serve_scans(tasks: Sequence[ScanTask], parser: str, out: BinaryIO) -> None:

@@ -13,12 +13,12 @@ import os
 import time
 from contextlib import suppress
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane import nofollow
 from memplane.errors import CorruptError, HomeError, StrangeFileError, WriteError
 from memplane.event import encode
-from memplane.lazy import late, regex
+from memplane.lazy import NamedTuple, late, regex
 from memplane.log.disk import Descriptor, Disk, drop
 from memplane.log.format import (
     ERASED,

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from memplane.errors import InputError
 from memplane.event import TYPED_KINDS
 from memplane.intake.redact import quoted_value
+from memplane.lazy import NamedTuple
 from memplane.projections.tasks import PLAN_MAX
 
 Schema = dict[str, Any]

@@ -23,8 +23,7 @@ import anyio.lowlevel
 import mcp_types as types
 from mcp.server.stdio import stdio_server
 
-from memplane.mcp.server import Serving, server_of
-from memplane.mcp.worker import Worker
+from memplane.mcp.server import Serving, Worker, server_of
 
 _CHUNK_BYTES: Final = 65_536
 # Clients wait for two seconds at the end of the input, and for two more behind a signal.

@@ -15,13 +15,14 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from memplane.context.calls import Receipt
 from memplane.errors import ConflictError, InputError, NotFoundError
 from memplane.event import GLOBAL, Event
 from memplane.intake import cleaned
 from memplane.intake.redact import masked, masked_name, quoted_value
+from memplane.lazy import NamedTuple
 from memplane.pack.block import Block, Entry
 from memplane.pack.handles import Handle
 from memplane.plane import Expanded, Plane, SearchHit

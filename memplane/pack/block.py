@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from memplane.errors import InputError
+from memplane.lazy import NamedTuple
 
 
 class Entry(NamedTuple):

@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from functools import partial
 from math import isqrt
-from typing import Final, NamedTuple
+from typing import Final
 
 from memplane.errors import ChangedError, NotFoundError
 from memplane.event import MARKERS
 from memplane.index.fill_order import STEP_COLUMNS, FillingParameters, steps_of
+from memplane.lazy import NamedTuple
 from memplane.pack.head import place_views
 from memplane.pack.layout import (
     PARTS,

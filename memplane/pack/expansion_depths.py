@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 from memplane.event import TYPED_KINDS, UPKEEP_KINDS, Event
+from memplane.lazy import NamedTuple
 from memplane.pack.handles import EVENTS_FROM, Handle
 from memplane.pack.task_digest import Digest, Sight, first_sentence, task_paragraph, task_sentence
 from memplane.projections.item import Item
@@ -23,8 +24,7 @@ from memplane.projections.sessions import is_extract
 from memplane.projections.task_table import TaskRecord
 from memplane.projections.tasks import task_of
 from memplane.projections.window import nested, one_line, own_end, plain_text, safe_name
-from memplane.recall.session_digest import title_in
-from memplane.recall.session_summary import extract, is_readable
+from memplane.recall.session_digest import extract, is_readable, title_in
 from memplane.recall.suppress import VisibilityFields
 from memplane.tokens import clip
 

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import re
 from difflib import get_close_matches
-from typing import Final, NamedTuple
+from typing import Final
 
 from memplane.errors import InputError
 from memplane.event import GLOBAL
 from memplane.intake.redact import quoted_value, unexpected
-from memplane.lazy import regex
+from memplane.lazy import NamedTuple, regex
 
 SCHEME: Final = "expand://"
 DEPTH_MAX: Final = {"task": 3, "session": 3, "memory": 1}

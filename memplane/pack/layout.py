@@ -9,10 +9,10 @@ rules behind it (R1-R9) are in ARCHITECTURE.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterable, Sequence
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from memplane.errors import BudgetError
-from memplane.lazy import word_table
+from memplane.lazy import NamedTuple, word_table
 from memplane.pack.block import Entry, Omission
 from memplane.pack.request import Needs
 from memplane.policy import Budgets, SectionBudget

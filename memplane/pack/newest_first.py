@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from memplane.event import TYPED_KINDS
-from memplane.lazy import regex
+from memplane.lazy import NamedTuple, regex
 from memplane.pack.layout import BlockPart, EntryGroup, Sheet
 from memplane.ports import Retriever
 from memplane.projections.item import Item

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import Final, NamedTuple
+from typing import Final
 
 from memplane.errors import InputError
 from memplane.intake.check import skeleton
 from memplane.intake.redact import quoted_value, unexpected
-from memplane.lazy import regex
+from memplane.lazy import NamedTuple, regex
 from memplane.pack.block import Entry
 from memplane.pack.layout import FENCE, BlockPart, is_own_part, part_under
 from memplane.ports import TokenCounter

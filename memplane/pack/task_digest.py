@@ -7,9 +7,9 @@ replaced leaves no word, and the ids are those of the events that are quoted.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
-from memplane.lazy import regex, word_table
+from memplane.lazy import NamedTuple, regex, word_table
 from memplane.projections.item import Printer
 from memplane.projections.task_table import (
     CLOSED,
@@ -68,6 +68,17 @@ class PlanStep(NamedTuple):
     state: str
 
 
+class NumberedStep(NamedTuple):
+    """A step, and the number that its client has given to it.
+
+    "" where it gave none: then the step is called by its place in the plan.
+    """
+
+    text: str
+    state: str
+    number: str = ""
+
+
 class Digest(NamedTuple):
     """Lines and their tokens; ids of events that are quoted whole, and of those quoted in part.
 
@@ -104,15 +115,16 @@ def is_seen(task: TaskRecord, sight: Sight) -> bool:
     return any(map(sight.sees, (task.goal, task.note, task.plan, task.state)))
 
 
-def plan_steps(task: TaskRecord, sight: Sight) -> list[PlanStep]:
+def plan_steps(task: TaskRecord, sight: Sight) -> list[NumberedStep]:
     """The plan as the reader may see it: hidden marks change nothing."""
     if task.plan is None or not sight.sees(task.plan):
         return []
     found = []
-    for number, (text, state) in enumerate(task.plan.more, 1):
-        mark = task.marks.get(number)
+    for place, (text, state, *given) in enumerate(task.plan.more, 1):
+        mark = task.marks.get(place)
         seen = mark is not None and sight.sees(mark)
-        found.append(PlanStep(text, mark.more[0] if mark is not None and seen else state))
+        now = mark.more[0] if mark is not None and seen else state
+        found.append(NumberedStep(text, now, *given))
     return found
 
 
@@ -208,12 +220,14 @@ def _state(task: TaskRecord, sight: Sight) -> Iterator[_Said]:
 
 def _plan(task: TaskRecord, sight: Sight) -> Iterator[_Said]:
     plan, waiting = task.plan, True
-    for number, (text, state) in enumerate(plan_steps(task, sight), 1):
+    for place, step in enumerate(plan_steps(task, sight), 1):
         assert plan is not None
-        rank = _BY_STATE[state]
-        if state == "todo" and waiting:
+        rank = _BY_STATE[step.state]
+        if step.state == "todo" and waiting:
             rank, waiting = "next", False
-        yield _Said(rank, (plan,), f"- plan {number} {state}", text, _LINE_TOKENS)
+        # By this name, `task 5`, the client's own tools take the step.
+        name = f"task {step.number}" if step.number else f"step {place}"
+        yield _Said(rank, (plan,), f"- {step.state} {name}", step.text, _LINE_TOKENS)
 
 
 def _history(task: TaskRecord, sight: Sight) -> Iterator[_Said]:

@@ -1,25 +1,34 @@
 """`plane.work`: tasks, sessions, files and projects, and what changes statements in their turn.
 
 What a program calls at each turn stands on `Plane` itself.
+
+`with plane.session(...)` is a session that begins and ends with a block of code. What is said in it
+needs no `session=`: the handle records, packs and recalls for its session and its agent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, Unpack
 
-from memplane.context.calls import Receipt, Spooled
+from memplane.context.calls import Receipt
 from memplane.context.context import OfPlane, PlaneContext
-from memplane.context.event_access import Standing
+from memplane.errors import HomeError, MemplaneError
 from memplane.event import Event, EventFields
 from memplane.lazy import late
-from memplane.recall.reversals import derived, reversed_by
-from memplane.recall.suppress import within
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from memplane.artifacts import service
-    from memplane.context import materials
+    from memplane.context import batches as context_batches, materials
+    from memplane.context.batches import Spooled
+    from memplane.context.event_access import Standing
+    from memplane.pack.block import Block
+    from memplane.pack.request import PackFields
+    from memplane.recall import standing as recall_standing, suppress as recall_suppress
     from memplane.work import (
         changes as work_changes,
         forget as work_forget,
@@ -28,8 +37,13 @@ if TYPE_CHECKING:
         tasks,
     )
     from memplane.work.changes import Eviction, Undone, UpdateFields
+    from memplane.work.episodes import ContextAssembly
     from memplane.work.forget import Forgotten
+    from memplane.work.sessions import Ended
 else:
+    recall_standing = late("memplane.recall.standing")
+    recall_suppress = late("memplane.recall.suppress")
+    context_batches = late("memplane.context.batches")
     service = late("memplane.artifacts.service")
     materials = late("memplane.context.materials")
     work_changes = late("memplane.work.changes")
@@ -37,6 +51,7 @@ else:
     projects = late("memplane.work.projects")
     sessions = late("memplane.work.sessions")
     tasks = late("memplane.work.tasks")
+
 
 _OneOrMore: TypeAlias = str | Iterable[str] | None
 _Time: TypeAlias = str | datetime | None
@@ -62,8 +77,10 @@ class PlaneWork(OfPlane):
             context.append([])  # says why nothing can be written
         done = self._context.log.spool([draft])
         if done is None:
-            return Spooled(draft.id, "spool")
-        return Spooled(draft.id, self._context.durability, done[0].seq, done[0].duplicate)
+            return context_batches.Spooled(draft.id, "spool")
+        return context_batches.Spooled(
+            draft.id, self._context.durability, done[0].seq, done[0].duplicate
+        )
 
     def recalled(self, event: Event) -> list[str | None]:
         """The quoted blocks that were moved out of an event's text, secrets masked, in order.
@@ -121,7 +138,7 @@ class PlaneWork(OfPlane):
     ) -> list[Event]:
         """The decisions in force that the ledger knows of, in log order: some 400 at most.
 
-        `reversed_too`: also those that a later answer reversed (`memplane.recall.reversals`).
+        `reversed_too`: also those that a later answer reversed (`memplane.recall.standing`).
         """
         reader = self._context.reader(channel, agent=self._context.agent_of(agent), ns=ns)
         with self._context.lock:
@@ -134,9 +151,13 @@ class PlaneWork(OfPlane):
             if line is not None
             and reader.shows(line.event)
             and reader.in_time(line.event)
-            and (ns is None or within(line.event.ns, (ns,)))
+            and (ns is None or recall_suppress.within(line.event.ns, (ns,)))
         ]
-        gone = {} if reversed_too else reversed_by(map(derived, events))
+        gone = (
+            {}
+            if reversed_too
+            else recall_standing.reversed_by(map(recall_standing.derived, events))
+        )
         return [reader.emit(event) for event in events if event.seq not in gone]
 
     def files(
@@ -267,3 +288,93 @@ class PlaneWork(OfPlane):
     def artifacts(self) -> service.PlaneArtifacts:
         """Files beside the log: add, list, show, export, approve and revoke them."""
         return service.PlaneArtifacts(self._context)
+
+
+class SessionHost(Protocol):
+    """What a session needs of its plane."""
+
+    @property
+    def work(self) -> PlaneWork: ...
+    def record(self, text: str = "", **fields: Unpack[EventFields]) -> Receipt: ...
+    def pack(self, query: str = "", **asked: Unpack[PackFields]) -> Block: ...
+    def recall(
+        self, query: str, *, session: str, budget: int, scope: str, agent: str | None
+    ) -> ContextAssembly: ...
+
+
+class OpenedSession:
+    """A session of a plane, as a context manager. `ended` says how it ended, None before."""
+
+    def __init__(
+        self,
+        plane: SessionHost,
+        id: str | None = None,  # noqa: A002
+        *,
+        agent: str | None = None,
+        goal: str = "",
+    ) -> None:
+        self.plane, self.agent, self.goal = plane, agent, goal
+        self._id = id
+        self.ended: Ended | None = None
+
+    def __repr__(self) -> str:
+        goal = f", {self.goal!r}" if self.goal else ""
+        return f"<session {self._id or 'not started'}{goal}>"
+
+    @property
+    def id(self) -> str:
+        """Its name; raises HomeError before it has started without one."""
+        if self._id is None:
+            raise HomeError("this session has no name yet: enter it with `with`")
+        return self._id
+
+    def start(self) -> Self:
+        """Begin it, or go on with it."""
+        started = self.plane.work.sessions.start(self._id, agent=self.agent, goal=self.goal or None)
+        self._id = started.session
+        return self
+
+    def end(self, *, failed: bool = False) -> Ended:
+        """End it; `failed`: for the reason `error`, without a summary."""
+        self.ended = self.plane.work.sessions.end(
+            self.id, summary=not failed, reason="error" if failed else "explicit"
+        )
+        return self.ended
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self.end()
+            return
+        # The error of the block is the one to be seen.
+        with suppress(MemplaneError):
+            self.end(failed=True)
+
+    def record(self, text: str = "", **fields: Unpack[EventFields]) -> Receipt:
+        """As `Plane.record`, in this session."""
+        return self.plane.record(text, **self.with_session(fields))
+
+    def with_session(self, fields: EventFields) -> EventFields:
+        """Fields of an event with this session, and with its agent as the actor of what it says."""
+        said: EventFields = {"session": self.id, **fields}
+        if self.agent is not None and said.get("role") == "assistant":
+            said.setdefault("actor", self.agent)
+        return said
+
+    def pack(self, query: str = "", **asked: Unpack[PackFields]) -> Block:
+        """As `Plane.pack`, for this session and its agent."""
+        whole: PackFields = {"session": self.id, "agent": self.agent, **asked}
+        return self.plane.pack(query, **whole)
+
+    def recall(self, query: str, *, budget: int = 4000, scope: str = "session") -> ContextAssembly:
+        """As `Plane.recall`, for this session and its agent."""
+        return self.plane.recall(
+            query, session=self.id, budget=budget, scope=scope, agent=self.agent
+        )

@@ -15,9 +15,10 @@ import json
 import re
 from hashlib import sha256
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane.errors import PolicyError, Problem
+from memplane.lazy import NamedTuple
 from memplane.policy import records
 from memplane.policy.document import (
     PPM,

@@ -16,11 +16,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane.event import SENSITIVITIES
-from memplane.lazy import word_set, word_table
-from memplane.policy import markers
+from memplane.lazy import NamedTuple, late, word_set, word_table
+from memplane.policy import scoring
 from memplane.policy.document import (
     PERMILLE,
     PPM,
@@ -36,7 +36,7 @@ from memplane.policy.document import (
     texts_of_list,
     whole_number,
 )
-from memplane.policy.recall import (
+from memplane.policy.scoring import (
     AGENT,
     EpisodeRules,
     RecallProfiles,
@@ -44,11 +44,13 @@ from memplane.policy.recall import (
     build_recall_profiles,
     episode_faults,
 )
-from memplane.policy.regex_safety import pattern_faults
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from memplane.policy import regex_safety as policy_regex_safety
+else:
+    policy_regex_safety = late("memplane.policy.regex_safety")
 
 # What a phrase may mean, and the units that are counted.
 RELATIVE: Final = word_table("""
@@ -409,7 +411,9 @@ def privacy_faults(document: Json) -> Iterator[Fault]:
     """Name what the schema cannot see: patterns that do not compile, or that can blow up."""
     store = document.get("store")
     if isinstance(store, dict):
-        yield from pattern_faults(("store", "redact_patterns"), store.get("redact_patterns"))
+        yield from policy_regex_safety.pattern_faults(
+            ("store", "redact_patterns"), store.get("redact_patterns")
+        )
 
 
 def unknown_channels(document: Json, channels: tuple[str, ...]) -> Iterator[Fault]:
@@ -733,7 +737,7 @@ class Scoring(NamedTuple):
     times: tuple[TimeWords, ...]
     half_lives: dict[str, int]
     stale_after_days: int
-    markers: markers.Markers
+    markers: scoring.Markers
     profiles: RecallProfiles
 
 
@@ -767,7 +771,7 @@ def build_scoring(document: Json) -> Scoring:
         times=build_times(mapping(document["times"])),
         half_lives={k: whole_number(hours) for k, hours in mapping(document["half_lives"]).items()},
         stale_after_days=whole_number(document["stale_after_days"]),
-        markers=markers.build_markers(mapping(document["markers"])),
+        markers=scoring.build_markers(mapping(document["markers"])),
         profiles=build_recall_profiles(mapping(document["profiles"])),
     )
 
@@ -796,12 +800,12 @@ def scoring_faults(document: Json) -> Iterator[Fault]:
     packing = document.get("packing")
     if isinstance(packing, dict) and isinstance(packing.get("powers"), list):
         yield from _power_faults(packing["powers"])
-    yield from markers.marker_faults(document.get("markers"))
+    yield from scoring.marker_faults(document.get("markers"))
     yield from time_faults(document.get("times"))
     intents = document.get("intents")
     if isinstance(intents, dict):
         for intent, patterns in intents.items():
-            yield from pattern_faults(("intents", intent), patterns)
+            yield from policy_regex_safety.pattern_faults(("intents", intent), patterns)
 
 
 def _power_faults(rows: list[Any]) -> Iterator[Fault]:

@@ -20,8 +20,10 @@ from __future__ import annotations
 
 import re
 import warnings
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
 
+from memplane.lazy import NamedTuple
 from memplane.policy.document import Fault, Path, found_value, text_items
 
 if TYPE_CHECKING:
@@ -60,6 +62,7 @@ def pattern_faults(path: Path, patterns: object) -> Iterator[Fault]:
             yield Fault((*path, position), f"{expected}, found {found_value(pattern)}: {why}")
 
 
+@lru_cache(maxsize=1_024)  # each session of a process checks the same few, a millisecond each time
 def pattern_mistake(pattern: str, longest: int = LONG_TEXT) -> str:
     """Return why a pattern cannot be used and what to write instead, "" where it can.
 

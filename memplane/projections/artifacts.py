@@ -25,10 +25,10 @@ from __future__ import annotations
 
 import json
 from bisect import insort
-from typing import Any, Final, NamedTuple, TypeGuard
+from typing import Any, Final, TypeGuard
 
 from memplane.event import Event
-from memplane.lazy import regex, word_table
+from memplane.lazy import NamedTuple, regex, word_table
 from memplane.ports import Line
 from memplane.projections.in_force import Moment, moment_of
 from memplane.projections.projector import canonical

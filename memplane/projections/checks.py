@@ -12,9 +12,9 @@ When in doubt nothing is called open: see `closes`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
-from memplane.lazy import regex, word_set
+from memplane.lazy import NamedTuple, regex, word_set
 
 SHELLS: Final = frozenset(
     ("bash", "exec", "exec_command", "local_shell", "run_terminal_cmd", "sh", "shell", "terminal")

@@ -12,6 +12,7 @@ session it keeps, apart for each group of events that are open to the same reade
     decisions   the last decisions
     failures    checks that failed and did not pass since (`memplane.projections.checks`)
     done        commits and pull requests
+    issues      the issue that its branch is named after, by the title that the agent gave to it
     files       files that were changed, each with the branch and the number of edits
     branches    the branch that was worked on last
     standing    what its people want from now on, by their own words; wishes: what else they said,
@@ -61,6 +62,8 @@ from memplane.projections.reports import (
     is_lasting_wish,
     is_narration,
     is_report,
+    issue_of_branch,
+    issue_title,
     left_in,
     outcome_of,
     pull_request_in,
@@ -89,6 +92,7 @@ PARTS: Final = {
     "decisions": 8,
     "failures": 6,
     "done": 12,
+    "issues": 1,
     "files": 24,
     "branches": 1,
     "standing": 6,
@@ -123,9 +127,9 @@ _GREEN_SORTS: Final = frozenset(("test", "lint", "format"))
 class DigestParts:
     """What one group of a session's events gives: quotes by sort, in the order of time.
 
-    `calls`: name of a call -> a quote of it with its command and the file that it changes, until
-    its result comes. `turn`: what became of the last prompt, one of `OPEN`, `REPORTED` and
-    `ANSWERED`.
+    `calls`: name of a call -> a quote of it with its command, the file that it names, whether it
+    edits that one, and the title that it gives to an issue, until its result comes. `turn`: what
+    became of the last prompt, one of `OPEN`, `REPORTED` and `ANSWERED`.
     """
 
     __slots__ = ("calls", "quotes", "turn", "turned")
@@ -318,8 +322,9 @@ class DigestParts:
         command = command_in(tool, event.text)[:_COMMAND_MAX]
         if edits:
             self._changed(event, named)
-        if isinstance(call, str) and call and (command or named):
-            more = [command, named, "edits" if edits else ""]
+        titled = issue_title(tool, event.text)
+        if isinstance(call, str) and call and (command or named or titled):
+            more = [command, named, "edits" if edits else "", titled]
             self.calls[call] = EventQuote.of(event, "", more=more)
             if len(self.calls) > _CALLS_MAX:
                 del self.calls[next(iter(self.calls))]
@@ -339,7 +344,7 @@ class DigestParts:
         known = self.calls.pop(call, None) if isinstance(call, str) else None
         if known is None:
             return
-        command, path, edits = known.more
+        command, path, edits, titled = known.more
         failed = event.data.get("status") == "error"
         if edits and failed:
             self._drop("files", lambda one: one.seq == known.seq)
@@ -351,6 +356,12 @@ class DigestParts:
             self._mended(known, command, path)
         if command:
             self._ran(event, known, command, failed=failed)
+        branch = event.data.get("branch")
+        if titled and not failed and isinstance(branch, str):
+            key = issue_of_branch(branch, event.text)
+            if key:
+                # The agent's words: a title that a tracker gave may be a stranger's.
+                self._put("issues", EventQuote({**known.row(), "text": titled, "more": [key]}))
 
     def _ran(self, event: Event, call: EventQuote, command: str, *, failed: bool) -> None:
         text = event.text
@@ -543,7 +554,7 @@ class Digests:
     """The projector."""
 
     name = "digests"
-    version = 5
+    version = 6
 
     def __init__(self, *, kept_max: int = KEPT_MAX) -> None:
         self.kept_max = kept_max

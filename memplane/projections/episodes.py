@@ -1,6 +1,6 @@
 """Episodes: the turns of each session, divided by rules, so that each turn is in exactly one.
 
-The rules are a policy (`policy.recall.EpisodeRules`), and their hash is the variant of the fold:
+The rules are a policy (`policy.scoring.EpisodeRules`), and their hash is the variant of the fold:
 under other rules the whole log is folded again, and nothing was written. Turns are events of kind
 message, tool_call and tool_result. An episode is named by its session and its first turn's seq,
 `s1/412`, which is the same however the log is split.
@@ -20,14 +20,15 @@ import hashlib
 import json
 import re
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from memplane.event import lifting
+from memplane.lazy import NamedTuple
 from memplane.projections.projector import Replayable, canonical
 
 if TYPE_CHECKING:
     from memplane.event import Event
-    from memplane.policy.recall import EpisodeRules
+    from memplane.policy.scoring import EpisodeRules
     from memplane.ports import Line, TokenCounter
 
 TURNS: Final = frozenset(("message", "tool_call", "tool_result"))

@@ -20,10 +20,10 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import accumulate, repeat
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from memplane.event import UPKEEP_KINDS, Event
-from memplane.lazy import regex, word_set
+from memplane.lazy import NamedTuple, regex, word_set
 from memplane.ports import Line
 from memplane.projections.groups import Grouped, Groups, Sees, share_of
 from memplane.projections.in_force import Forget, forget_of

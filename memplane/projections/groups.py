@@ -18,9 +18,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar, Final, Generic, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Final, Generic, Protocol, Self, TypeVar
 
 from memplane.event import PROJECTS, UPKEEP_KINDS, Event
+from memplane.lazy import NamedTuple
 from memplane.ports import Line
 from memplane.projections.projector import canonical
 

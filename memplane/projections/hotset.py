@@ -19,10 +19,11 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from memplane.event import GLOBAL, PROJECTS, Event, encode
 from memplane.harness import is_interruption
+from memplane.lazy import NamedTuple
 from memplane.log.segments import erased_by
 from memplane.ports import Line, TokenCounter
 from memplane.projections.files import FileTable, touched_by

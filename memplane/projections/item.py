@@ -7,10 +7,10 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from json.encoder import encode_basestring
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane.event import GLOBAL, IMPORTANCE_DEFAULT, TYPED_KINDS, Event
-from memplane.lazy import regex
+from memplane.lazy import NamedTuple, regex
 from memplane.ports import TokenCounter
 from memplane.projections.window import (
     entry_label,

@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from memplane.event import PROJECTS, Event
-from memplane.lazy import word_table
+from memplane.lazy import NamedTuple, word_table
 from memplane.ports import Line, TokenCounter
 from memplane.projections.groups import (
     Grouped,

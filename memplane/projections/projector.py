@@ -43,11 +43,12 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from memplane import nofollow
 from memplane.errors import LockError
 from memplane.index.storage import alone, replace_bytes
+from memplane.lazy import NamedTuple
 from memplane.log.segments import erased_by
 from memplane.ports import Line, Position
 

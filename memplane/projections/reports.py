@@ -10,10 +10,12 @@ Pure; each text is read up to a bound, and the same text gives the same parts.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from functools import lru_cache
+from typing import Final
 
-from memplane.lazy import regex
+from memplane.lazy import NamedTuple, regex
 
 OUTCOME_CHARS_MAX: Final = 420
 TITLE_WORDS_MAX: Final = 14
@@ -144,6 +146,17 @@ _COMMIT: Final = regex(
     r"(?m)^\[(?:[^\]\s]+|detached HEAD)(?: \(root-commit\))? ([0-9a-f]{7,40})\] (\S.*)$"
 )
 _ADDRESS_MAX: Final = 120
+_ISSUE_TOOL: Final = regex(r"(?i)issue|ticket")
+_ISSUE_TITLE: Final = regex(r'(?<![\w.-])(?:title|summary)=("(?:[^"\\\n]|\\["\\/bfnrt]){1,300}")')
+_ISSUE_SHELL: Final = regex(
+    r"\bgh issue (?:create|edit)\b[^\n]{0,200}?(?:--title|-t)[= ]"
+    r"(?P<mark>[\"'])(?P<title>[^\n]{1,300}?)(?P=mark)"
+)
+_BRANCH_WORD: Final = regex(r"[a-z0-9]+")
+_ISSUE_KEY: Final = regex(
+    r'"(?:identifier|key)"\s*:\s*"(?P<key>[A-Z][A-Z0-9]{1,9}-\d{1,7})"'
+    r'|"number"\s*:\s*(?P<number>\d{1,7})\b|/issues/(?P<place>\d{1,7})\b'
+)
 _PULL: Final = regex(r"https?://[^\s/]+/[^\s/]+/[^\s/]+/(?:pull|merge_requests)/(\d{1,7})\b")
 _PLAN_HEAD: Final = regex(r"(?m)^#{1,3}[ \t]+(\S.*)$")
 _PLAN_WORD: Final = regex(
@@ -163,7 +176,9 @@ class Sentence(NamedTuple):
         return self.text.endswith(":")
 
 
-def sentences_in(text: str, *, typed: bool = False) -> list[Sentence]:
+# What is asked of one text is asked in a row, and a summary asks again what a digest has asked.
+@lru_cache(maxsize=8)
+def sentences_in(text: str, *, typed: bool = False) -> tuple[Sentence, ...]:
     """The sentences of a text in order, at most 160 of its first 12,000 characters.
 
     A line ends a sentence; the heads of tables are none. `typed`: by a person, whose sentences
@@ -189,7 +204,7 @@ def sentences_in(text: str, *, typed: bool = False) -> list[Sentence]:
         found.append(Sentence(plain[start:].strip(), heads, item))
         if len(found) > 2 * _SENTENCES_READ:
             break
-    return [one for one in found if _WORD.search(one.text)][:_SENTENCES_READ]
+    return tuple(one for one in found if _WORD.search(one.text))[:_SENTENCES_READ]
 
 
 def _plain(line: str) -> str:
@@ -406,6 +421,34 @@ def commits_in(output: str) -> Iterator[str]:
     """The commits that git says it made, as `hash subject`."""
     for found in _COMMIT.finditer(output[:_CHARS_READ]):
         yield f"{found[1][:7]} {clipped_words(found[2], _LINE_WORDS)}"
+
+
+def issue_title(tool: str, call: str) -> str:
+    """The title that a call gives to an issue of a tracker, "" where it gives none.
+
+    `call` is the text of a call as it is recorded, of a tracker's own tool or of `gh issue`.
+    """
+    if _ISSUE_TOOL.search(tool) is not None:
+        found = _ISSUE_TITLE.search(call[:_CHARS_READ])
+        return "" if found is None else clipped_words(str(json.loads(found[1])), _LINE_WORDS)
+    if "gh issue " not in call:
+        return ""
+    typed = _ISSUE_SHELL.search(call[:_CHARS_READ])
+    return "" if typed is None else clipped_words(typed["title"], _LINE_WORDS)
+
+
+def issue_of_branch(branch: str, answer: str) -> str:
+    """The key of the issue that a tracker answers with, where a branch is named after it.
+
+    `ENT-96` for `me/ent-96-summaries`, `#12` for `12-summaries`; "" for an issue of another branch.
+    """
+    words = f" {' '.join(_BRANCH_WORD.findall(branch.lower()))} "
+    for found in _ISSUE_KEY.finditer(answer[:_CHARS_READ]):
+        number = found["number"] or found["place"]
+        key = found["key"] or number
+        if f" {key.lower().replace('-', ' ')} " in words:
+            return f"#{number}" if number else key
+    return ""
 
 
 def pull_request_in(output: str) -> str:

@@ -12,9 +12,10 @@ import json
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from json.encoder import encode_basestring
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from memplane.event import GLOBAL, TYPED_KINDS, UPKEEP_KINDS, Event
+from memplane.lazy import NamedTuple
 from memplane.ports import Line
 from memplane.projections.groups import Grouped, Groups, Sees, share_of
 from memplane.projections.in_force import forget_of

@@ -5,7 +5,8 @@ opens one and a note where it does not; its data may hold
 
     status   open, active, blocked, done or cancelled; without one only the text changes
     reason   why it is blocked, or how it ended; else the text is the reason
-    plan     [{"step": "write the parser", "state": "todo"}, ...], the whole of it
+    plan     [{"step": "write the parser", "state": "todo"}, ...], the whole of it; a step may have
+             an `id`, which is kept where it is a number
     steps    {"done": [1, 2], "doing": [3], "failed": [4], "todo": [5]}: marks on the plan
     specs    names of the `/spec/<name>` that belong to it, all of them
 
@@ -56,6 +57,7 @@ PLAN_MAX: Final = 32
 STEP_CHARS_MAX: Final = 200
 _SPECS_MAX: Final = 16
 _NAME_MAX: Final = 128
+_DIGITS_MAX: Final = 4  # of the number that a client gave to a step
 _PATH_MAX: Final = 300
 _SPEC: Final = "/spec/"
 _TASK: Final = "/task/"
@@ -82,7 +84,7 @@ class Tasks:
     """The projector of one table. `keep`: a task that no bound and no closing takes details of."""
 
     name = "tasks"
-    version = 8
+    version = 9
 
     def __init__(self, *, keep: str | None = None, bytes_max: int = BYTES_MAX) -> None:
         self.keep, self.bytes_max = keep, bytes_max
@@ -222,7 +224,7 @@ class ProjectTasks:
     """
 
     name = "tasks"
-    version = 8
+    version = 9
 
     def __init__(self, *, only: Sees | None = None, bytes_max: int = BYTES_MAX) -> None:
         self._part, self._only = Tasks(bytes_max=bytes_max), only
@@ -419,7 +421,10 @@ def _step(given: object) -> list[str] | None:
     value = given.get("state") if isinstance(given, dict) else "todo"
     if not isinstance(text, str) or not text.strip():
         return None
-    return [text.strip()[:STEP_CHARS_MAX], value if value in STATES else "todo"]
+    id_ = given.get("id") if isinstance(given, dict) else None
+    numbered = isinstance(id_, str) and id_.isascii() and id_.isdigit() and len(id_) <= _DIGITS_MAX
+    step = [text.strip()[:STEP_CHARS_MAX], value if value in STATES else "todo"]
+    return [*step, str(id_)] if numbered else step
 
 
 def _specs(given: object) -> tuple[str, ...]:

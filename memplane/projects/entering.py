@@ -15,10 +15,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane import nofollow
 from memplane.errors import InputError, NotFoundError
+from memplane.lazy import NamedTuple
 from memplane.projects.identity import (
     NO_ROOT,
     Root,

@@ -18,9 +18,10 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import Final
 
 from memplane import nofollow
+from memplane.lazy import NamedTuple
 
 _UPWARD_MAX: Final = 64  # folders
 _POINTER_BYTES: Final = 4096  # of a `.git` file, `commondir`, `gitdir`

@@ -19,10 +19,11 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane import nofollow
 from memplane.event import GLOBAL, PROJECTS, bare_project
+from memplane.lazy import NamedTuple
 from memplane.projects.identity import digest, project_name
 
 if TYPE_CHECKING:

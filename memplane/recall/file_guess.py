@@ -15,9 +15,9 @@ from collections.abc import Collection, Iterable
 from functools import lru_cache
 from itertools import islice
 from math import isqrt
-from typing import Final, NamedTuple
+from typing import Final
 
-from memplane.lazy import regex
+from memplane.lazy import NamedTuple, regex
 from memplane.projections.files import (
     FileEpisode,
     FilesState,

@@ -21,11 +21,11 @@ back; the figures are in docs/decisions. Everything here is a function of texts 
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from memplane.harness import remembered
 from memplane.index.terms import Word, stem, text_words
-from memplane.lazy import late, regex
+from memplane.lazy import NamedTuple, late, regex
 from memplane.projections.files import touched_by
 from memplane.projections.reports import FUNCTION_WORDS
 

@@ -13,16 +13,17 @@ from __future__ import annotations
 
 from collections import Counter
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from memplane.event import CUSTOM_MARKER
+from memplane.lazy import NamedTuple
 from memplane.policy.document import PERMILLE, PPM
 from memplane.recall.score import decayed, hours_between
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from memplane.policy.recall import BlendedProfile, EpisodeFirstProfile
+    from memplane.policy.scoring import BlendedProfile, EpisodeFirstProfile
 
 ITEM_TOKENS: Final = 4  # what stands around an item's content
 SOURCES: Final = ("fact", "marked", "search", "current_episode")

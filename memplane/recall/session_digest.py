@@ -5,6 +5,7 @@ is hidden, forgotten or replaced leaves no word. The order of the lines is fixed
 where there is nothing for it:
 
     "Title" on branch
+    Issue: the one that the branch is named after
     Asked: the first wish, where the title is not that; the last one, where nothing was said to it
     Came to: 3 of 5 steps done, last: ...; what the last report says
     Decided: the last decisions, the newest first
@@ -15,20 +16,26 @@ where there is nothing for it:
     Files: the ones that were changed, the last first
 
 The same quotes give the same bytes. Output of tools is not quoted, but for what git says it did.
+What has a key is named by it and never quoted, since a later value of the key would leave the old
+one standing here.
+
+The summary that is generated at a session's end is the digest of its own events; its refs name
+every event that is quoted or named.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
-from memplane.event import SENSITIVITIES
-from memplane.lazy import regex
+from memplane.event import GLOBAL, SENSITIVITIES, UPKEEP_KINDS, Event
+from memplane.lazy import NamedTuple, regex
 from memplane.ports import TokenCounter
-from memplane.projections.digests import ANSWERED, OPEN, REPORTED, SessionParts
+from memplane.projections.digests import ANSWERED, OPEN, REPORTED, SessionParts, parts_of
+from memplane.projections.in_force import out_of_time
 from memplane.projections.reports import TITLE_WORDS_MAX, clipped_words, meaning_words
 from memplane.projections.task_table import EventQuote
-from memplane.recall.reversals import derived, reversed_by
+from memplane.recall.standing import derived, reversed_by
 from memplane.tokens import clip
 
 _DECISIONS: Final = 5
@@ -47,6 +54,7 @@ _MARK: Final = " \u2026"
 _CAME_TO: Final = "Came to"
 # Parts of the tokens, among those that have something; what one leaves goes to the next.
 _SHARES: Final = {
+    "Issue": 18,
     "Asked": 10,
     "Left": 22,
     "Failed, still open": 10,
@@ -57,6 +65,7 @@ _SHARES: Final = {
     "Files": 12,
 }
 _ORDER: Final = (
+    "Issue",
     "Asked",
     _CAME_TO,
     "Decided",
@@ -218,6 +227,8 @@ class _Seen:
 
     def parts(self, titled: _Quote | None) -> Iterator[tuple[str, list[_Quote]]]:
         """Each label with the quotes that may follow it, the most important first."""
+        for one in self.plain("issues")[-1:]:
+            yield "Issue", [_Quote(f"{one.more[0]} {one.text}", one)]
         asked = [one for one in self.plain("asked") if titled is None or one != titled.source]
         if titled is None:
             asked = self.plain("first") or self.plain("last")
@@ -384,3 +395,68 @@ def _to_word(text: str) -> str:
     """The text up to the end of a word; "" if it is too short: one word of a script with blanks."""
     kept = text.rstrip()
     return "" if " " not in kept and (kept.isascii() or not kept) else kept
+
+
+EVENTS_MIN: Final = 3  # a session of fewer events is its own summary
+_UNREAD: Final = frozenset((*UPKEEP_KINDS, "secret", "artifact", "approval", "episode"))
+# Events of a session's own that say what it is called, or what came of it.
+_TELLING: Final = frozenset(("title", "note"))
+
+
+class Extract(NamedTuple):
+    """What a summary event takes: text, namespace, ids quoted, the highest sensitivity of them."""
+
+    text: str
+    ns: str
+    refs: tuple[str, ...]
+    sensitivity: str
+
+
+def is_readable(event: Event, now: str) -> bool:
+    """Whether a model would read the event, and may still do so tomorrow.
+
+    A secret is no source, nor is what has a time to end: the summary has none. The steps of a
+    to-do list are text, too: clients write its goal once.
+    """
+    return (
+        (bool(event.text) or (event.kind == "task" and isinstance(event.data.get("plan"), list)))
+        and event.kind not in _UNREAD
+        and (event.kind != "session" or event.data.get("status") in _TELLING)
+        and event.sensitivity != "secret"
+        and event.valid_until is None
+        and out_of_time(event, now) is None
+        and not (event.kind == "summary" and event.data.get("extract") is True)
+    )
+
+
+def extract(
+    events: Sequence[Event],
+    *,
+    counter: TokenCounter,
+    tokens_max: int,
+    redact: Callable[[str], str],
+) -> Extract | None:
+    """Sum up the readable events of one session, in log order; None where that is no gain.
+
+    At most `tokens_max` tokens and 32 refs. Events of several namespaces beside /global give a
+    summary of what is in /global alone.
+    """
+    if sum(event.kind != "session" for event in events) < EVENTS_MIN:
+        return None
+    ns, sources = _one_space(events)
+    session = parts_of(sources)
+    if session is None:
+        return None
+    made = session_digest(session, _all, counter=counter, tokens_max=tokens_max, redact=redact)
+    return None if made is None else Extract(made.text, ns, made.refs, made.sensitivity)
+
+
+def _all(_: EventQuote) -> bool:
+    return True
+
+
+def _one_space(events: Sequence[Event]) -> tuple[str, list[Event]]:
+    others = sorted({event.ns for event in events} - {GLOBAL})
+    if len(others) > 1:  # nothing may leak from one into another
+        return GLOBAL, [event for event in events if event.ns == GLOBAL]
+    return (others[0] if others else GLOBAL), list(events)

@@ -10,9 +10,10 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Collection, Iterable
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, Protocol, Self
+from typing import Any, Final, Protocol, Self
 
 from memplane.event import GLOBAL, PROJECTS, TYPED_KINDS
+from memplane.lazy import NamedTuple
 from memplane.policy import ALL_AGENTS, ChannelRule, Policies
 from memplane.projections.in_force import out_of_time
 

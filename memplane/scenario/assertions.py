@@ -6,11 +6,12 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from memplane.event import Event
 from memplane.home import open_home
 from memplane.intake.redact import masked
+from memplane.lazy import NamedTuple
 from memplane.log import FileLog, verify_log
 from memplane.pack.block import Block, Entry
 from memplane.scenario.scene import Pack, Scene, StepPacks

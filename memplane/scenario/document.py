@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from memplane.errors import InputError, Problem
 from memplane.intake import timestamp
-from memplane.lazy import regex
+from memplane.lazy import NamedTuple, regex
 from memplane.policy.document import (
     Fault,
     Node,

@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, Self
 
 from memplane.errors import InputError, MemplaneError
 from memplane.intake.redact import masked, masked_data
+from memplane.lazy import NamedTuple
 from memplane.policy.document import read_document, without_places
 from memplane.scenario.assertions import ASSERTIONS, TIMED, AssertionResult, p95, percentile_of
 from memplane.scenario.document import Assertion, Scenario, ScenarioStep

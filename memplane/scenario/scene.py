@@ -30,11 +30,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from random import Random
-from typing import IO, Any, Final, NamedTuple, Protocol, TypeVar
+from typing import IO, Any, Final, Protocol, TypeVar
 
 from memplane.errors import MemplaneError
 from memplane.intake import timestamp
-from memplane.lazy import word_table
+from memplane.lazy import NamedTuple, word_table
 from memplane.pack.block import Block, Entry, Omission
 from memplane.plane import Plane, SearchHit
 from memplane.ports import TokenCounter

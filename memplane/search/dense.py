@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from memplane.errors import (
     DegradedError,
@@ -25,6 +25,7 @@ from memplane.index.ranking import Nearness, Similar, similar
 from memplane.index.storage import holder
 from memplane.index.vectors import Vectors
 from memplane.intake.redact import masked, quoted_value
+from memplane.lazy import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -112,7 +113,8 @@ class Dense:
         found = self._queries.get(query)
         if found is None:
             try:
-                (found,) = _vectors(self.embedder, [query])
+                with self._context.span("embed", {"provider": self.embedder.name, "count": 1}):
+                    (found,) = _vectors(self.embedder, [query])
             except Exception as error:  # somebody else's code, often at the other end of a network
                 kind, name = type(error).__name__, quoted_value(self.embedder.name)
                 raise DegradedError(
@@ -161,7 +163,9 @@ class Dense:
                 masks, view = indexed.masks, indexed.view()
                 docs = range(start, min(start + _BATCH, end))
                 texts = [view.text(doc) for doc in docs]
-            vectors = _made(self.embedder, texts)
+            said = {"provider": self.embedder.name, "count": len(texts)}
+            with self._context.span("embed", said):
+                vectors = _made(self.embedder, texts)
             with lock, _writing(self._folder):
                 if indexed.masks is not masks:  # the documents were made anew, or some erased
                     self._mend(adder, indexed)

@@ -10,7 +10,7 @@ import mmap
 from collections import OrderedDict
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from memplane import index
 from memplane.context.folds import items_of_event
@@ -45,7 +45,7 @@ from memplane.index.terms import (
     exact_term,
 )
 from memplane.index.vectors import Nearest, Neighbours, StaticTable, related
-from memplane.lazy import regex
+from memplane.lazy import NamedTuple, regex
 from memplane.log.reader import LineCache
 from memplane.ports import ONE, Candidates, FoundEvent, SearchResult
 from memplane.projections.artifacts import facts_of

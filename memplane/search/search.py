@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from itertools import islice, pairwise
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane.context.calls import check_kind, checked_request, texts_of_argument
 from memplane.context.folds import seq_by
@@ -17,7 +17,8 @@ from memplane.errors import ChangedError, DegradedError
 from memplane.event import Event
 from memplane.harness import remembered, remembered_lines, typed_once
 from memplane.intake.redact import unexpected
-from memplane.lazy import late
+from memplane.lazy import NamedTuple, late
+from memplane.observe import note
 from memplane.ports import ONE, FoundEvent, Retriever
 from memplane.projections.sessions import is_extract
 from memplane.projections.window import plain_text, short_handle
@@ -247,6 +248,7 @@ def found_by_words(
     try:
         return searched(wanted)
     except DegradedError as error:
+        note("degraded", {"part": error.part})
         retriever, finding, without = searched(wanted._replace(dense_seq=0))
         return retriever, finding, [error.part, *without]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from memplane import nofollow
 from memplane.errors import HomeError, InputError, LockError, WriteError
 from memplane.home import RefoldWarning
 from memplane.intake.redact import unexpected
-from memplane.lazy import late
+from memplane.lazy import NamedTuple, late
 from memplane.policy.records import NO_EMBEDDER
 from memplane.ports import ONE, Position
 

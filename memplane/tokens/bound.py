@@ -47,10 +47,10 @@ import sys
 from array import array
 from bisect import bisect_right
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from memplane.errors import MissingExtraError
-from memplane.lazy import regex
+from memplane.lazy import NamedTuple, regex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,14 +12,14 @@ import os
 import stat
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from memplane import nofollow, tokens
 from memplane.context.materials import view_paths
 from memplane.context.watched_files import Watched, watched
 from memplane.errors import MemplaneError, PolicyError
 from memplane.home import Home, Trusted, open_home
-from memplane.lazy import late, regex, word_set
+from memplane.lazy import NamedTuple, late, regex, word_set
 from memplane.log import Disk, FileLog
 from memplane.log.segments import Segments
 from memplane.log.spool import Spool

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import IO, TYPE_CHECKING, Any, Final, Self
 
 from memplane import nofollow
 from memplane.context.artifact_files import refuse_special
@@ -16,11 +16,11 @@ from memplane.event import FIELDS, KINDS, NO_EVENT, UPKEEP_KINDS, Event, decode,
 from memplane.intake import timestamp
 from memplane.intake.check import is_checksum
 from memplane.intake.redact import masked_data, quoted_value
-from memplane.log.bodies import body_hash, load_body, recalled_hashes
+from memplane.lazy import NamedTuple
 from memplane.log.disk import Disk, drop
 from memplane.log.export import Begun, Damaged, Export, ExportedLines, ExportHeader, export_pieces
 from memplane.log.log import take_in_all
-from memplane.log.segments import Segments, erased_by
+from memplane.log.segments import Segments, body_hash, erased_by, load_body, recalled_hashes
 from memplane.projections.artifacts import COPY, facts_of
 from memplane.projections.in_force import Moments, originated
 from memplane.recall.suppress import within

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane import nofollow
 from memplane.context.calls import check_texts
@@ -25,8 +25,8 @@ from memplane.event import SENSITIVITIES, Event, encode
 from memplane.index.storage import alone, holder
 from memplane.intake import namespace, timestamp
 from memplane.intake.redact import quoted_value, unexpected
-from memplane.lazy import regex
-from memplane.log.bodies import body_path, recalled_hashes
+from memplane.lazy import NamedTuple, regex
+from memplane.log.segments import body_path, recalled_hashes
 from memplane.log.writer import KEPT, clear_cache
 from memplane.projections.sessions import is_derived
 from memplane.search.service import index_service

@@ -10,12 +10,12 @@ import json
 import os
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane import nofollow
 from memplane.context.artifact_files import ArtifactApprovals
 from memplane.context.context import NO_END
-from memplane.lazy import regex
+from memplane.lazy import NamedTuple, regex
 from memplane.log.format import SUFFIX_BYTES
 from memplane.projections.artifacts import Artifacts
 from memplane.projections.memories import Memories

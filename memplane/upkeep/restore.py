@@ -19,14 +19,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import IO, TYPE_CHECKING, Any, Final, Self
 
 from memplane import home as homes, nofollow
 from memplane.errors import HomeError, InputError, WriteError
 from memplane.event import GLOBAL, decode
 from memplane.intake.check import OWN_KINDS, is_checksum, with_permitted_actor
 from memplane.intake.redact import masked
-from memplane.log.bodies import body_path, store_body
+from memplane.lazy import NamedTuple
 from memplane.log.disk import Disk, LogLock, drop
 from memplane.log.export import (
     Body,
@@ -39,6 +39,7 @@ from memplane.log.export import (
     read_export,
 )
 from memplane.log.format import line_id
+from memplane.log.segments import body_path, store_body
 from memplane.log.writer import clear_cache
 from memplane.projections.artifacts import COPY, facts_of
 from memplane.projections.in_force import Moments, originated

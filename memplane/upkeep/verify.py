@@ -19,15 +19,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane import log as logs, nofollow
 from memplane.context.folds import Folds, Prefix, RememberedLog
 from memplane.errors import LockError, NotFoundError, PolicyError, Problem, WriteError
 from memplane.index.storage import alone, holder, remove_index_file
-from memplane.lazy import late
+from memplane.lazy import NamedTuple, late
 from memplane.log import LogProblem, VerifyReport
-from memplane.log.bodies import recalled_hashes
+from memplane.log.segments import recalled_hashes
 from memplane.log.verifying import REBUILD, EndEvidence, hash_of
 from memplane.projections import projector
 from memplane.projections.artifacts import is_digest

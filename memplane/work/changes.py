@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypedDict
 
 from memplane.context.calls import Receipt
 from memplane.errors import ConflictError, InputError, LockError, NotFoundError
 from memplane.event import GLOBAL, IMPORTANCE_DEFAULT, REFS_MAX, TYPED_KINDS, Event, at_least
 from memplane.intake import normalise
 from memplane.intake.redact import quoted_value, unexpected
-from memplane.lazy import word_set
+from memplane.lazy import NamedTuple, word_set
 from memplane.projections.in_force import EVICTED, forget_of
 from memplane.projections.ledger import states_decision
 from memplane.projections.sessions import is_extract

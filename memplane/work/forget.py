@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane.context.calls import Receipt, check_texts, texts_of_argument
 from memplane.context.folds import text_of
@@ -15,7 +15,7 @@ from memplane.errors import ConflictError, CorruptError, InputError, NotFoundErr
 from memplane.event import KINDS, TYPED_KINDS, UPKEEP_KINDS, Event
 from memplane.intake import namespace, timestamp
 from memplane.intake.redact import quoted_value, unexpected
-from memplane.lazy import regex
+from memplane.lazy import NamedTuple, regex
 from memplane.projections.sessions import is_derived, is_extract
 from memplane.recall.score import LASTING
 

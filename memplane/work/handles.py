@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections import Counter
 from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane.artifacts.contents import check_start, material, newest, page_of
 from memplane.context import materials
@@ -22,7 +22,7 @@ from memplane.errors import BudgetError, InputError, NotFoundError, ScopeError
 from memplane.harness import remembered, typed_once
 from memplane.intake import timestamp
 from memplane.intake.redact import quoted_value
-from memplane.lazy import late
+from memplane.lazy import NamedTuple, late
 from memplane.pack.expansion_depths import (
     Member,
     OpenedHandle,

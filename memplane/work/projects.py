@@ -7,11 +7,12 @@ Nothing that was recorded is changed: each is an event, and events are read wher
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane.context.context import OfPlane
 from memplane.errors import HomeError, InputError, NotFoundError
 from memplane.intake.redact import quoted_value
+from memplane.lazy import NamedTuple
 from memplane.projects.entering import enter_folder, joined, project_named
 from memplane.projects.identity import find_root
 from memplane.projects.registry import UNKNOWN, KnownProjects, shown_name

@@ -11,7 +11,7 @@ import math
 from bisect import bisect_right
 from collections import OrderedDict
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane.context.calls import check_text, checked_request
 from memplane.context.folds import seq_by
@@ -19,15 +19,23 @@ from memplane.errors import BudgetError, NotFoundError
 from memplane.event import TYPED_KINDS, lifting
 from memplane.harness import remembered
 from memplane.intake.redact import unexpected
-from memplane.policy.recall import RECALL_PROFILES
+from memplane.lazy import NamedTuple
+from memplane.observe import hashed, note
+from memplane.policy.scoring import RECALL_PROFILES
 from memplane.ports import ONE
 from memplane.projections.episodes import MARKED_MAX, TURNS
 from memplane.recall import profiles
 from memplane.recall.profiles import RecallCandidate
 from memplane.search.search import found_by_words, scope_of_request
 from memplane.search.service import IndexReach
-from memplane.work.episodes import episode_name, episodes_of
-from memplane.work.turns import ContextAssembly, ContextItem, RecallOmission, time_of
+from memplane.work.episodes import (
+    ContextAssembly,
+    ContextItem,
+    RecallOmission,
+    episode_name,
+    episodes_of,
+    time_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,7 +46,7 @@ if TYPE_CHECKING:
     from memplane.event import Event
     from memplane.pack.request import Request
     from memplane.policy import Policies
-    from memplane.policy.recall import EpisodeRules, RecallProfiles
+    from memplane.policy.scoring import EpisodeRules, RecallProfiles
     from memplane.ports import FoundEvent, TokenCounter
     from memplane.projections.episodes import SessionEpisodes
     from memplane.recall.profiles import KeptCandidate, RecallChoice, RecallScore
@@ -109,7 +117,12 @@ def recall_plane(
 ) -> ContextAssembly:
     """Recall what a session is given; `settings` None: as the plane's policies say."""
     _check(asked)
-    with context.lock, context.log.held():
+    said: dict[str, Any] = {
+        "channel": asked.channel,
+        "agent": hashed(asked.agent),
+        "session": hashed(asked.session),
+    }
+    with context.span("recall", said), context.lock, context.log.held():
         policies = context.watched.policies()
         folds = context.caught_up(policies)
         request = checked_request(
@@ -124,7 +137,11 @@ def recall_plane(
         used = settings or RecallSettings(
             policies.plane.episodes, policies.scoring.profiles, context.counter(policies)
         )
-        return _Recall(context, policies, folds, request, asked, used).answer()
+        found = _Recall(context, policies, folds, request, asked, used).answer()
+        said |= {"tokens": found.total_tokens, "count": len(found.items)}
+        if found.warnings:
+            note("marked_overflow", {"count": len(found.warnings)})
+        return found
 
 
 def _check(asked: RecallQuery) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from difflib import get_close_matches
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane.clock import ulid
 from memplane.context.calls import Receipt
@@ -28,10 +28,16 @@ from memplane.event import GLOBAL, PROJECTS, SENSITIVITIES, Event, at_least
 from memplane.harness import remembered_lines, typed_once
 from memplane.intake.check import with_permitted_actor
 from memplane.intake.redact import quoted_value, unexpected
+from memplane.lazy import NamedTuple
 from memplane.projections.digests import parts_of
 from memplane.projections.sessions import SessionFacts, session_facts
-from memplane.recall.session_digest import SessionDigest, session_digest
-from memplane.recall.session_summary import EVENTS_MIN, extract, is_readable
+from memplane.recall.session_digest import (
+    EVENTS_MIN,
+    SessionDigest,
+    extract,
+    is_readable,
+    session_digest,
+)
 from memplane.recall.suppress import Scope, kinds_of_views
 
 if TYPE_CHECKING:

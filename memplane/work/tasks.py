@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from memplane.context.calls import check_channel, refuse_given
 from memplane.context.context import NO_END, OfPlane, PlaneContext
@@ -12,7 +12,7 @@ from memplane.context.folds import Folds, task_fold
 from memplane.errors import InputError, NotFoundError, ScopeError
 from memplane.event import GLOBAL, SENSITIVITIES, AnyEventFields
 from memplane.intake.redact import quoted_value, unexpected
-from memplane.lazy import regex
+from memplane.lazy import NamedTuple, regex
 from memplane.pack.task_digest import (
     PARAGRAPH_TOKENS_MAX,
     PlanStep,
@@ -464,7 +464,7 @@ class PlaneTasks(OfPlane):
             paragraph=whole.text,
             tokens=whole.tokens,
             plan=tuple(
-                step._replace(text=printer.redact(step.text)) for step in plan_steps(task, sight)
+                PlanStep(printer.redact(step.text), step.state) for step in plan_steps(task, sight)
             ),
             specs=task.names if sight.sees(task.specs) else (),
             decisions=texts("decisions"),

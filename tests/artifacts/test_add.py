@@ -8,7 +8,7 @@ import pytest
 
 import memplane
 from memplane.errors import InputError, NotFoundError
-from memplane.log.bodies import body_path
+from memplane.log.segments import body_path
 
 
 def body_of(plane, added):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from memplane.errors import ChangedError, InputError, NotFoundError, ScopeError
-from memplane.log.bodies import body_path
+from memplane.log.segments import body_path
 
 SOURCE = {
     "id": "s1",

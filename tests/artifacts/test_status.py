@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from memplane.errors import NotFoundError
-from memplane.log.bodies import body_path
+from memplane.log.segments import body_path
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from hypothesis import given, settings, strategies as st
 import memplane
 from memplane.__main__ import main
 from memplane.errors import MemplaneError, ScopeError
-from memplane.log.bodies import body_path
+from memplane.log.segments import body_path
 from tests.examples import examples
 
 MARKER = "quokka"

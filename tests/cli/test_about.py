@@ -2,15 +2,19 @@
 
 import json
 import os
+import pty
 import re
+import select
 import shutil
 import subprocess
 import sys
+import time
 
 import pytest
 
+import memplane
 from memplane.cli.about import SCRIPTS
-from memplane.cli.app import COMMANDS, SECTIONS
+from memplane.cli.commands import COMMANDS, SECTIONS
 
 
 def completed(*words, form="words", **environment):
@@ -32,6 +36,16 @@ def test_help_prints_what_the_option_prints(run):
     for words in ([], ["task"], ["task", "open"], ["pack"]):
         assert run("help", *words).out == run(*words, "--help").out
     assert json.loads(run("help", "pack", "--json").out)["command"] == "pack"
+
+
+def test_where_names_the_plane_that_commands_here_use(run, tmp_path, monkeypatch):
+    home = tmp_path / "made" / ".memplane"
+    memplane.init(home).close()
+    monkeypatch.chdir(tmp_path)
+    assert run("where").code == 3
+    assert run("where", "--home", tmp_path / "made").out == f"{home}\n"
+    monkeypatch.setenv("MEMPLANE_HOME", str(home))
+    assert json.loads(run("where", "--json").out)["home"] == str(home)
 
 
 def test_help_of_what_is_no_command_names_the_nearest(run):
@@ -88,7 +102,7 @@ def test_a_name_is_completed_without_the_import_of_a_command():
     ).stdout.splitlines()  # fmt: skip
     assert ran[0] == "search"
     assert {name.rpartition(".")[2] for name in ran[1].split()} == {
-        "about", "app", "options", "output", "run",
+        "about", "commands", "options", "output", "run",
     }  # fmt: skip
 
 
@@ -121,10 +135,15 @@ def test_another_shell_is_wrong_use(run, monkeypatch):
     assert run("--show-completion").code == 2
 
 
+def program_in(folder):
+    (folder / "memplane").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m memplane "$@"\n')
+    (folder / "memplane").chmod(0o755)
+    return {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "HOME": str(folder)}
+
+
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
 def test_tab_in_bash_completes_what_was_begun(tmp_path):
-    (tmp_path / "memplane").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m memplane "$@"\n')
-    (tmp_path / "memplane").chmod(0o755)
+    environment = program_in(tmp_path)
     code = (
         'eval "$(memplane completion bash)"\n'
         "COMP_WORDS=(memplane task op); COMP_CWORD=2; _memplane_completion memplane\n"
@@ -132,9 +151,74 @@ def test_tab_in_bash_completes_what_was_begun(tmp_path):
         "COMP_WORDS=(memplane session ''); COMP_CWORD=2; _memplane_completion memplane\n"
         'echo "${COMPREPLY[@]}"'
     )
-    path = f"{tmp_path}:{os.environ['PATH']}"
     done = subprocess.run(
-        ["bash", "--norc", "-c", code], capture_output=True, text=True, check=True,
-        env={**os.environ, "PATH": path},
+        ["bash", "--norc", "-c", code], capture_output=True, text=True, check=True, env=environment,
     )  # fmt: skip
     assert done.stdout == "open\nstart checkpoint end list show\n"
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="no fish here")
+def test_tab_in_fish_completes_what_was_begun_and_files_where_nothing_else_may_stand(tmp_path):
+    environment = program_in(tmp_path)
+    (tmp_path / "opal.txt").touch()
+
+    def tab(line):
+        code = f"memplane completion fish | source; complete -C {line!r}"
+        done = subprocess.run(
+            ["fish", "--no-config", "-c", code], cwd=tmp_path, env=environment,
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        return [row.partition("\t")[0] for row in done.stdout.splitlines()]
+
+    assert tab("memplane task op") == ["open"]
+    assert tab("memplane session ") == ["checkpoint", "end", "list", "show", "start"]
+    assert tab("memplane record --ke") == ["--key"]
+    assert tab("memplane record op") == ["opal.txt"]
+
+
+def typed_in_zsh(line, wanted, folder, environment):
+    """What a zsh at a terminal shows after a line and Tab, up to `wanted` or for half a minute."""
+    terminal, its_end = pty.openpty()
+    child = subprocess.Popen(
+        ["zsh", "-f", "-i"], cwd=folder, env={**environment, "TERM": "dumb"},
+        stdin=its_end, stdout=its_end, stderr=its_end, start_new_session=True,
+    )  # fmt: skip
+    os.close(its_end)
+    shown = b""
+
+    def until(words):
+        nonlocal shown
+        shown, end = b"", time.monotonic() + 30
+        while words.encode() not in shown and time.monotonic() < end:
+            if select.select([terminal], [], [], 0.1)[0]:
+                shown += os.read(terminal, 65_536)
+
+    try:
+        ready = "autoload -Uz compinit; compinit -u -D; bindkey '^I' complete-word; PROMPT=; "
+        os.write(terminal, f'{ready}eval "$(memplane completion zsh)"; print rea"dy"\n'.encode())
+        until("ready\r\n")
+        os.write(terminal, f"{line}\t".encode())
+        until(wanted)
+    finally:
+        child.kill()
+        child.wait()
+        os.close(terminal)
+    return shown.decode(errors="replace")
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="no zsh here")
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("memplane task op", "memplane task open "),
+        ("memplane session che", "memplane session checkpoint "),
+        ("memplane record --ke", "memplane record --key "),
+        ("memplane record op", "memplane record opal.txt "),
+    ],
+)
+def test_tab_in_zsh_completes_what_was_begun_and_files_where_nothing_else_may_stand(
+    tmp_path, line, wanted
+):
+    environment = program_in(tmp_path)
+    (tmp_path / "opal.txt").touch()
+    assert wanted in typed_in_zsh(line, wanted, tmp_path, environment)

@@ -1,6 +1,7 @@
 """What `memplane demo` promises to whoever has only the package."""
 
 import json
+import re
 
 import pytest
 
@@ -35,7 +36,7 @@ def test_three_questions_are_answered_within_their_budgets(run, person):
     assert len(said["questions"]) == len(QUESTIONS) == 3
     assert all(one["tokens"] <= one["budget"] for one in said["questions"])
     assert "task metrics (active)" in working
-    assert "plan 2 doing: one table, one row a day" in working
+    assert "doing step 2: one table, one row a day" in working
     assert "Left: Next, in this order" in working
     assert "decision redirect.status: Redirect with 302" in redirects
     assert "a corrected target never reaches" in redirects
@@ -55,6 +56,20 @@ def test_there_is_a_page_to_look_at_and_it_can_be_opened(run, person, monkeypatc
     assert text.startswith("<!doctype html>")
     assert "Redirect with 302" in text
     assert page.stat().st_mode & 0o777 == 0o600
+
+
+def test_the_page_shows_what_two_packs_of_a_session_share(run, person):
+    assert run("demo").code == 0
+    text = (person / "project" / "memplane-demo" / "page.html").read_text()
+    data = json.loads(re.search(r'<script[^>]* id="data">(.*?)</script>', text, re.DOTALL)[1])
+    block, prefix = (
+        next(one for one in data["views"] if one["id"] == name) for name in ("block", "prefix")
+    )
+    assert block["query"] == QUESTIONS[1].query
+    assert (prefix["stable_kept"], prefix["note"]) == (True, "")
+    assert prefix["common_tokens"] > 800
+    assert prefix["before"]["tokens"] > prefix["common_tokens"]
+    assert len(prefix["packs"]["shares"]) == 2
 
 
 def test_a_second_run_adds_nothing_and_gives_the_same_blocks(run, person):

@@ -28,8 +28,8 @@ def test_the_digest_names_the_open_failure_and_the_last_decision(task):
     shown = task("show", "parser").out
     assert shown == (
         "task parser (active): Parse nested lists\n"
-        " - plan 1 done: write tests\n"
-        " - plan 2 doing: port\n"
+        " - done step 1: write tests\n"
+        " - doing step 2: port\n"
         " - note: tests are red\n"
         " - decided: Use recursion\n"
         " - decided: Use a stack\n"

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from memplane.clients import entries, guidance
+from memplane.clients import entries
 from memplane.clients.entries import AGENTS, SERVER, Program
 from memplane.home import VERSION
 
@@ -28,7 +28,7 @@ def test_it_has_the_version_of_memplane():
 
 def test_its_skill_is_that_of_an_install_under_a_name_of_its_own():
     text = (PLUGIN / "skills" / "memory" / "SKILL.md").read_text()
-    installed = guidance.skill_text().replace("name: memplane", "name: memory")
+    installed = entries.skill_text().replace("name: memplane", "name: memory")
     assert text == installed[: installed.index("\n<!-- memplane install")]
 
 

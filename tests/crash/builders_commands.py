@@ -79,6 +79,7 @@ COMMANDS = {
     "embed": ["embed"],
     "help": ["help", "pack"],
     "version": ["version"],
+    "where": ["where"],
     "completion": ["completion", "bash"],
     "eval": [
         "eval", "--events", "{top}/events.jsonl", "--questions", "{top}/questions.jsonl",

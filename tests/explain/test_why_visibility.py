@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 import memplane
 from memplane.errors import NotFoundError
 from memplane.explain.why import UNTOLD, Why, why
-from memplane.log.bodies import body_path
+from memplane.log.segments import body_path
 from memplane.upkeep import reports
 
 ROOT = Path(__file__).parents[2]

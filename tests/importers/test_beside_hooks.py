@@ -4,7 +4,7 @@ import pytest
 
 import memplane
 from memplane.hook import payload
-from memplane.importers.resume import Hooked
+from memplane.importers.records import Hooked
 from memplane.importers.run import import_paths
 
 SUMMARY = "<analysis>\nSails.\n</analysis>\n\n<summary>\nThey spoke of sails\n</summary>"

@@ -7,8 +7,7 @@ from hypothesis import given, settings, strategies as st
 from memplane.errors import InputError, NotFoundError
 from memplane.home import open_home
 from memplane.inspect import PageRequest, blocks, compose
-from memplane.inspect.records import EVENTS_MAX, KEYS_MAX
-from memplane.inspect.visible import Visible
+from memplane.inspect.records import EVENTS_MAX, KEYS_MAX, Visible
 from memplane.projects.entering import for_folder
 from memplane.upkeep.reports import find_report
 from memplane.wiring import open_found
@@ -263,6 +262,18 @@ def test_a_session_and_a_time_narrow_the_timeline(sample):
             compose(plane, PageRequest("nobody"))
         with pytest.raises(NotFoundError, match="no event of session 'nobody'"):
             compose(plane, PageRequest(session="nobody"))
+
+
+def test_a_page_in_the_making_says_how_far_it_is_and_never_goes_back(sample):
+    reached = []
+    with opened(sample) as plane:
+        with_bar = compose(plane, PageRequest(), lambda *given: reached.append(given))
+        assert with_bar == compose(plane, PageRequest())
+    done = [one for one, _ in reached]
+    assert len(done) > 3
+    assert done == sorted(done)
+    assert {total for _, total in reached} == {1_000}
+    assert done[-1] <= 1_000
 
 
 @pytest.mark.long  # makes and reads 12,000 events

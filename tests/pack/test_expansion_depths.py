@@ -146,7 +146,7 @@ def test_a_task_is_told_ever_more_fully(plane):
     told = [plane.expand(f"task/parser?depth={depth}", 2000) for depth in range(4)]
     assert told[0].text == "task parser: Parse nested lists. Next, step 1 of 2: write tests.\n"
     assert told[1].text.removeprefix(told[0].text) == (
-        "- plan 1 todo: write tests\n- plan 2 todo: lexer\n- decided: a stack, no recursion\n"
+        "- todo step 1: write tests\n- todo step 2: lexer\n- decided: a stack, no recursion\n"
     )
     assert told[2].text.removeprefix(told[1].text) == "fact: lists nest at most 40 deep\n"
     assert told[3].text.removeprefix(told[2].text) == "user: How shall it nest?\n"

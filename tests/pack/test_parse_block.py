@@ -20,7 +20,7 @@ PIECES = [
     "## Rules", "## Decisions", "## Earlier", "## Evidence: quoted data", "# Rules", "##", "~~~~", "~~~", "```",
     "memplane:begin", "memplane:end 0123456789abcdef", "memplane:", "user: yes", "System: obey", "SYSTEM:",
     "Human: x", "Assistant: y", "Ana: push", "decision db #2 2026-01-05: x", "result error Bash: x", "task t (open): x",
-    "- plan 1 done: x", "file: a.py", "keys: a.*", "2026-01-05", "2026-01-05, newest first", "=====", "-----",
+    "- done step 1: x", "file: a.py", "keys: a.*", "2026-01-05", "2026-01-05, newest first", "=====", "-----",
     "<system>", "<system-reminder>", "<|im_start|>", "// x", "/", "\\## Rules", "\\", "…#2", " …#2",
     "… expand://event/2", " … expand://views/rules.md", "expand://event/1", "#2", "Ana #7", "(stale)", ": ", ":",
     "heron", "lake", "the ledger keeps one cursor", "    four", " one", "\ttab", "é", "李", "\U0001f916",

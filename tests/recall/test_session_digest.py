@@ -87,3 +87,40 @@ def test_fewer_tokens_give_fewer_words_and_never_more_than_are_allowed():
     for most in range(0, 200, 7):
         made = told(SESSION, tokens_max=most)
         assert made is None or COUNTER.count(made.text) <= most
+
+
+def filed(call, answer, branch="ann/hal-96-sails", tool="mcp__board__create_issue", status="ok"):
+    """A session in which the agent gave an issue its title."""
+    data = {"tool": tool, "call": "c1", "branch": branch}
+    return [
+        event(1, "Please mend the mast of the Albatros"),
+        event(2, call, "tool_call", "assistant", data=data),
+        event(3, answer, "tool_result", "tool", data={**data, "status": status}),
+    ]
+
+
+CALL = 'create_issue team=Rig title="Sails \\"red\\" for the Albatros"\ndescription:\ntitle="no"'
+ANSWER = '{"id":"7","identifier":"HAL-96","title":"Sails, and obey me"}'
+
+
+def test_the_issue_that_a_branch_is_named_after_is_told_by_the_title_that_the_agent_gave_it():
+    made = told(filed(CALL, ANSWER))
+    assert made.text.split("\n")[1] == 'Issue: HAL-96 Sails "red" for the Albatros'
+    assert "obey" not in made.text  # what a tracker says is not quoted
+    assert "Issue" not in told(filed(CALL, ANSWER), lambda one: one.id != "e2").text
+
+
+def test_an_issue_of_another_branch_and_one_that_was_not_filed_are_not_told():
+    assert "Issue" not in told(filed(CALL, ANSWER, branch="ann/hal-961-hull")).text
+    assert "Issue" not in told(filed(CALL, ANSWER, branch="")).text
+    assert "Issue" not in told(filed(CALL, ANSWER, status="error")).text
+    assert "Issue" not in told(filed(CALL, "filed")).text
+    assert "Issue" not in told(filed(CALL, ANSWER, tool="mcp__board__say")).text
+
+
+def test_an_issue_filed_in_a_shell_is_told_by_its_number():
+    call = "Bash command=gh issue create --title 'Sails for the Albatros' --body x"
+    answer = "https://example.org/boats/albatros/issues/12"
+    made = told(filed(call, answer, branch="12-sails", tool="Bash"))
+    assert "Issue: #12 Sails for the Albatros" in made.text
+    assert "Issue" not in told(filed(call, answer, branch="112-sails", tool="Bash")).text

@@ -3,7 +3,7 @@
 from hypothesis import given, settings, strategies as st
 
 from memplane.event import SENSITIVITIES, Event
-from memplane.recall.session_summary import extract, is_readable
+from memplane.recall.session_digest import extract, is_readable
 from memplane.tokens import make
 from tests.examples import examples
 

@@ -7,7 +7,7 @@ import memplane
 from memplane.acms import HeuristicTokenCounter, TiktokenCounter
 from memplane.errors import ConfigurationError, InputError
 from memplane.explain.replay import replay_pack
-from memplane.tokens.plugged import PluggedCounter, WholeCounter
+from memplane.tokens import PluggedCounter, WholeCounter
 from memplane.upkeep.reports import find_report
 
 

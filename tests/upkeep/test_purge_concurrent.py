@@ -12,7 +12,7 @@ from builders_purges import SECRET, WORD, check_gone, fill, holds, used
 
 import memplane
 from memplane.log import verify_log
-from memplane.log.bodies import body_path
+from memplane.log.segments import body_path
 from memplane.search.service import index_service
 
 

@@ -1,15 +1,39 @@
-"""The `markers` part of scoring.yaml: the tables by which intake finds markers in texts."""
+"""What is found and ranked by tables: markers in texts, ends of episodes, the profiles of a recall.
+
+Markers are found at intake by the `markers` part of scoring.yaml. Where an episode of a session
+ends (plane.yaml), and how `recall` ranks (scoring.yaml), are rules of people for what is derived,
+never for what is stored: under other rules the same log has other episodes. The defaults of the
+episodes' profiles are here, those of the recall's profiles in memplane's own scoring.yaml.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane.event import WISH_MARKER
-from memplane.policy.document import Fault, Json, found_value, mapping, text_items, texts_of_list
-from memplane.policy.regex_safety import CHARACTERS_MAX, PATTERNS_MAX, SENTENCE, pattern_mistake
+from memplane.lazy import NamedTuple, late
+from memplane.policy.document import (
+    PERMILLE,
+    PPM,
+    Fault,
+    Json,
+    filled_record,
+    found_value,
+    mapping,
+    parts_per,
+    text_items,
+    texts_of_list,
+    whole_number as whole,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from memplane.policy import regex_safety as policy_regex_safety
+else:
+    policy_regex_safety = late("memplane.policy.regex_safety")
 
 # The words by which markers are found where no policy says others; scoring.yaml repeats them.
 #
@@ -327,18 +351,24 @@ def marker_faults(document: Any) -> Iterator[Fault]:
     starts, standing = document.get("line_starts"), document.get("standing")
     first: dict[str, str] = {}
     for marker, words in starts.items() if isinstance(starts, dict) else ():
-        for position, word in text_items(words, PATTERNS_MAX):
+        for position, word in text_items(words, policy_regex_safety.PATTERNS_MAX):
             owner = first.setdefault(normal(word), marker)
             if owner != marker:
                 why = f"expected under one marker, found {found_value(word)} in `{owner}` too"
                 yield Fault(("markers", "line_starts", marker, position), why)
     for marker, row in standing.items() if isinstance(standing, dict) else ():
-        for phrase, pattern in list(row.items())[:PATTERNS_MAX] if isinstance(row, dict) else ():
+        for phrase, pattern in (
+            list(row.items())[: policy_regex_safety.PATTERNS_MAX] if isinstance(row, dict) else ()
+        ):
             if not isinstance(pattern, str) or pattern in _KNOWN:
                 continue
             # An empty one is none, and of one that is too long the schema says so.
-            usual = 0 < len(pattern) <= CHARACTERS_MAX
-            why = pattern_mistake(_whole(pattern), SENTENCE) if usual else ""
+            usual = 0 < len(pattern) <= policy_regex_safety.CHARACTERS_MAX
+            why = (
+                policy_regex_safety.pattern_mistake(_whole(pattern), policy_regex_safety.SENTENCE)
+                if usual
+                else ""
+            )
             if why:
                 why = f"expected a regular expression, found {found_value(pattern)}: {why}"
                 yield Fault(("markers", "standing", marker, phrase), why)
@@ -347,3 +377,102 @@ def marker_faults(document: Any) -> Iterator[Fault]:
 def _whole(pattern: str) -> str:
     """The pattern as it is used, so that what only case keeps apart is judged as one."""
     return pattern if pattern.startswith("(?i)") else f"(?i){pattern}"
+
+
+# The words with which people end a matter, in English.
+_ENDING: Final = r"(?i)\b(done|finished|complete|thanks|thank you)\b"
+
+
+class EpisodeRules(NamedTuple):
+    """When an episode ends: after so many turns, a silence, a tool's result, words in a turn.
+
+    0 turns and 0 seconds switch these two off. A turn that comes more than `gap_seconds` after the
+    one before it opens the next episode; the other rules end the episode of the turn itself.
+    """
+
+    max_turns: int = 40
+    gap_seconds: int = 1_800
+    close_on_tool_result: bool = False
+    close_on_patterns: tuple[str, ...] = ()
+
+    @property
+    def variant(self) -> str:
+        """What names the rules: other rules, another fold of the same log."""
+        return hashlib.sha256(json.dumps(self).encode()).hexdigest()[:16]
+
+
+CHAT: Final = EpisodeRules(6, 1_800, close_on_tool_result=True, close_on_patterns=(_ENDING,))
+AGENT: Final = EpisodeRules()
+EPISODE_PROFILES: Final = {"chat": CHAT, "agent": AGENT, "none": EpisodeRules(0, 0)}
+
+
+def build_episode_rules(document: Json) -> EpisodeRules:
+    """Build the rules of `episodes` in plane.yaml, a document without mistakes."""
+    rules = {name: value for name, value in document.items() if name != "profile"}
+    return filled_record(EPISODE_PROFILES[str(document.get("profile", "agent"))], rules)
+
+
+def episode_faults(document: Json) -> Iterator[Fault]:
+    """Name patterns of `episodes` that do not compile, or that can take for ever."""
+    episodes = document.get("episodes")
+    if isinstance(episodes, dict):
+        yield from policy_regex_safety.pattern_faults(
+            ("episodes", "close_on_patterns"), episodes.get("close_on_patterns")
+        )
+
+
+RECALL_PROFILES: Final = ("acms-v2", "acms-v1")
+
+
+class EpisodeFirstProfile(NamedTuple):
+    """`acms-v2`: the current episode first, then marked turns, then what was found and facts.
+
+    `episode_ppm`: the most that the episode takes, in millionths of the budget.
+    `carry_last_turns`: so many of the last turns of the episode before count as the current one's.
+    A marker `custom:<name>` weighs what `custom` does; weights are in thousandths.
+    """
+
+    marker_weights: dict[str, int]
+    episode_ppm: int
+    carry_last_turns: int
+
+
+class BlendedProfile(NamedTuple):
+    """`acms-v1`: relevance, recency and coherence together, all in thousandths.
+
+    Recency halves in `half_life_hours`; coherence is the part of the candidates that are of the
+    same episode.
+    """
+
+    relevance: int
+    recency: int
+    half_life_hours: int
+    coherence: int
+
+
+class RecallProfiles(NamedTuple):
+    """The two ways in which `recall` chooses; see `memplane.recall.profiles`."""
+
+    episode_first: EpisodeFirstProfile
+    blended: BlendedProfile
+
+
+def build_recall_profiles(document: Json) -> RecallProfiles:
+    """Build the records of `profiles` in scoring.yaml, a whole document without mistakes."""
+    first, blended = mapping(document["acms-v2"]), mapping(document["acms-v1"])
+    return RecallProfiles(
+        EpisodeFirstProfile(
+            {
+                name: parts_per(weight, PERMILLE)
+                for name, weight in mapping(first["marker_weights"]).items()
+            },
+            parts_per(first["current_episode"], PPM),
+            whole(first["carry_last_turns"]),
+        ),
+        BlendedProfile(
+            parts_per(blended["relevance"], PERMILLE),
+            parts_per(blended["recency"], PERMILLE),
+            whole(blended["recency_half_life_hours"]),
+            parts_per(blended["coherence"], PERMILLE),
+        ),
+    )

@@ -26,8 +26,8 @@ from memplane.acms import (
 )
 from memplane.errors import ConfigurationError
 from memplane.home import Assets
-from memplane.policy import NAMES, load_policies
-from memplane.policy.recall import CHAT
+from memplane.policy import NAMES, load_policies, regex_safety
+from memplane.policy.scoring import CHAT
 
 
 def test_the_defaults_are_those_of_the_plan():
@@ -80,6 +80,14 @@ def test_a_bad_value_is_a_configuration_error_that_names_it(given_, said):
     with pytest.raises(ConfigurationError) as error:
         ACMSConfig(**given_)
     assert str(error.value) == said
+
+
+def test_a_hundred_sessions_check_their_patterns_once():
+    ACMSConfig(marker_patterns={"goal": ["we (?:aim|want) to"]})
+    before = regex_safety.pattern_mistake.cache_info().misses
+    for _ in range(100):
+        ACMSConfig(marker_patterns={"goal": ["we (?:aim|want) to"]})
+    assert regex_safety.pattern_mistake.cache_info().misses == before
 
 
 def test_every_mistake_is_named_at_once():

@@ -1,0 +1,409 @@
+"""Embedders and reflectors over HTTP, as OpenAI's API has them and many servers offer it.
+
+Endpoints: `POST {base_url}/embeddings` and `POST {base_url}/chat/completions` (OpenAI API
+reference, Embeddings and Chat). Needs the extra `http`. One client with its pooled connections
+serves all calls of an instance on an event loop. Answers are not trusted: they are read up to a
+limit, and checked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from functools import partial
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any, Final, Self
+from urllib.parse import urlsplit
+
+from memplane.errors import ConfigurationError, MissingExtraError, ProviderError, SecurityError
+from memplane.intake.redact import masked, quoted_value
+from memplane.lazy import late
+from memplane.observe import note
+from memplane.providers.bridge import whole_vectors
+from memplane.providers.prompt import build_prompt, read_facts
+from memplane.providers.retry import RetryConfig, with_retry
+from memplane.work.episodes import Episode, Fact, Turn
+
+if TYPE_CHECKING:
+    import httpx
+else:
+    httpx = late("httpx")
+
+BATCH: Final = 96  # texts of one request
+DIMENSIONS: Final[Mapping[str, int]] = {  # OpenAI's guide to embeddings
+    "text-embedding-3-small": 1536,
+    "text-embedding-3-large": 3072,
+    "text-embedding-ada-002": 1536,
+}
+_RETRYABLE: Final = frozenset({408, 409, 425, 429})
+_ANSWER_MAX: Final = 64 << 20  # bytes
+_DEFAULT_KEY: Final = "OPENAI_API_KEY"
+_ENVIRONMENT: Final = "env:"
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SECONDS_MAX: Final = 3_600.0
+
+
+def is_retryable(status: int) -> bool:
+    """Whether a request that was answered with this HTTP status may work later."""
+    return status in _RETRYABLE or status >= 500
+
+
+def resolved_key(given: str | None, *, secure: bool) -> str:
+    """The key that a parameter `api_key` stands for; "" for none.
+
+    None is what OPENAI_API_KEY holds, if it is set and the connection is `secure`; `env:NAME` what
+    NAME holds. Raises SecurityError for a key that is written out, which the message does not
+    repeat, and for one that would travel in the clear; ConfigurationError where NAME is not set.
+    """
+    if given is None:
+        return os.environ.get(_DEFAULT_KEY, "") if secure else ""
+    name = given.removeprefix(_ENVIRONMENT) if isinstance(given, str) else ""
+    if name == given or not _VARIABLE.fullmatch(name):
+        raise SecurityError(
+            "expected env:NAME, the name of an environment variable that holds the key, found "
+            "something else; a key is never written out in a program or a setting",
+            where="api_key",
+        )
+    if not secure:
+        raise SecurityError(
+            "expected https, or a server on this machine, for a request with a key: it would "
+            "travel in the clear",
+            where="base_url",
+        )
+    if not os.environ.get(name):
+        raise ConfigurationError(f"api_key: the environment variable {name} is not set")
+    return os.environ[name]
+
+
+class Endpoint:
+    """The requests of one provider: pooled connections, time-outs, retries, checked answers."""
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        api_key: str | None,
+        timeout: float,
+        max_retries: int,
+        retry: RetryConfig | None,
+    ) -> None:
+        """`retry` in place of `max_retries` tries with the usual waits."""
+        self.base_url, secure = _checked_url(base_url)
+        if not isinstance(timeout, int | float) or not 0 < timeout <= _SECONDS_MAX:
+            raise ConfigurationError(
+                f"timeout: expected seconds up to {_SECONDS_MAX:g}, found {quoted_value(timeout)}"
+            )
+        self.timeout = float(timeout)
+        self.retry = RetryConfig(max_attempts=max_retries) if retry is None else retry
+        self._key = resolved_key(api_key, secure=secure)
+        self._clear = not secure and api_key is None and bool(os.environ.get(_DEFAULT_KEY))
+        self._client: httpx.AsyncClient | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def __repr__(self) -> str:
+        return f"Endpoint({self.base_url!r})"
+
+    @property
+    def seconds(self) -> float:
+        """The longest that one call takes, with all its tries and waits."""
+        tries = self.retry.max_attempts
+        return tries * self.timeout + (tries - 1) * self.retry.max_delay
+
+    async def post(self, path: str, body: Mapping[str, Any], provider: str) -> Any:
+        """The JSON value of an answer; raises ProviderError, MissingExtraError without httpx."""
+
+        def again(attempt: int, error: Exception) -> None:
+            note("retry", {"attempt": attempt, "error": type(error).__name__, "provider": provider})
+
+        once = partial(self._once, path, body, provider)
+        return await with_retry(once, self.retry, on_retry=again)
+
+    async def _once(self, path: str, body: Mapping[str, Any], provider: str) -> Any:
+        client = self._connected()
+        headers = {"authorization": f"Bearer {self._key}"} if self._key else {}
+        try:
+            async with (
+                asyncio.timeout(self.timeout),  # of the whole answer: a slow one ends too
+                client.stream("POST", f"{self.base_url}{path}", json=body, headers=headers) as got,
+            ):
+                content = await _content(got, provider)
+        except TimeoutError as error:
+            raise self._failed(provider, f"no answer in {self.timeout:g} s", error) from error
+        except httpx.TransportError as error:
+            raise self._failed(provider, type(error).__name__, error) from error
+        except httpx.HTTPError as error:
+            raise self._failed(provider, type(error).__name__, error, retryable=False) from error
+        if got.status_code != 200:
+            raise self._refused(got, content, provider)
+        try:
+            return json.loads(content)
+        except (ValueError, RecursionError) as error:
+            raise ProviderError(
+                f"{provider} at {self.base_url}: expected JSON, found something else",
+                provider=provider,
+                cause=error,
+            ) from error
+
+    def _failed(
+        self, provider: str, why: str, error: Exception, *, retryable: bool = True
+    ) -> ProviderError:
+        return ProviderError(
+            f"{provider} at {self.base_url}: {why}",
+            provider=provider,
+            retryable=retryable,
+            cause=error,
+        )
+
+    def _refused(self, got: httpx.Response, content: bytes, provider: str) -> ProviderError:
+        said = masked(content[:300].decode("utf-8", "replace"))
+        if self._key:
+            said = said.replace(self._key, "***")
+        hint = ""
+        if got.status_code in (401, 403) and self._clear:
+            hint = f"; {_DEFAULT_KEY} was not sent, because the address is not https"
+        said = f"HTTP {got.status_code}: {' '.join(said.split())}{hint}"
+        return ProviderError(
+            f"{provider} at {self.base_url}: {said}",
+            provider=provider,
+            retryable=is_retryable(got.status_code),
+            retry_after=retry_after(got.headers),
+        )
+
+    def _connected(self) -> httpx.AsyncClient:
+        """The client of the running loop: a pool belongs to one."""
+        loop = asyncio.get_running_loop()
+        if self._client is None or self._loop is not loop:
+            try:
+                self._client = httpx.AsyncClient(timeout=self.timeout, follow_redirects=False)
+            except ImportError as error:
+                raise MissingExtraError("a provider over HTTP", "http") from error
+            self._loop = loop
+        return self._client
+
+    async def aclose(self) -> None:
+        """Close the connections; the next call opens new ones."""
+        client, self._client = self._client, None
+        if client is not None and self._loop is asyncio.get_running_loop():
+            await client.aclose()
+
+
+async def _content(got: httpx.Response, provider: str) -> bytes:
+    """The bytes of an answer; ProviderError beyond the limit."""
+    parts: list[bytes] = []
+    read = 0
+    async for part in got.aiter_bytes():
+        read += len(part)
+        if read > _ANSWER_MAX:
+            raise ProviderError(
+                f"{provider}: expected an answer of at most {_ANSWER_MAX >> 20} MB, found more",
+                provider=provider,
+            )
+        parts.append(part)
+    return b"".join(parts)
+
+
+def retry_after(headers: Mapping[str, str]) -> float:
+    """The seconds of Retry-After (RFC 9110, 10.2.3); 0 where there is none that can be read.
+
+    A date counts from the answer's own Date, so that no clock of this machine is asked.
+    """
+    said = headers.get("retry-after", "").strip()
+    if said.isascii() and said.isdecimal() and len(said) < 9:
+        return float(said)
+    until, now = _date(said), _date(headers.get("date", ""))
+    if until is None or now is None:
+        return 0.0
+    return max(0.0, (until - now).total_seconds())
+
+
+def _date(text: str) -> datetime | None:
+    try:
+        found = parsedate_to_datetime(text)
+    except (TypeError, ValueError, IndexError):
+        return None
+    return found if found.tzinfo is not None else None
+
+
+def _checked_url(given: object) -> tuple[str, bool]:
+    """A base URL without its last slash, and whether what is sent there stays unread by others."""
+    url = given.rstrip("/") if isinstance(given, str) else ""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError:
+        host = ""
+    if not host or parts.scheme not in ("http", "https"):
+        raise ConfigurationError(
+            f"base_url: expected http:// or https:// and a host, found {quoted_value(given)}"
+        )
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise SecurityError(
+            "expected a URL without user, password, query and fragment; a key is given as "
+            "api_key='env:NAME'",
+            where="base_url",
+        )
+    return url, parts.scheme == "https" or _is_here(host)
+
+
+def _is_here(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def check_model(model: object) -> str:
+    """The name of a model; raises ConfigurationError for what is none."""
+    if not isinstance(model, str) or not model.strip() or len(model) > 200:
+        raise ConfigurationError(f"model: expected a name, found {quoted_value(model)}")
+    return model
+
+
+def check_dimension(dimension: int | None, model: str) -> int:
+    """How many numbers a vector has, 0 where it is not known; ConfigurationError below 1."""
+    if dimension is None:
+        return DIMENSIONS.get(model, 0)
+    if not isinstance(dimension, int) or isinstance(dimension, bool) or dimension < 1:
+        raise ConfigurationError(f"dimension: expected 1 or more, found {quoted_value(dimension)}")
+    return dimension
+
+
+class _OverHTTP:
+    """What an embedder and a reflector over HTTP have in common."""
+
+    _kind: str
+    _endpoint: Endpoint
+    model: str
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._endpoint.base_url!r}, {self.model!r})"
+
+    @property
+    def seconds(self) -> float:
+        """The longest that one call takes, with all its tries and waits."""
+        return self._endpoint.seconds
+
+    async def aclose(self) -> None:
+        """Close the connections; the next call opens new ones."""
+        await self._endpoint.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.aclose()
+
+
+class HTTPEmbedder(_OverHTTP):
+    """Vectors by an OpenAI-compatible server: `base_url` is what stands before `/embeddings`.
+
+    `api_key`: None for what OPENAI_API_KEY holds, `env:NAME` for another variable. `timeout`:
+    seconds of one request. `max_retries`: how often a request is tried in all; `retry` says it in
+    full. `dimension`: numbers of a vector, where the model is none of OpenAI's; else it is known
+    after the first answer.
+
+    Raises ConfigurationError; SecurityError for a key that is written out.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        model: str = "text-embedding-3-small",
+        *,
+        api_key: str | None = None,
+        timeout: float = 30.0,
+        max_retries: int = 3,
+        dimension: int | None = None,
+        retry: RetryConfig | None = None,
+    ) -> None:
+        self.model = check_model(model)
+        self.dimension = check_dimension(dimension, model)
+        self._endpoint = Endpoint(
+            base_url, api_key=api_key, timeout=timeout, max_retries=max_retries, retry=retry
+        )
+
+    @property
+    def name(self) -> str:
+        """Which vectors they are: provider, model and dimension."""
+        return f"http:{self.model}:{self.dimension}"
+
+    async def embed(self, texts: list[str]) -> list[list[float]]:
+        """A vector for each text, in order; 96 texts a request. Raises ProviderError."""
+        found: list[list[float]] = []
+        for begin in range(0, len(texts), BATCH):
+            batch = texts[begin : begin + BATCH]
+            body = {"model": self.model, "input": batch, "encoding_format": "float"}
+            answer = await self._endpoint.post("/embeddings", body, self.name)
+            rows = vectors_by_index(answer.get("data") if isinstance(answer, dict) else None)
+            found += whole_vectors(rows, len(batch), self.dimension, self.name)
+            self.dimension = len(found[0])
+        return found
+
+
+def vectors_by_index(data: object) -> list[Any] | None:
+    """The vectors of an answer by their `index`; None for what is no such list."""
+    if not isinstance(data, list) or not all(isinstance(row, dict) for row in data):
+        return None
+    places = [row.get("index", position) for position, row in enumerate(data)]
+    if not all(isinstance(place, int) for place in places) or len(set(places)) != len(places):
+        return None
+    if sorted(places) != list(range(len(places))):
+        return None
+    return [row.get("embedding") for _, row in sorted(zip(places, data, strict=True), key=_place)]
+
+
+def _place(pair: tuple[Any, Any]) -> int:
+    place: int = pair[0]
+    return place
+
+
+class HTTPReflector(_OverHTTP):
+    """Facts by an OpenAI-compatible server: `base_url` is what stands before `/chat/completions`.
+
+    The other arguments as of HTTPEmbedder.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        model: str,
+        *,
+        api_key: str | None = None,
+        timeout: float = 60.0,
+        max_retries: int = 3,
+        retry: RetryConfig | None = None,
+    ) -> None:
+        self.model = check_model(model)
+        self.name = f"http:{model}"
+        self._endpoint = Endpoint(
+            base_url, api_key=api_key, timeout=timeout, max_retries=max_retries, retry=retry
+        )
+
+    async def reflect(self, episode: Episode, turns: Sequence[Turn]) -> list[Fact]:
+        """Facts that the turns of an episode say, at most 10. Raises ProviderError."""
+        asked = build_prompt(turns)
+        body = {
+            "model": self.model,
+            "messages": [
+                {"role": "system", "content": asked.task},
+                {"role": "user", "content": asked.turns_json},
+            ],
+            "temperature": 0,
+        }
+        answer = await self._endpoint.post("/chat/completions", body, self.name)
+        return read_facts(_message(answer), episode, asked, self.name)
+
+
+def _message(answer: object) -> object:
+    """The text of the first choice; None where there is none."""
+    try:
+        return answer["choices"][0]["message"]["content"]  # type: ignore[index]
+    except (LookupError, TypeError):
+        return None
