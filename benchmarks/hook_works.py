@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,10 +14,11 @@ from typing import Any, Final
 
 from measure import Peer, Work, seconds, times
 from place import Place
+from process_works import cpu_row
 
 import memplane
 
-__all__ = ["HOOK_PROMPT", "HOOK_RECORD", "HOOK_WORKS"]
+__all__ = ["HOOK_COPIED", "HOOK_PROMPT", "HOOK_RECORD", "HOOK_WORKS"]
 
 _MILLI: Final = 1e3
 _numbers = count(1)
@@ -26,6 +28,7 @@ _ANSWER: Final = "The billing cache drops the invoice after a restart: its snaps
 
 HOOK_RECORD: Final = "hook, a tool's result recorded"
 HOOK_PROMPT: Final = "hook, a prompt recorded and answered"
+HOOK_COPIED: Final = "CPU of a hook, prompt, plane copied"
 
 Make = Callable[[Place, int], Work]
 
@@ -71,6 +74,22 @@ def answering(place: Place, runs: int) -> Work:
     return _row(HOOK_PROMPT, runs, lambda: [asked() for _ in range(runs)])
 
 
+def answering_copied(place: Place, runs: int) -> Work:
+    """The same of a plane that was just copied, but for its first prompt: processor time."""
+    home, runs = place.new("copied"), max(2, runs // 40)
+    shutil.copytree(place.hooked, home)
+
+    def asked() -> None:
+        number = next(_numbers)
+        _hook(home, {
+            "session_id": f"bench-{number}", "hook_event_name": "UserPromptSubmit",
+            "prompt_id": f"p{number}", "prompt": _PROMPT,
+        })  # fmt: skip
+
+    asked()
+    return cpu_row(HOOK_COPIED, runs, asked)
+
+
 def _row(name: str, runs: int, sample: Callable[[], list[float]]) -> Work:
     bare = times(lambda: subprocess.run([sys.executable, "-c", "pass"], check=True), runs, _MILLI)
     return Work(name, "ms", sample, peers=[Peer("python -c pass", bare)])
@@ -85,4 +104,8 @@ def _hook(home: Path, said: dict[str, Any]) -> bytes:
     return done.stdout
 
 
-HOOK_WORKS: Final[dict[str, Make]] = {"hook-record": recording, "hook-prompt": answering}
+HOOK_WORKS: Final[dict[str, Make]] = {
+    "hook-record": recording,
+    "hook-prompt": answering,
+    "hook-copied": answering_copied,
+}

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import workload
 from measure import Peer, Work, times
 
-import memplane
-
 if TYPE_CHECKING:
     from place import Place
 
-__all__ = ["modules", "open_and_pack", "record_command", "whole_process"]
+__all__ = ["COMMAND_WORKS", "PYTHONS", "cpu_row", "modules", "open_and_pack", "whole_process"]
 
 _MILLI: Final = 1e3
+_QUERY: Final = workload.QUERIES[0]
 
 _CHILD: Final = """
 import sys, time
@@ -61,16 +63,59 @@ def whole_process(place: Place, runs: int) -> Work:
     )  # fmt: skip
 
 
-def record_command(place: Place, runs: int) -> Work:
-    """`memplane record` as a process of its own, level os."""
-    home, runs = place.new("plane"), max(2, runs // 40)
-    memplane.init(home, trusted=False).close()
-    command = ("-m", "memplane", "--home", str(home), "record", "The ledger keeps one cursor.")
+# How many bare Pythons a command may take: `run.py` makes aims of them.
+_COMMANDS: Final = {
+    "record": (7, ("record", "The ledger keeps one cursor.")),
+    "get": (9, ("get", "ledger.cursor", "--json")),
+    "pack, fast": (12, ("pack", _QUERY, "--budget", "2000", "--intent", "fast")),
+    "pack, deep": (25, ("pack", _QUERY, "--budget", "2000", "--intent", "deep")),
+    "search": (22, ("search", "billing cache invoice")),
+    "status": (30, ()),
+    "--version": (6, ("--version",)),
+}
+PYTHONS: Final = {f"CPU of memplane {name}": most for name, (most, _) in _COMMANDS.items()}
+
+
+def _command(name: str) -> Callable[[Place, int], Work]:
+    def made(place: Place, runs: int) -> Work:
+        """The command as a process of its own, on a copy of the big plane; processor time."""
+        home, runs = place.hooked, max(3, runs // 40)
+        words = ("--home", str(home), *_COMMANDS[name][1])
+        script = (str(Path(sys.executable).with_name("memplane")), *words)
+        return cpu_row(f"CPU of memplane {name}", runs, lambda: _run(script))
+
+    return made
+
+
+COMMAND_WORKS: Final = {
+    f"command-{name.replace(', ', '-').strip('-')}": _command(name) for name in _COMMANDS
+}
+
+
+def cpu_row(name: str, runs: int, act: Callable[[], object]) -> Work:
+    """A row of the processor time of the processes that `act` starts, beside a bare Python's."""
+    bare = (sys.executable, "-c", "pass")
     return Work(
-        "whole process: memplane record", "ms",
-        times(lambda: _child(*command), runs, _MILLI),
-        peers=[Peer("python -c pass", times(lambda: _child("-c", "pass"), runs, _MILLI))],
+        name, "ms", lambda: [_cpu(act) for _ in range(runs)],
+        peers=[Peer("python -c pass", lambda: [_cpu(lambda: _run(bare)) for _ in range(runs)])],
     )  # fmt: skip
+
+
+def _cpu(act: Callable[[], object]) -> float:
+    """Milliseconds of processor time, user and system, of the children that end meanwhile."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    act()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return spent * _MILLI
+
+
+def _run(command: Sequence[str]) -> None:
+    done = subprocess.run(
+        command, check=False, capture_output=True, text=True,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": ""},
+    )  # fmt: skip
+    assert done.returncode <= 1, done.stderr  # `get` and `search` may find nothing
 
 
 def modules(_place: Place, _runs: int) -> Work:

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from crowds import CROWD_WORKS
-from hook_works import HOOK_PROMPT, HOOK_RECORD, HOOK_WORKS
+from hook_works import HOOK_COPIED, HOOK_PROMPT, HOOK_RECORD, HOOK_WORKS
 from index_peers import OPTIONAL, have
 from index_works import INDEX_WORKS, LARGE_WORKS
 from large_log import LARGE_LOG_WORKS
@@ -28,6 +28,7 @@ from mcp_works import MCP_WORKS
 from measure import Work, measure, table
 from memory_works import MEMORY_WORKS
 from place import Place
+from process_works import PYTHONS
 from session_works import SESSION_WORKS
 from works import WORKS
 
@@ -123,7 +124,7 @@ def _arguments() -> argparse.Namespace:
 def _settle(works: list[Work]) -> None:
     """Aims that follow from this run: 1.15 of a bare sync and the work above; 0.6 of a crowd's.
 
-    Of hooks 5 and 8 times a bare Python.
+    Of hooks and commands so many times a bare Python.
     """
     by_name = {work.name: work for work in works}
     synced = by_name.get("record, 600 new characters, sync")
@@ -133,7 +134,8 @@ def _settle(works: list[Work]) -> None:
     crowd = by_name.get("log.append, 8 processes, sync")
     if crowd is not None:
         crowd.aim = 0.6 * crowd.peers[0].p50
-    for name, times in ((HOOK_RECORD, 5), (HOOK_PROMPT, 8)):
+    hooks = {HOOK_RECORD: 5, HOOK_PROMPT: 8, HOOK_COPIED: 10}
+    for name, times in (hooks | PYTHONS).items():
         if name in by_name:
             by_name[name].aim = times * by_name[name].peers[0].p50
 

@@ -14,7 +14,7 @@ import workload
 from measure import Peer, Work, seconds, times
 from peers import Raw, Sqlite, hash_and_parse, parse
 from place import Place, lines_of
-from process_works import modules, open_and_pack, record_command, whole_process
+from process_works import COMMAND_WORKS, modules, open_and_pack, whole_process
 from text_works import counting_again, counting_new, exact, redacting, redacting_suspects
 
 import memplane
@@ -312,7 +312,7 @@ WORKS: Final[dict[str, Make]] = {
     "pack-after-event": pack_after_event,
     "open-pack": open_and_pack,
     "whole-process": whole_process,
-    "record-command": record_command,
+    **COMMAND_WORKS,
     "pack-cold": pack_cold,
     "import": importing,
     "fold": fold,

@@ -10,13 +10,33 @@ __all__ = ["main"]
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command; give back its exit code (see `memplane.cli.app`)."""
+    """Run one command; give back its exit code (see `memplane.cli.commands`)."""
     given = sys.argv[1:] if argv is None else argv
     if given[:1] == ["hook"] and not {"-h", "--help"} & set(given):
         _hook(given[1:])
-    from memplane.cli.run import run_command_line  # noqa: PLC0415 - the reason of this module
+    import gc  # noqa: PLC0415 - part of the interpreter
 
+    collects = gc.isenabled()
+    gc.disable()  # until it is known how long this lasts: see `_hook`
+    from memplane.cli.run import is_brief, run_command_line  # noqa: PLC0415 - likewise
+
+    if argv is None and is_brief(given):
+        _end(run_command_line(given))
+    if collects:
+        gc.enable()
     return run_command_line(given)
+
+
+def _end(code: int) -> NoReturn:
+    """End the process at once: to take the interpreter down in order costs two bare Pythons."""
+    import contextlib  # noqa: PLC0415 - loaded already
+    import os  # noqa: PLC0415 - likewise
+
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None and not stream.closed:
+            with contextlib.suppress(OSError, ValueError):  # who reads it is gone: the code says so
+                stream.flush()
+    os._exit(code)
 
 
 def _hook(given: list[str]) -> NoReturn:

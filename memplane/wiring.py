@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +12,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal
 
-from memplane import home, tokens, trust
+from memplane import home, observe, tokens, trust
 from memplane.clock import clock, ulid
 from memplane.errors import HomeError, InputError, WriteError
 from memplane.home import HOME_NAME, Assets, Home
@@ -22,16 +23,20 @@ from memplane.ports import Clock, Detector, Embedder, TokenCounter
 from memplane.tokens import CountsTokens, PluggedCounter
 
 if TYPE_CHECKING:
+    import orjson
+
     from memplane import plane as plane_room
     from memplane.adapters import minilm
     from memplane.context import context as context_context, watched_files
     from memplane.index import vectors
+    from memplane.observe import Observer, Observing
     from memplane.plane import Plane, packer
     from memplane.projects import entering
     from memplane.providers import AsyncEmbedder, bridge
     from memplane.upkeep import restore as upkeep_restore
     from memplane.upkeep.restore import RestoreReport
 else:
+    orjson = late("orjson")
     minilm = late("memplane.adapters.minilm")
     context_context = late("memplane.context.context")
     watched_files = late("memplane.context.watched_files")
@@ -47,6 +52,7 @@ DETECTORS = "memplane.detectors"
 EMBEDDERS = "memplane.embedders"
 _MINILM, _STATIC = "all-MiniLM-L6-v2", "static"  # embedders that come with memplane
 COUNTERS = "memplane.counters"
+_LOG_VARIABLE: Final = "MEMPLANE_LOG"
 
 
 @cache
@@ -104,6 +110,8 @@ def in_project(found: Home) -> Home:
     Raises what `projects.entering.for_name` does.
     """
     caller = CALLER.get()
+    if caller.project is None and not found.parted:
+        return found
     if caller.project is not None:
         return entering.for_name(found, caller.project)
     return entering.for_folder(found, caller.folder)[0]
@@ -142,6 +150,7 @@ def init(
     detector: Detector | None = None,
     environment: Mapping[str, str] | None = None,
     embedder: Embedder | AsyncEmbedder | None = None,
+    observer: Observer | None = None,
     counter: CountsTokens | str | None = None,
     trusted: bool = True,
     agent: str | None = None,
@@ -160,7 +169,9 @@ def init(
     if path is None and (folder / "plane.json").exists():
         found = in_project(_upward())
         return _warned(
-            _opened(found, durability, clock, detector, environment, embedder, counter, agent)
+            _opened(
+                found, durability, clock, detector, environment, embedder, counter, agent, observer
+            )
         )
 
     now, empty = clock(), _is_empty(folder)
@@ -169,7 +180,9 @@ def init(
     if trusted and empty:
         _trust(made, folder, now)
     place = in_project(made)
-    return _opened(place, durability, clock, detector, environment, embedder, counter, agent)
+    return _opened(
+        place, durability, clock, detector, environment, embedder, counter, agent, observer
+    )
 
 
 def _is_empty(folder: Path) -> bool:
@@ -209,6 +222,7 @@ def open_plane(
     detector: Detector | None = None,
     environment: Mapping[str, str] | None = None,
     embedder: Embedder | AsyncEmbedder | None = None,
+    observer: Observer | None = None,
     counter: CountsTokens | str | None = None,
     project: str | None = None,
     agent: str | None = None,
@@ -224,20 +238,21 @@ def open_plane(
     the one that budgets.yaml names: any object with `count(text)`, or the name under which an
     installed package offers one (group `memplane.counters`). Variables of the
     `environment` (by default the process's) stand before values of the policies:
-    `MEMPLANE_BUDGETS__SCALE=1.2`; give {} for none.
+    `MEMPLANE_BUDGETS__SCALE=1.2`; give {} for none. `observer` is told of each call, with numbers
+    and never with what it is about (`memplane.observe`); MEMPLANE_LOG=json writes that to stderr.
     """
     found = find_plane(path)
     found = in_project(found) if project is None else entering.for_name(found, project)
     if read_only:
         found = found._replace(read_only=True)
     return _warned(
-        _opened(found, durability, clock, detector, environment, embedder, counter, agent)
+        _opened(found, durability, clock, detector, environment, embedder, counter, agent, observer)
     )
 
 
 def _warned(plane: Plane) -> Plane:
     """The plane, after a TrustWarning that names the files that do not count as they are."""
-    if held := plane.upkeep.held_files():
+    if held := plane.context.held_files():
         warnings.warn(held_words(plane, held), trust.TrustWarning, stacklevel=3)
     return plane
 
@@ -426,6 +441,7 @@ def _opened(
     embedder: Embedder | AsyncEmbedder | None,
     counter: CountsTokens | str | None = None,
     agent: str | None = None,
+    observer: Observer | None = None,
 ) -> plane_room.Plane:
     if agent is not None and (not isinstance(agent, str) or not agent.strip()):
         raise unexpected("a name", agent, "agent")
@@ -440,19 +456,51 @@ def _opened(
             clock=clock,
             make_counter=make_counter if counter is None else _plugged(counter),
             durability=durability,
-            loads=_loads(),
+            loads=_Lines(),
             detector=detector,
             overrides=variables(os.environ if environment is None else environment),
             make_embedder=find_embedder,
             embedder=used,
             agent=agent,
             on_close=on_close,
+            observing=_observing(observer, environment, found),
         )
     )
 
 
-def _loads() -> Callable[[bytes], Any]:
-    """The reader of lines: orjson, five times the standard library's speed over a whole log."""
-    import orjson  # noqa: PLC0415 - 20 ms that a process which only imports memplane does not pay
+def _observing(
+    observer: Observer | None, environment: Mapping[str, str] | None, found: Home
+) -> Observing | None:
+    """Who is told of what the plane does: the observer, and stderr where MEMPLANE_LOG says json."""
+    said = (os.environ if environment is None else environment).get(_LOG_VARIABLE, "")
+    if said:
+        name, _, level = said.partition(":")
+        if name != "json":
+            raise InputError(
+                f"expected json, or json: and a level, found {quoted_value(said)}",
+                where=_LOG_VARIABLE,
+            )
+        logs = observe.JsonLogs(level=level or "info")
+        observer = logs if observer is None else observe.Both(observer, logs)
+    return None if observer is None else observe.Observing(observer, str(found.path))
 
-    return orjson.loads
+
+class _Lines:
+    """The reader of lines: orjson, five times the standard library's speed over a whole log.
+
+    To import it costs twice a bare Python, or the parsing of 2,000 lines: a process that reads few
+    goes without.
+    """
+
+    __slots__ = ("_left",)
+    parser: Final = "orjson"  # for the processes of a verification
+    _FEW: Final = 100
+
+    def __init__(self) -> None:
+        self._left = self._FEW
+
+    def __call__(self, line: bytes) -> Any:
+        if self._left <= 0:
+            return orjson.loads(line)
+        self._left -= 1
+        return json.loads(line)

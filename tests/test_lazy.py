@@ -84,26 +84,35 @@ def test_of_a_package_that_is_there_the_module_is_its_own():
 
 
 @pytest.mark.parametrize(
-    ("argv", "commands"),
-    [(["--version"], set()), (["version"], {"about"}), (["record", "hello"], {"record"})],
+    ("argv", "commands", "most"),
+    [
+        (["--version"], set(), 45),
+        (["version"], {"about"}, 45),
+        (["record", "hello"], {"record"}, 50),
+        (["get", "a.key"], {"show"}, 80),
+        (["pack", "hello", "--intent", "fast"], {"retrieval"}, 110),
+    ],
 )
-def test_a_command_imports_its_own_module_and_no_other_command(argv, commands, tmp_path):
-    with memplane.init(tmp_path / "plane", trusted=False):
-        pass
+def test_a_command_imports_its_own_module_and_no_other_command(argv, commands, most, tmp_path):
+    with memplane.init(tmp_path / "plane", trusted=False) as plane:
+        plane.record("hello", kind="fact", key="a.key")
     code = (
         "import sys\n"
         "from memplane.cli.run import run_command_line\n"
         f"assert run_command_line({argv!r}) == 0\n"
-        "print(*(name for name in sys.modules if name.startswith('memplane')))"
+        "print(*sys.modules)"
     )
     ran = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True,
         env={**os.environ, "MEMPLANE_HOME": str(tmp_path / "plane")},
     )  # fmt: skip
-    modules = ran.stdout.splitlines()[-1].split()
-    assert len(modules) <= 110
+    loaded = ran.stdout.splitlines()[-1].split()
+    modules = [name for name in loaded if name.startswith("memplane")]
+    assert len(modules) <= most
     found = {name.rpartition(".")[2] for name in modules if name.startswith("memplane.cli.")}
-    assert found - {"run", "app", "options", "output"} == commands
+    assert found - {"run", "commands", "options", "output"} == commands
+    heavy = {"typer", "click", "rich", "numpy", "orjson", "inspect", "dataclasses"}
+    assert heavy.isdisjoint(loaded)
 
 
 # Records: classes of `memplane.lazy.NamedTuple` against the same of `typing.NamedTuple`.

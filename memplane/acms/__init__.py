@@ -12,6 +12,7 @@ The errors of the plans are memplane's own, under the names that they have there
 
 from __future__ import annotations
 
+from memplane.acms.reflection import ReflectionConfig
 from memplane.acms.session import ACMS, ACMSConfig, EpisodeBoundaryConfig, TiktokenCounter
 from memplane.errors import (
     BudgetError,
@@ -85,6 +86,7 @@ __all__ = [
     "OpenAIReflector",
     "ProviderError",
     "RecallOmission",
+    "ReflectionConfig",
     "Reflector",
     "RetryConfig",
     "Role",

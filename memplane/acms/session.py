@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from memplane.acms import runner as runners
+from memplane.acms.reflection import Reflecting, ReflectionConfig, check_reflector
 from memplane.context.calls import check_text
 from memplane.errors import (
     ConfigurationError,
@@ -61,7 +62,7 @@ from memplane.work.recalling import RecallQuery, RecallSettings, recall_plane
 if TYPE_CHECKING:
     from memplane.event import MarkerType
     from memplane.ports import Embedder
-    from memplane.providers import AsyncEmbedder
+    from memplane.providers import AsyncEmbedder, AsyncReflector
     from memplane.tokens import CountsTokens
 
 
@@ -101,8 +102,9 @@ class ACMSConfig:
     `carry_last_turns`: so many turns of the episode before count as the current one's (0 is the
     plan's, 4 keeps the thread right after a boundary). `scope`: `session` for what this session
     said alone, `plane` for all that the plane remembers. `agent`: who reads and answers, for all
-    calls. `durability`: what an acknowledged turn survives, for a plane that is opened by path:
-    `sync` a power cut, `os` the end of the process.
+    calls. `reflection`: of closed episodes, where the session has a reflector. `durability`: what
+    an acknowledged turn survives, for a plane that is opened by path: `sync` a power cut, `os` the
+    end of the process.
     """
 
     boundaries: EpisodeBoundaryConfig = field(default_factory=EpisodeBoundaryConfig)
@@ -115,6 +117,7 @@ class ACMSConfig:
     scope: str = "session"
     agent: str | None = None
     embed_on_ingest: bool = True
+    reflection: ReflectionConfig = field(default_factory=ReflectionConfig)
     durability: Literal["sync", "os"] = "sync"
     close_timeout_seconds: float = 5.0
 
@@ -224,6 +227,8 @@ def _faults(config: ACMSConfig) -> Iterator[str]:
     if config.agent is not None and not (isinstance(config.agent, str) and config.agent):
         yield f"agent: expected a name, found {quoted_value(config.agent)}"
     yield from _flag("embed_on_ingest", config.embed_on_ingest)
+    if not isinstance(config.reflection, ReflectionConfig):
+        yield f"reflection: expected a ReflectionConfig, found {quoted_value(config.reflection)}"
     yield from _word("durability", config.durability, _DURABILITIES)
     yield from _number("close_timeout_seconds", config.close_timeout_seconds, 0, 3_600)
 
@@ -305,7 +310,7 @@ class ACMS:
         storage: Plane | str | os.PathLike[str],
         embedder: AsyncEmbedder | Embedder | None = None,
         *,
-        reflector: None = None,
+        reflector: AsyncReflector | None = None,
         token_counter: CountsTokens | None = None,
         config: ACMSConfig | None = None,
     ) -> None:
@@ -324,8 +329,6 @@ class ACMS:
             raise ConfigurationError(
                 f"config: expected an ACMSConfig, found {type(config).__name__}"
             )
-        if reflector is not None:
-            raise ConfigurationError("reflector: this version of memplane makes no facts by models")
         if embedder is not None and isinstance(storage, Plane):
             raise ConfigurationError(
                 "embedder: expected none beside an open plane; give it to `memplane.open`"
@@ -339,6 +342,11 @@ class ACMS:
         self._opening = asyncio.Lock()
         self._closed = False
         self._embed_failures = 0
+        self._reflecting: Reflecting | None = None
+        if reflector is not None:
+            self._reflecting = Reflecting(
+                check_reflector(reflector), session_id, self._rules, self.config.reflection
+            )
 
     def __repr__(self) -> str:
         where = self._storage.home if isinstance(self._storage, Plane) else self._storage
@@ -401,6 +409,8 @@ class ACMS:
         receipt = await runner.commit.write(row)
         if self._embeds(runner):
             await self._embed(runner)
+        if self._reflecting is not None:
+            self._reflecting.soon(runner)
         return receipt.id
 
     def _row(
@@ -529,7 +539,19 @@ class ACMS:
                     f"no episode of {quoted_value(self.session_id)} is open"
                 ) from error
 
-        return await runner.writing(close)
+        closed = await runner.writing(close)
+        if self._reflecting is not None:
+            self._reflecting.soon(runner)
+        return closed
+
+    async def reflect(self) -> int:
+        """Let the reflector read all closed episodes that it has not read; the facts stored.
+
+        This happens by itself in the background after each turn. 0 without a reflector. What fails
+        is noted in the log, and tried again with the next turn, three times in all.
+        """
+        runner = await self._started()
+        return 0 if self._reflecting is None else await self._reflecting.finish(runner)
 
     async def get_session_stats(self) -> SessionStats:
         """Figures of the session, counted from its events."""
@@ -554,6 +576,8 @@ class ACMS:
             runner, self._runner = self._runner, None
         if runner is None:
             return
+        if self._reflecting is not None:
+            await self._reflecting.stop()
         if not await runners.let_go(runner, self.config.close_timeout_seconds):
             _LOG.warning("session %s: closed while a write was under way", self.session_id)
 

@@ -10,27 +10,34 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
-
-from memplane.cli.app import COMMANDS, FINE, GROUPS, app, command, load_command
-from memplane.cli.options import Home, Json
+from memplane.cli.commands import COMMANDS, FINE, GROUPS, command, load_command
+from memplane.cli.options import Argument, Home, Json
 from memplane.cli.output import print_answer
 from memplane.errors import InputError
 from memplane.home import VERSION
 from memplane.intake.redact import quoted_value
+from memplane.lazy import late
 from memplane.policy.document import meant
 from memplane.wiring import find_plane
+
+if TYPE_CHECKING:
+    import typer
+
+    from memplane.cli import app as cli_app
+else:
+    typer = late("typer")
+    cli_app = late("memplane.cli.app")
 
 
 @command("help", example="help pack")
 def print_help(
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[COMMAND]", help="A command, or a group and its command."),
+        Argument(metavar="[COMMAND]", help="A command, or a group and its command."),
     ] = None,
     *,
     home: Home = None,  # noqa: ARG001 - as everywhere; help needs no plane
@@ -45,7 +52,7 @@ def print_help(
     load_command(words[0] if words else "")
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
-        typer.main.get_command(app).main(
+        typer.main.get_command(cli_app.app).main(
             [*words, "--help"], prog_name="memplane", standalone_mode=False
         )
     text = said.getvalue().rstrip("\n")
@@ -73,7 +80,7 @@ def print_where(*, home: Home = None, as_json: Json = False) -> None:
 def print_completion(
     shell: Annotated[
         str | None,
-        typer.Argument(metavar="[SHELL]", help="bash, zsh or fish; else the one in SHELL."),
+        Argument(metavar="[SHELL]", help="bash, zsh or fish; else the one in SHELL."),
     ] = None,
     *,
     home: Home = None,  # noqa: ARG001 - as everywhere
@@ -138,21 +145,24 @@ def script_of(shell: str) -> tuple[dict[str, str], str]:
     return {"shell": shell, "script": script}, script
 
 
-def print_completions(argv: list[str], form: str) -> int:
+def print_completions(argv: list[str], form: str, prepare: Callable[[], None]) -> int:
     """Print what may stand in the place of the last word, one a line; returns FINE.
 
+    `prepare` completes typer's tree, which the options of memplane itself are read of.
     `form` is words, or colons or tabs: then a help text follows behind that sign. Where nothing is
     printed the shell completes names of files.
     """
     *before, begun = argv or [""]
     sign = {"colons": ":", "tabs": "\t"}.get(form)
-    for word, said in _completions(before, begun):
+    for word, said in _completions(before, begun, prepare):
         shown = word.replace(":", "\\:") if sign == ":" else word
         print(f"{shown}{sign}{said}" if sign and said else word)
     return FINE
 
 
-def _completions(before: list[str], begun: str) -> Iterator[tuple[str, str]]:
+def _completions(
+    before: list[str], begun: str, prepare: Callable[[], None]
+) -> Iterator[tuple[str, str]]:
     names = [word for at, word in enumerate(before) if not _is_option(before, at)]
     if not names and not begun.startswith("-"):
         yield from ((name, "") for name in COMMANDS if name.startswith(begun))
@@ -160,7 +170,8 @@ def _completions(before: list[str], begun: str) -> Iterator[tuple[str, str]]:
     if names and names[0] not in COMMANDS:
         return
     load_command(names[0] if names else "init")
-    found: Any = typer.main.get_command(app)
+    prepare()
+    found: Any = typer.main.get_command(cli_app.app)
     for name in names[: 2 if names[:1] and names[0] in GROUPS else 1]:
         found = getattr(found, "commands", {}).get(name, found)
     if begun.startswith("-"):

@@ -16,10 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
-
-from memplane.cli.app import command
-from memplane.cli.options import Home, Json
+from memplane.cli.commands import command
+from memplane.cli.options import Argument, Home, Json, Option
 from memplane.cli.output import print_answer, say
 from memplane.cli.trust import ask_once, say_if_untrusted
 from memplane.clock import clock, ulid
@@ -73,20 +71,18 @@ _PARTS: Final[dict[Part, str]] = {
     "skill": "skill",
     "memory": "own memory",
 }
-_Agent = Annotated[_Name, typer.Argument(metavar="AGENT", help="claude-code or codex.")]
-_User = Annotated[bool, typer.Option("--user", help="In your own settings, for every project.")]
+_Agent = Annotated[_Name, Argument(metavar="AGENT", help="claude-code or codex.")]
+_User = Annotated[bool, Option("--user", help="In your own settings, for every project.")]
 _Project = Annotated[
-    bool, typer.Option("--project", help="In the settings of the project in this folder.")
+    bool, Option("--project", help="In the settings of the project in this folder.")
 ]
 _Hooks = Annotated[
-    bool, typer.Option("--hooks", help="Only the hooks, which record and recall by themselves.")
+    bool, Option("--hooks", help="Only the hooks, which record and recall by themselves.")
 ]
-_Mcp = Annotated[
-    bool, typer.Option("--mcp", help="Only the MCP server, whose tools the agent calls.")
-]
+_Mcp = Annotated[bool, Option("--mcp", help="Only the MCP server, whose tools the agent calls.")]
 _Skill = Annotated[
     bool,
-    typer.Option(
+    Option(
         "--skill",
         help="Only what tells the agent when to store and when to ask: a skill for Claude Code, a "
         "section of AGENTS.md for Codex.",
@@ -103,7 +99,7 @@ class _Switch(StrEnum):
 
 _Native = Annotated[
     _Switch | None,
-    typer.Option(
+    Option(
         "--native-memory",
         metavar="on|off",
         help="Switch the agent's own memory off, or back to what it was, as uninstall does. Claude "
@@ -112,13 +108,13 @@ _Native = Annotated[
     ),
 ]
 _DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Print what would change, as a diff; change nothing.")
+    bool, Option("--dry-run", help="Print what would change, as a diff; change nothing.")
 ]
 
 
 _OnePlane = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--home",
         metavar="DIR",
         help="The one plane to use, wherever the agent works; else the one of MEMPLANE_HOME, "
@@ -387,15 +383,15 @@ _PROJECT: Final = "CLAUDE_PROJECT_DIR"
 def mcp(
     *,
     read_only: Annotated[
-        bool, typer.Option("--read-only", help="Offer no tool that writes; open nothing to write.")
+        bool, Option("--read-only", help="Offer no tool that writes; open nothing to write.")
     ] = False,
     channel: Annotated[
         str,
-        typer.Option(metavar="NAME", help="Who asks: agent, private, public, team, or another."),
+        Option(metavar="NAME", help="Who asks: agent, private, public, team, or another."),
     ] = "agent",
     session: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="ID",
             help="The session of what is stored and packed; else that of the client (Claude Code "
             "names it), else a new one.",
@@ -403,11 +399,11 @@ def mcp(
     ] = None,
     make: Annotated[
         bool,
-        typer.Option("--init", help="Make the plane where there is none: --home, or ~/.memplane."),
+        Option("--init", help="Make the plane where there is none: --home, or ~/.memplane."),
     ] = False,
     home: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--home",
             metavar="DIR",
             help="The plane's folder; else MEMPLANE_HOME, else .memplane here or above, if you "
@@ -497,18 +493,18 @@ def _here() -> str:
 
 @command("hook", example="hook claude-code < event.json")
 def hook(
-    agent: Annotated[str, typer.Argument(metavar="AGENT", help="claude-code or codex.")],
+    agent: Annotated[str, Argument(metavar="AGENT", help="claude-code or codex.")],
     *,
     catch_up: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--catch-up",
             help="Index what was recorded, so that answers find it; for the end of a turn.",
         ),
     ] = False,
     home: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--home",
             metavar="DIR",
             help="The plane's folder; else MEMPLANE_HOME, else .memplane where the agent works or "

@@ -1,35 +1,7 @@
-"""The command tree, and the meaning of exit codes.
+"""The commands as typer has them: it takes what is not asked plainly, and writes help and errors.
 
-Modules register their commands with `command`; `load` imports only the module of the command that
-was called, so that no command waits for the imports of another.
-
-`exit_of` follows this table of exit codes.
-
-==== ========= =====================================================================
-code name      when
-==== ========= =====================================================================
-0    FINE      done, or answered. A list may be empty, a block too, and an import may
-               have refused rows: both report it. `log --follow` was ended with Ctrl-C.
-1    NO        the answer is no: nothing by that id, key or handle (NotFoundError), a
-               namespace that is not for this channel or agent (ScopeError), the id is
-               another event's (ConflictError), nothing there to forget, nothing that
-               `search` finds; `verify`, `policy check`,
-               `audit`, `scenario run` and `doctor` found something (3, where `doctor` finds
-               that the plane cannot be opened); `replay` made another block than it was
-2    WRONG     wrong use: arguments, options, or what was given cannot be taken
-               (InputError, BudgetError). Nothing was stored
-3    BROKEN    the plane cannot be used as it is: none there, not ours, newer, locked,
-               corrupt, disk refused (PlaneError, OSError), the policies have mistakes
-               (PolicyError), an extra is missing (MissingExtraError), or a bug. Bare
-               `memplane` too, where it shows a plane with such a fault
-130  STOPPED   Ctrl-C
-141  PIPE      the reader of a pipe went away before it had all, as for any command that
-               SIGPIPE ends; nothing is said
-==== ========= =====================================================================
-
-Errors are words on stderr, `memplane: <message>`. With `--json` stdout has one JSON value in any
-case: where there is no answer that is `{"error": {"type", "message", "exit", ...}}`, with the
-error's facts beside them, and stderr says the same in words.
+Made of what `memplane.cli.commands` has declared. Only a process that needs it imports this module:
+typer costs it as much as five bare Pythons.
 """
 
 from __future__ import annotations
@@ -37,107 +9,28 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import wraps
-from importlib import import_module
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, get_args, get_origin
 
 import typer
 from typer.core import TyperGroup
 
-from memplane.cli.options import Project
-from memplane.errors import (
-    ConflictError,
-    InputError,
-    NotFoundError,
-    ScopeError,
+from memplane.cli.commands import (
+    COMMANDS,
+    FINE,
+    GROUPS,
+    SECTIONS,
+    STOPPED,
+    Declared,
+    EndedError,
+    WrongUseError,
+    tell_declared,
+    with_project,
 )
-from memplane.wiring import CALLER
+from memplane.cli.options import Argument, Option, Project
+from memplane.errors import InputError
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-# The modules of `memplane.cli` that define each command, in the sections and the order of the help.
-SECTIONS: Final = {
-    "Start": {
-        "init": "show",
-        "demo": "demo",
-        "import": "transfer",
-        "install": "agents",
-        "uninstall": "agents",
-        "trust": "trust",
-    },
-    "Record": {
-        "record": "record",
-        "remember": "work",
-        "update": "memories",
-        "forget": "memories",
-        "unforget": "memories",
-        "undo": "memories",
-        "pin": "memories",
-        "unpin": "memories",
-        "touch": "memories",
-        "evict": "memories",
-    },
-    "Ask": {
-        "pack": "retrieval",
-        "search": "retrieval",
-        "expand": "retrieval",
-        "get": "show",
-        "keys": "show",
-        "history": "show",
-        "decisions": "show",
-        "files": "retrieval",
-        "today": "work",
-        "last": "work",
-    },
-    "Work": {
-        "task": "work",
-        "session": "work",
-        "artifact": "work",
-        "projects": "work",
-    },
-    "Look into it": {
-        "inspect": "inspection",
-        "log": "show",
-        "show": "show",
-        "why": "retrieval",
-        "replay": "retrieval",
-        "stats": "maintenance",
-    },
-    "Keep it": {
-        "doctor": "maintenance",
-        "verify": "maintenance",
-        "repair": "maintenance",
-        "rebuild": "maintenance",
-        "audit": "maintenance",
-        "purge": "memories",
-        "export": "transfer",
-        "restore": "transfer",
-        "embed": "retrieval",
-    },
-    "Policies": {
-        "policy": "policy trust",
-        "scenario": "trials",
-        "eval": "trials",
-        "schema": "policy",
-    },
-    "For agents": {
-        "mcp": "agents",
-        "hook": "agents",
-    },
-    "memplane itself": {
-        "help": "about",
-        "version": "about",
-        "where": "about",
-        "completion": "about",
-    },
-}
-COMMANDS: Final = {name: at for section in SECTIONS.values() for name, at in section.items()}
-
-FINE: Final = 0
-NO: Final = 1
-WRONG: Final = 2
-BROKEN: Final = 3
-STOPPED: Final = 130
-PIPE: Final = 141
+# Typer brings its own copy of click since 0.26 and used the package before: this is either.
+_UsageError: Final[Any] = typer.BadParameter.__base__
 
 
 class _WholeTexts(TyperGroup):
@@ -177,82 +70,99 @@ _PLAIN: Final[dict[str, Any]] = {
 _GROUP: Final[dict[str, Any]] = {**_PLAIN, "cls": _WholeTexts}
 
 app = typer.Typer(name="memplane", cls=_InOrder, **_PLAIN)
-policy_app = typer.Typer(help="Policies: check, show, compare and try them.", **_GROUP)
-artifact_app = typer.Typer(help="Artifacts: files, and who may show their text.", **_GROUP)
-scenario_app = typer.Typer(help="Scenarios: what a plane must do, held in CI.", **_GROUP)
-session_app = typer.Typer(help="Sessions: begin, mark, end, list and show them.", **_GROUP)
-projects_app = typer.Typer(
-    help="Projects of your own plane: list, join and assign them.",
-    invoke_without_command=True,
-    **_GROUP,
-)
-task_app = typer.Typer(help="Tasks: open them, say how they go, switch.", **_GROUP)
-# Names with commands of their own behind them.
-GROUPS: Final = {
-    "artifact": artifact_app,
-    "policy": policy_app,
-    "projects": projects_app,
-    "scenario": scenario_app,
-    "session": session_app,
-    "task": task_app,
+_GROUP_APPS: Final = {
+    name: typer.Typer(help=said, invoke_without_command=name == "projects", **_GROUP)
+    for name, said in GROUPS.items()
 }
-for _name, _group in GROUPS.items():
+for _name, _group in _GROUP_APPS.items():
     app.add_typer(_group, name=_name)
 
 
-def command(name: str, *, example: str, group: typer.Typer = app) -> Callable[[Function], Function]:
-    """A decorator that registers a function as a command. The example ends its help; tests run it.
+def _register(declared: Declared) -> None:
+    """Make a command of typer of what was declared."""
+    epilog = f"\b\nExample:\n  memplane {declared.example}"
+    group = _GROUP_APPS.get(declared.group, app)
+    if declared.name:
+        group.command(declared.name, epilog=epilog)(typed(_in_project(declared.function)))
+    else:
+        group.callback(epilog=epilog)(without_command(declared.function))
 
-    A function with a parameter `home` gets an option `--project` as well: see
-    `memplane.wiring.Caller`.
-    """
-    register = group.command(name, epilog=f"\b\nExample:\n  memplane {example}")
 
-    def registered(function: Function) -> Function:
-        register(_in_project(function))
-        return function
+def typed(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with typer's own words for its arguments and options."""
+    given = inspect.signature(function, eval_str=True)
 
-    return registered
+    @wraps(function)
+    def called(*words: Any, **named: Any) -> Any:
+        return function(*words, **named)
+
+    parameters = [
+        one.replace(annotation=_typed(one.annotation)) for one in given.parameters.values()
+    ]
+    return _signed(called, given.replace(parameters=parameters))
+
+
+def _typed(annotation: Any) -> Any:
+    if get_origin(annotation) is not Annotated:
+        return annotation
+    kind, declared = get_args(annotation)
+    makers: dict[type, Any] = {Option: typer.Option, Argument: typer.Argument}
+    make = makers.get(type(declared))
+    if make is None:
+        return annotation
+    return Annotated[kind, make(*declared.names, **declared.more)]
+
+
+def without_command(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A group's function, called where none of its commands is named."""
+    given = inspect.signature(typed(function))
+
+    @wraps(function)
+    def called(context: typer.Context, **named: Any) -> Any:
+        if context.invoked_subcommand is None:
+            return function(**named)
+        if named.get("show_version"):
+            raise InputError("expected --version alone", where="--version")
+        return None
+
+    context = inspect.Parameter(
+        "context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context
+    )
+    return _signed(called, given.replace(parameters=[context, *given.parameters.values()]))
 
 
 def _in_project(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function with an option that names the project of the caller, where it takes a home."""
+    called = with_project(function)
     given = inspect.signature(function, eval_str=True)
-    if "home" not in given.parameters or "project" in given.parameters:
+    if called is function:
         return function
-
-    @wraps(function)
-    def called(*words: Any, project: str | None = None, **named: Any) -> Any:
-        caller = CALLER.get()
-        before = CALLER.set(caller if project is None else caller._replace(project=project))
-        try:
-            return function(*words, **named)
-        finally:
-            CALLER.reset(before)
-
     option = inspect.Parameter(
         "project", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Project
     )
     parameters = list(given.parameters.values())
     at = next(place for place, one in enumerate(parameters) if one.name == "home")
-    asks = given.replace(parameters=[*parameters[:at], option, *parameters[at:]])
+    return _signed(called, given.replace(parameters=[*parameters[:at], option, *parameters[at:]]))
+
+
+def _signed(called: Callable[..., Any], asks: inspect.Signature) -> Callable[..., Any]:
     called.__signature__ = asks  # type: ignore[attr-defined]
     called.__annotations__ = {one.name: one.annotation for one in asks.parameters.values()}
-    called.__annotations__["return"] = given.return_annotation
+    called.__annotations__["return"] = asks.return_annotation
     return called
 
 
-def load_command(word: str) -> None:
-    """Import the module of a command or group; for any other word all modules, as for help."""
-    for modules in [COMMANDS[word]] if word in COMMANDS else COMMANDS.values():
-        for module in modules.split():
-            import_module(f"memplane.cli.{module}")
+def answer(argv: list[str]) -> int:
+    """Run the command; WrongUseError where typer refuses the words, else what that raises."""
+    try:
+        found = typer.main.get_command(app).main(argv, prog_name="memplane", standalone_mode=False)
+    except _UsageError as error:
+        context = error.ctx
+        where = context.command_path if context is not None else "memplane"
+        raise WrongUseError(f"{error.format_message()} (see `{where} --help`)") from error
+    except typer.Abort:
+        raise EndedError(STOPPED) from None
+    return found if isinstance(found, int) else FINE
 
 
-def exit_of(error: BaseException) -> int:
-    """The exit code for an error that ended a command."""
-    if isinstance(error, InputError):
-        return WRONG
-    if isinstance(error, NotFoundError | ScopeError | ConflictError):
-        return NO
-    return BROKEN
+tell_declared(_register)

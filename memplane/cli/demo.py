@@ -16,10 +16,8 @@ from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any, Final
 
-import typer
-
-from memplane.cli.app import command
-from memplane.cli.options import Home, Json
+from memplane.cli.commands import command
+from memplane.cli.options import Home, Json, Option
 from memplane.cli.output import Bar, counted, data, driven
 from memplane.errors import InputError, NotFoundError
 from memplane.home import asset
@@ -76,7 +74,7 @@ _PAGE_QUERIES: Final = ("how are expired links deleted?", QUESTIONS[1].query)
 @command("demo", example="demo")
 def run_demo(
     *,
-    open_it: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    open_it: Annotated[bool, Option("--open", help="Open the page in the browser.")] = False,
     home: Home = None,
     as_json: Json = False,
 ) -> None:

@@ -6,11 +6,9 @@ import webbrowser
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
-
-from memplane.cli.app import FINE, STOPPED, command
+from memplane.cli.commands import FINE, STOPPED, command
 from memplane.cli.maintenance import plane_checks
-from memplane.cli.options import Home, Json, Now, Time
+from memplane.cli.options import Home, Json, Now, Option, Time
 from memplane.cli.output import Bar, print_answer, say, say_damage
 from memplane.clock import clock
 from memplane.errors import InputError
@@ -25,15 +23,15 @@ PAGE_NAME: Final = "memplane-page.html"
 
 _Out = Annotated[
     Path,
-    typer.Option("--out", metavar="FILE", help="The file to write; an older page is replaced."),
+    Option("--out", metavar="FILE", help="The file to write; an older page is replaced."),
 ]
 _Session = Annotated[
     str | None,
-    typer.Option(metavar="ID", help="This session's events and its newest pack."),
+    Option(metavar="ID", help="This session's events and its newest pack."),
 ]
 _Report = Annotated[
     str | None,
-    typer.Option(
+    Option(
         metavar="REPORT",
         help="The pack of this report, and what its channel saw: a file of reports/, a part of its "
         "name, or `last`.",
@@ -41,20 +39,20 @@ _Report = Annotated[
 ]
 _Channel = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--channel",
         metavar="NAME",
         help="Whose eyes the page has: agent (default), public, team, private, or one of "
         "channels.yaml.",
     ),
 ]
-_Open = Annotated[bool, typer.Option("--open", help="Open it in the browser.")]
+_Open = Annotated[bool, Option("--open", help="Open it in the browser.")]
 _Replace = Annotated[
-    bool, typer.Option("--replace", help="Replace what is there by that name, page or not.")
+    bool, Option("--replace", help="Replace what is there by that name, page or not.")
 ]
 _Live = Annotated[
     bool,
-    typer.Option("--live", help="Serve it on loopback instead, following the log, until Ctrl-C."),
+    Option("--live", help="Serve it on loopback instead, following the log, until Ctrl-C."),
 ]
 
 

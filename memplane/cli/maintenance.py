@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import orjson
-import typer
 
 from memplane import log as logs, nofollow
-from memplane.cli.app import BROKEN, FINE, NO, command
-from memplane.cli.options import Channel, Home, Html, Json, Session
+from memplane.cli.commands import BROKEN, FINE, NO, command
+from memplane.cli.options import Channel, Home, Html, Json, Option, Session
 from memplane.cli.output import Bar, clipped_line, counted, print_answer, say, write_figures
 from memplane.cli.trust import ask_once
 from memplane.clock import clock
@@ -61,7 +60,7 @@ def verify_plane(
     *,
     deep: Annotated[
         bool,
-        typer.Option("--deep", help="Every cache, also the parsed form of the policies."),
+        Option("--deep", help="Every cache, also the parsed form of the policies."),
     ] = False,
     html: Html = None,
     home: Home = None,
@@ -92,13 +91,13 @@ def repair_plane(
     *,
     salvage: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--salvage",
             help="Where acknowledged events are lost, record the gap and go on with the rest.",
         ),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")
+        bool, Option("--dry-run", help="Say what would be done, and do nothing.")
     ] = False,
     home: Home = None,
     as_json: Json = False,
@@ -325,11 +324,11 @@ def _doctor_words(check: Check) -> str:
 def stats(
     *,
     cache: Annotated[
-        bool, typer.Option("--cache", help="What saved packs repeat, for prompt caches, instead.")
+        bool, Option("--cache", help="What saved packs repeat, for prompt caches, instead.")
     ] = False,
     use: Annotated[
         bool,
-        typer.Option("--use", help="What hooks have said to sessions, and how much was used."),
+        Option("--use", help="What hooks have said to sessions, and how much was used."),
     ] = False,
     session: Session = None,
     html: Html = None,
@@ -485,11 +484,11 @@ def _size(folder: Path) -> int:
 def audit_plane(
     *,
     limit: Annotated[
-        int, typer.Option(metavar="N", min=0, help="List at most so many findings; all count.")
+        int, Option(metavar="N", min=0, help="List at most so many findings; all count.")
     ] = 100,
     detector: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Ask an installed second engine too, by its name."),
+        Option(metavar="NAME", help="Ask an installed second engine too, by its name."),
     ] = None,
     home: Home = None,
     as_json: Json = False,

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-import typer
-
 from memplane.cli import options
-from memplane.cli.app import command
+from memplane.cli.commands import command
 from memplane.cli.options import (
+    Argument,
     Decisions,
     Home,
     Json,
@@ -21,6 +20,7 @@ from memplane.cli.options import (
     OfKind,
     OlderThan,
     OneNs,
+    Option,
     Project,
     Reason,
     WithTag,
@@ -47,22 +47,20 @@ from memplane.upkeep.purge_effects import Already, LostBytes
 from memplane.wiring import CALLER, open_plane
 from memplane.work.forget import Forgotten
 
-_Key = Annotated[str | None, typer.Argument(metavar="KEY", help="The value under this key.")]
-_Id = Annotated[str | None, typer.Option("--id", metavar="ID|SEQ", help="This one event.")]
-_Session = Annotated[str | None, typer.Option(metavar="ID", help="A whole session.")]
+_Key = Annotated[str | None, Argument(metavar="KEY", help="The value under this key.")]
+_Id = Annotated[str | None, Option("--id", metavar="ID|SEQ", help="This one event.")]
+_Session = Annotated[str | None, Option(metavar="ID", help="A whole session.")]
 _Source = Annotated[
-    str | None, typer.Option(metavar="PREFIX", help="All ids of an importer: claude-code.")
+    str | None, Option(metavar="PREFIX", help="All ids of an importer: claude-code.")
 ]
-_Event = Annotated[str | None, typer.Argument(metavar="ID|SEQ", help="A statement's id or number.")]
-_Query = Annotated[
-    str | None, typer.Option(metavar="WORDS", help="What says every one of these words.")
-]
+_Event = Annotated[str | None, Argument(metavar="ID|SEQ", help="A statement's id or number.")]
+_Query = Annotated[str | None, Option(metavar="WORDS", help="What says every one of these words.")]
 _Since = Annotated[
-    str | None, typer.Option(metavar="TIME|AGE", help="What happened since: RFC 3339, 2d, 12h.")
+    str | None, Option(metavar="TIME|AGE", help="What happened since: RFC 3339, 2d, 12h.")
 ]
-_DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would take; write nothing.")]
+_DryRun = Annotated[bool, Option("--dry-run", help="Say what it would take; write nothing.")]
 _OfKey = Annotated[
-    str | None, typer.Option("--key", metavar="KEY", help="The value that this key has now.")
+    str | None, Option("--key", metavar="KEY", help="The value that this key has now.")
 ]
 
 
@@ -216,13 +214,13 @@ def evict_memories(
     *,
     below: Annotated[
         str,
-        typer.Option(metavar="N", help="What has faded below it: 0 to 1000, or 0.0 to 1.0."),
+        Option(metavar="N", help="What has faded below it: 0 to 1000, or 0.0 to 1.0."),
     ],
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what it would take; write nothing.")
+        bool, Option("--dry-run", help="Say what it would take; write nothing.")
     ] = False,
     ns: OneNs = None,
-    kind: Annotated[str | None, typer.Option(metavar="KIND", help="Only this kind.")] = None,
+    kind: Annotated[str | None, Option(metavar="KIND", help="Only this kind.")] = None,
     now: Now = None,
     home: Home = None,
     as_json: Json = False,
@@ -297,9 +295,9 @@ def _tell(receipt: Receipt, words: str, *, as_json: bool) -> None:
 
 @command("update", example='update 4 "We moved to SQLite" --importance 0.9')
 def update_memory(
-    event: Annotated[str, typer.Argument(metavar="ID|SEQ", help="The statement that changes.")],
+    event: Annotated[str, Argument(metavar="ID|SEQ", help="The statement that changes.")],
     text: Annotated[
-        str | None, typer.Argument(metavar="[TEXT]", help="What it says now; else as before.")
+        str | None, Argument(metavar="[TEXT]", help="What it says now; else as before.")
     ] = None,
     *,
     tag: options.Tags = None,
@@ -335,7 +333,7 @@ def update_memory(
 def undo_last(
     *,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what it would take back; write nothing.")
+        bool, Option("--dry-run", help="Say what it would take back; write nothing.")
     ] = False,
     home: Home = None,
     as_json: Json = False,
@@ -364,13 +362,11 @@ def undo_last(
 _SHOWN = 20  # events, and quotes, in words
 
 
-_Ids = Annotated[list[str] | None, typer.Argument(metavar="ID|SEQ...", help="These events.")]
-_PurgedKey = Annotated[
-    str | None, typer.Option(metavar="KEY", help="All values that this key ever had.")
-]
+_Ids = Annotated[list[str] | None, Argument(metavar="ID|SEQ...", help="These events.")]
+_PurgedKey = Annotated[str | None, Option(metavar="KEY", help="All values that this key ever had.")]
 _Archived = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         metavar="WHY",
         help="What is out of force: forgotten, superseded, evicted, or all; forgotten:TEXT "
         "for what `forget --reason TEXT` took. May be repeated.",
@@ -378,18 +374,12 @@ _Archived = Annotated[
 ]
 _Keep = Annotated[
     bool,
-    typer.Option(
-        "--keep", help="What `keep` of plane.yaml lets go of: tool results of old sessions."
-    ),
+    Option("--keep", help="What `keep` of plane.yaml lets go of: tool results of old sessions."),
 ]
-_Cascade = Annotated[
-    bool, typer.Option("--cascade", help="Erase what quotes it or rests on it, too.")
-]
+_Cascade = Annotated[bool, Option("--cascade", help="Erase what quotes it or rests on it, too.")]
 _Summaries = Annotated[
     bool,
-    typer.Option(
-        "--summaries", help="Erase the summaries too that memplane made of sessions with it."
-    ),
+    Option("--summaries", help="Erase the summaries too that memplane made of sessions with it."),
 ]
 
 

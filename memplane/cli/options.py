@@ -1,31 +1,45 @@
-"""Options that several commands share, with the same names and help everywhere.
+"""What declares options and arguments, and the options that several commands share.
 
-The fields of an event are among them, with the conversion of their values.
+Those have the same names and help everywhere. The fields of an event are among them, with the
+conversion of their values.
 """
 
 import json
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
-import typer
-
 from memplane.errors import InputError
 from memplane.intake.redact import unexpected
 
+
+class Option:
+    """Declares an option: its names (else that of the parameter), and what typer is told of it.
+
+    `metavar` and `help` as typer has them; `min` and `max` bound a number.
+    """
+
+    def __init__(self, *names: str, **more: Any) -> None:
+        self.names, self.more = names, more
+
+
+class Argument(Option):
+    """Declares an argument, in the order of the parameters."""
+
+
 Agent: TypeAlias = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--agent",
         metavar="ID",
         help="The agent that asks: it sees its own /agent/ID. Without it, the owner asks.",
     ),
 ]
 Now: TypeAlias = Annotated[
-    str | None, typer.Option("--now", metavar="TIME", help="As the clock stands then: RFC 3339.")
+    str | None, Option("--now", metavar="TIME", help="As the clock stands then: RFC 3339.")
 ]
 Home: TypeAlias = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--home",
         metavar="DIR",
         help="The plane's folder; else MEMPLANE_HOME, else .memplane here or above, if you trust "
@@ -34,22 +48,22 @@ Home: TypeAlias = Annotated[
 ]
 Project: TypeAlias = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--project",
         metavar="NAME",
         help="Of your own plane this project, in place of the one in this folder; '*': all.",
     ),
 ]
 Json: TypeAlias = Annotated[
-    bool, typer.Option("--json", help="Print one JSON value on stdout, for errors too.")
+    bool, Option("--json", help="Print one JSON value on stdout, for errors too.")
 ]
 Html: TypeAlias = Annotated[
     Path | None,
-    typer.Option("--html", metavar="FILE", help="And write the figures as a page to look at."),
+    Option("--html", metavar="FILE", help="And write the figures as a page to look at."),
 ]
 Channel: TypeAlias = Annotated[
     str,
-    typer.Option(
+    Option(
         "--channel",
         metavar="NAME",
         help="Who asks: private, public, team, agent, or one of channels.yaml.",
@@ -57,7 +71,7 @@ Channel: TypeAlias = Annotated[
 ]
 Ns: TypeAlias = Annotated[
     str,
-    typer.Option(
+    Option(
         "--ns",
         metavar="NS",
         help="Namespace: /global, /project/NAME, /task/ID, /spec/NAME or /agent/ID.",
@@ -65,51 +79,45 @@ Ns: TypeAlias = Annotated[
 ]
 OneNs: TypeAlias = Annotated[
     str | None,
-    typer.Option("--ns", metavar="NS", help="Only this namespace, or a pattern: '/spec/*'."),
+    Option("--ns", metavar="NS", help="Only this namespace, or a pattern: '/spec/*'."),
 ]
 Session: TypeAlias = Annotated[
-    str | None, typer.Option("--session", metavar="ID", help="Only this session.")
+    str | None, Option("--session", metavar="ID", help="Only this session.")
 ]
 Budget: TypeAlias = Annotated[
-    int | None, typer.Option("--budget", metavar="TOKENS", help="Tokens at most.")
+    int | None, Option("--budget", metavar="TOKENS", help="Tokens at most.")
 ]
-Reason: TypeAlias = Annotated[
-    str, typer.Option("--reason", metavar="TEXT", help="Why; kept in the log.")
-]
+Reason: TypeAlias = Annotated[str, Option("--reason", metavar="TEXT", help="Why; kept in the log.")]
 WithoutTag: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--without-tag", metavar="WORD", help="Nothing with this tag; repeatable."),
+    Option("--without-tag", metavar="WORD", help="Nothing with this tag; repeatable."),
 ]
 AtLeast: TypeAlias = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--importance-min", metavar="N", help="Only from this importance on: 0 to 1000, or 0.0-1.0."
     ),
 ]
 WithTag: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--tag", metavar="WORD", help="What has this tag; repeated: one of them."),
+    Option("--tag", metavar="WORD", help="What has this tag; repeated: one of them."),
 ]
 OlderThan: TypeAlias = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--older-than", metavar="AGE", help="What happened before: 90d, 12h, 2w (s, m, h, d, w)."
     ),
 ]
 OfKind: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(
-        "--kind", metavar="KIND", help="Of what is described: only this kind; repeatable."
-    ),
+    Option("--kind", metavar="KIND", help="Of what is described: only this kind; repeatable."),
 ]
 Decisions: TypeAlias = Annotated[
     bool,
-    typer.Option(
-        "--decisions", help="Of what is described: decisions, rules, constraints, pins too."
-    ),
+    Option("--decisions", help="Of what is described: decisions, rules, constraints, pins too."),
 ]
 Yes: TypeAlias = Annotated[
-    bool, typer.Option("--yes", help="Do it with what is described (or due by --keep).")
+    bool, Option("--yes", help="Do it with what is described (or due by --keep).")
 ]
 
 
@@ -124,48 +132,40 @@ _Texts: TypeAlias = list[str] | None
 
 Kind: TypeAlias = Annotated[
     _Text,
-    typer.Option(
-        metavar="KIND", help="message (default), decision, fact, task, ..., or custom:<name>."
-    ),
+    Option(metavar="KIND", help="message (default), decision, fact, task, ..., or custom:<name>."),
 ]
 Key: TypeAlias = Annotated[
     _Text,
-    typer.Option(metavar="KEY", help="A later event of this namespace and key supersedes it."),
+    Option(metavar="KEY", help="A later event of this namespace and key supersedes it."),
 ]
 EventNs: TypeAlias = Annotated[
-    _Text, typer.Option(metavar="NS", help="Namespace; else /task/TASK with --task, else /global.")
+    _Text, Option(metavar="NS", help="Namespace; else /task/TASK with --task, else /global.")
 ]
-EventSession: TypeAlias = Annotated[
-    _Text, typer.Option(metavar="ID", help="The session it happened in.")
-]
-Task: TypeAlias = Annotated[_Text, typer.Option(metavar="ID", help="The task it belongs to.")]
-Actor: TypeAlias = Annotated[_Text, typer.Option(metavar="NAME", help="Who did or said it.")]
-Role: TypeAlias = Annotated[
-    _Text, typer.Option(metavar="ROLE", help="user, assistant, tool or system.")
-]
-Tags: TypeAlias = Annotated[_Texts, typer.Option(metavar="WORD", help="May be repeated.")]
+EventSession: TypeAlias = Annotated[_Text, Option(metavar="ID", help="The session it happened in.")]
+Task: TypeAlias = Annotated[_Text, Option(metavar="ID", help="The task it belongs to.")]
+Actor: TypeAlias = Annotated[_Text, Option(metavar="NAME", help="Who did or said it.")]
+Role: TypeAlias = Annotated[_Text, Option(metavar="ROLE", help="user, assistant, tool or system.")]
+Tags: TypeAlias = Annotated[_Texts, Option(metavar="WORD", help="May be repeated.")]
 Markers: TypeAlias = Annotated[
     _Texts,
-    typer.Option(
-        metavar="WORD", help="decision, constraint, failure, goal or custom:NAME; repeatable."
-    ),
+    Option(metavar="WORD", help="decision, constraint, failure, goal or custom:NAME; repeatable."),
 ]
 Refs: TypeAlias = Annotated[
-    _Texts, typer.Option(metavar="ID|SEQ", help="Another event that it is about; repeatable.")
+    _Texts, Option(metavar="ID|SEQ", help="Another event that it is about; repeatable.")
 ]
 Sensitivity: TypeAlias = Annotated[
-    _Text, typer.Option(metavar="LEVEL", help="low, normal (default), high or secret.")
+    _Text, Option(metavar="LEVEL", help="low, normal (default), high or secret.")
 ]
 Importance: TypeAlias = Annotated[
-    _Text, typer.Option(metavar="N", help="0 to 1000 (default 500), or 0.0 to 1.0 with a point.")
+    _Text, Option(metavar="N", help="0 to 1000 (default 500), or 0.0 to 1.0 with a point.")
 ]
-Time: TypeAlias = Annotated[_Text, typer.Option(metavar="TIME", help="RFC 3339, with its zone.")]
+Time: TypeAlias = Annotated[_Text, Option(metavar="TIME", help="RFC 3339, with its zone.")]
 Data: TypeAlias = Annotated[
-    _Text, typer.Option("--data", metavar="JSON", help="An object of anything else.")
+    _Text, Option("--data", metavar="JSON", help="An object of anything else.")
 ]
 Id: TypeAlias = Annotated[
     _Text,
-    typer.Option("--id", metavar="ID", help="Your own id: the same event twice is stored once."),
+    Option("--id", metavar="ID", help="Your own id: the same event twice is stored once."),
 ]
 
 

@@ -9,20 +9,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
-
 from memplane import nofollow
-from memplane.cli.app import FINE, NO, command, policy_app
-from memplane.cli.options import Home, Html, Json
+from memplane.cli.commands import FINE, NO, command
+from memplane.cli.options import Argument, Home, Html, Json, Option
 from memplane.cli.output import (
     Bar,
+    TableColumn,
     clipped_line,
     counted,
     print_answer,
+    print_list,
     say,
     write_figures,
 )
-from memplane.cli.tables import TableColumn, print_list
 from memplane.errors import InputError, PolicyError
 from memplane.explain.history import PolicyChange, PolicyCommit
 from memplane.explain.replay import Moved, Trial, Tried
@@ -45,7 +44,7 @@ _VALUE_SHOWN = 40  # characters of a default
 _STEMS = [name.removesuffix(".yaml") for name in NAMES]
 
 
-@command("check", example="policy check", group=policy_app)
+@command("check", example="policy check", group="policy")
 def check_policies(*, home: Home = None, as_json: Json = False) -> int:
     """List every mistake in the policies; exit 1 if there is one.
 
@@ -86,11 +85,11 @@ def check_policies(*, home: Home = None, as_json: Json = False) -> int:
     return FINE
 
 
-@command("show", example="policy show budgets", group=policy_app)
+@command("show", example="policy show budgets", group="policy")
 def print_policies(
     file: Annotated[
         str | None,
-        typer.Argument(metavar="FILE", help="One of: budgets privacy channels scoring plane."),
+        Argument(metavar="FILE", help="One of: budgets privacy channels scoring plane."),
     ] = None,
     *,
     home: Home = None,
@@ -117,10 +116,10 @@ def print_policies(
     )
 
 
-@command("log", example="policy log --limit 5", group=policy_app)
+@command("log", example="policy log --limit 5", group="policy")
 def print_policy_log(
     limit: Annotated[
-        int, typer.Option("--limit", metavar="N", min=1, help="Commits at most, newest first.")
+        int, Option("--limit", metavar="N", min=1, help="Commits at most, newest first.")
     ] = 20,
     *,
     home: Home = None,
@@ -139,13 +138,13 @@ def print_policy_log(
     print_answer([commit_json(*one) for one in found], words, as_json=as_json)
 
 
-@command("diff", example="policy diff HEAD~1 HEAD", group=policy_app)
+@command("diff", example="policy diff HEAD~1 HEAD", group="policy")
 def diff(
     old: Annotated[
-        str, typer.Argument(metavar="[A]", help="A revision, `now` or a folder; else HEAD.")
+        str, Argument(metavar="[A]", help="A revision, `now` or a folder; else HEAD.")
     ] = "HEAD",
     new: Annotated[
-        str, typer.Argument(metavar="[B]", help="Likewise; else `now`: what lies in the home.")
+        str, Argument(metavar="[B]", help="Likewise; else `now`: what lies in the home.")
     ] = "now",
     *,
     home: Home = None,
@@ -160,19 +159,19 @@ def diff(
     print_answer(answer, words, as_json=as_json)
 
 
-@command("replay", example="policy replay --last 20 --from HEAD~1 --to HEAD", group=policy_app)
+@command("replay", example="policy replay --last 20 --from HEAD~1 --to HEAD", group="policy")
 def replay_policies(
     most: Annotated[
-        int, typer.Option("--last", metavar="N", min=1, help="How many saved packs, newest first.")
+        int, Option("--last", metavar="N", min=1, help="How many saved packs, newest first.")
     ] = 50,
     old: Annotated[
-        str, typer.Option("--from", metavar="A", help="A revision, `now` or a folder.")
+        str, Option("--from", metavar="A", help="A revision, `now` or a folder.")
     ] = "HEAD",
     new: Annotated[
-        str, typer.Option("--to", metavar="B", help="Likewise; `now` is what lies in the home.")
+        str, Option("--to", metavar="B", help="Likewise; `now` is what lies in the home.")
     ] = "now",
     shown: Annotated[
-        int, typer.Option("--show", metavar="N", min=0, help="Packs shown, largest change first.")
+        int, Option("--show", metavar="N", min=0, help="Packs shown, largest change first.")
     ] = 5,
     *,
     html: Html = None,
@@ -369,7 +368,7 @@ def _by_tokens(moved: Moved) -> tuple[int, str]:
 @command("schema", example="schema event")
 def print_schema(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Which one; without it, their names.")
+        str | None, Argument(metavar="[NAME]", help="Which one; without it, their names.")
     ] = None,
     *,
     home: Home = None,  # noqa: ARG001 - as everywhere; schemas are memplane's own, not a plane's

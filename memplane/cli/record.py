@@ -10,11 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-import typer
-
 from memplane.cli import options
-from memplane.cli.app import command
-from memplane.cli.options import Home, Json
+from memplane.cli.commands import command
+from memplane.cli.options import Argument, Home, Json, Option
 from memplane.cli.output import print_answer, say, say_aside
 from memplane.errors import ConflictError, InputError
 from memplane.intake.redact import quoted_value
@@ -24,7 +22,7 @@ from memplane.wiring import open_plane
 _THERE_ALREADY = "it was there already; nothing was added"
 _Stdin = Annotated[
     bool,
-    typer.Option(
+    Option(
         "--stdin",
         help="Read the text from stdin: UTF-8, at most 64 MiB. Each byte that is not UTF-8 is "
         "stored as U+FFFD, counted in data.replaced, and reported.",
@@ -32,7 +30,7 @@ _Stdin = Annotated[
 ]
 _Jsonl = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--jsonl",
         metavar="FILE|-",
         help="Read one JSON object of event fields a line, at most 64 MiB. All lines are checked "
@@ -41,7 +39,7 @@ _Jsonl = Annotated[
 ]
 _NoWait = Annotated[
     bool,
-    typer.Option(
+    Option(
         "--no-wait",
         help="Where another process holds the log, leave the event to the next writer, as safe.",
     ),
@@ -50,7 +48,7 @@ _NoWait = Annotated[
 
 @command("record", example='record "We keep PostgreSQL" --kind decision --key db.engine')
 def record(
-    text: Annotated[str | None, typer.Argument(metavar="TEXT", help="What happened.")] = None,
+    text: Annotated[str | None, Argument(metavar="TEXT", help="What happened.")] = None,
     *,
     stdin: _Stdin = False,
     jsonl: _Jsonl = None,

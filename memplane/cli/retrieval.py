@@ -6,19 +6,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Final, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, cast
 
-import typer
-
-from memplane.cli.app import FINE, NO, command
+from memplane.cli.commands import FINE, NO, command
 from memplane.cli.options import (
     Agent,
+    Argument,
     AtLeast,
     Budget,
     Channel,
     Home,
     Json,
     OneNs,
+    Option,
     Time,
     WithoutTag,
     number,
@@ -26,77 +26,81 @@ from memplane.cli.options import (
 from memplane.cli.output import (
     DAMAGED,
     Bar,
+    TableColumn,
     clipped_line,
     counted,
     data,
     degraded_words,
     event_json,
     print_answer,
+    print_list,
     say,
     say_damage,
 )
-from memplane.cli.tables import TableColumn, print_list
 from memplane.errors import InputError, MemplaneError
-from memplane.explain.replay import Difference, first_difference, replay_pack
-from memplane.explain.why import why
 from memplane.intake.redact import masked, quoted_value, unexpected
-from memplane.pack.block import Block
-from memplane.plane import Plane, SearchHit
+from memplane.lazy import late
 from memplane.upkeep import reports
 from memplane.wiring import open_plane
 
+if TYPE_CHECKING:
+    from memplane.explain import replay as explain_replay, why as explain_why
+    from memplane.explain.replay import Difference
+    from memplane.pack.block import Block
+    from memplane.plane import Plane, SearchHit
+else:
+    explain_replay = late("memplane.explain.replay")
+    explain_why = late("memplane.explain.why")
+
+
 _Texts: TypeAlias = list[str] | None
 _Intent = Annotated[
-    str, typer.Option(metavar="NAME", help="auto, fast, deep, or orient: where the work stands.")
+    str, Option(metavar="NAME", help="auto, fast, deep, or orient: where the work stands.")
 ]
-_Session = Annotated[str | None, typer.Option(metavar="ID", help="The session that asks.")]
-_Task = Annotated[str | None, typer.Option(metavar="ID", help="Only what this task sees.")]
-_Agent = Annotated[str | None, typer.Option(metavar="ID", help="The agent that asks.")]
+_Session = Annotated[str | None, Option(metavar="ID", help="The session that asks.")]
+_Task = Annotated[str | None, Option(metavar="ID", help="Only what this task sees.")]
+_Agent = Annotated[str | None, Option(metavar="ID", help="The agent that asks.")]
 _Spaces = Annotated[
     _Texts,
-    typer.Option(metavar="NS", help="Only these namespaces or patterns ('/spec/*'); repeatable."),
+    Option(metavar="NS", help="Only these namespaces or patterns ('/spec/*'); repeatable."),
 ]
-_Sections = Annotated[_Texts, typer.Option(metavar="NAME", help="Only these; repeatable.")]
-_Handles = Annotated[_Texts, typer.Option(metavar="HANDLE", help="Show it whole; repeatable.")]
-_Ids = Annotated[_Texts, typer.Option(metavar="ID", help="Leave it out; repeatable.")]
-_Tags = Annotated[_Texts, typer.Option(metavar="WORD", help="Only with this tag; repeatable.")]
-_AsOf = Annotated[int | None, typer.Option(metavar="SEQ", help="As if the log ended there.")]
-_Now = Annotated[str | None, typer.Option(metavar="TIME", help="The clock of decay and validity.")]
+_Sections = Annotated[_Texts, Option(metavar="NAME", help="Only these; repeatable.")]
+_Handles = Annotated[_Texts, Option(metavar="HANDLE", help="Show it whole; repeatable.")]
+_Ids = Annotated[_Texts, Option(metavar="ID", help="Leave it out; repeatable.")]
+_Tags = Annotated[_Texts, Option(metavar="WORD", help="Only with this tag; repeatable.")]
+_AsOf = Annotated[int | None, Option(metavar="SEQ", help="As if the log ended there.")]
+_Now = Annotated[str | None, Option(metavar="TIME", help="The clock of decay and validity.")]
 _Messages = Annotated[
     str | None,
-    typer.Option(metavar="PROVIDER", help="Print it as openai or anthropic take it (JSON)."),
+    Option(metavar="PROVIDER", help="Print it as openai or anthropic take it (JSON)."),
 ]
-_Report = Annotated[
-    bool, typer.Option("--report/--no-report", help="Keep the report in the plane.")
-]
+_Report = Annotated[bool, Option("--report/--no-report", help="Keep the report in the plane.")]
 
 _HeldSeq = Annotated[
     int | None,
-    typer.Option(metavar="SEQ", help="Leave out what the session said behind it: you hold that."),
+    Option(metavar="SEQ", help="Leave out what the session said behind it: you hold that."),
 ]
-_Cited = Annotated[
-    bool, typer.Option("--cited", help="Entries name their events, statements their day.")
-]
+_Cited = Annotated[bool, Option("--cited", help="Entries name their events, statements their day.")]
 _Gate = Annotated[
     bool,
-    typer.Option(
+    Option(
         "--gate",
         help="Ask as a hook does at a prompt: passages where plane.yaml's hooks.answer speaks, "
         "else nothing; exit 1.",
     ),
 ]
 _Wait = Annotated[
-    bool, typer.Option("--wait", help="Index the whole log first, however far it is behind.")
+    bool, Option("--wait", help="Index the whole log first, however far it is behind.")
 ]
 _DiffPrev = Annotated[
     bool,
-    typer.Option("--diff-prev", help="Say where the session's saved pack before this one ends."),
+    Option("--diff-prev", help="Say where the session's saved pack before this one ends."),
 ]
 
 
 @command("pack", example='pack "which database do we use?" --budget 2000')
 def print_pack(
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="What the agent is asked.")] = "",
+    query: Annotated[str, Argument(metavar="QUERY", help="What the agent is asked.")] = "",
     *,
     budget: Budget = None,
     channel: Channel = "private",
@@ -161,7 +165,9 @@ def _print_block(
         answer = block.as_json()
         if diff_prev:
             answer["diff_prev"] = (
-                difference._asdict() if isinstance(difference, Difference) else difference
+                difference._asdict()
+                if isinstance(difference, explain_replay.Difference)
+                else difference
             )
         data(answer)
     elif block.text:
@@ -210,7 +216,7 @@ def _remarks(block: Block, budget: int | None) -> None:
 def print_expansion(
     handle: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="HANDLE",
             help="As a block shows it, with or without expand://: event/SEQ, task/ID?depth=0..3, "
             "session/ID?depth=0..3, memory/NS/KEY?depth=0..1, artifact/SHA256?page=N, views/NAME.",
@@ -261,7 +267,7 @@ def _held_against(plane: Plane, block: Block) -> Difference | str | None:
     if block.report_path is None:
         return "the report could not be saved, so it was held against none"
     try:
-        return first_difference(plane, block)
+        return explain_replay.first_difference(plane, block)
     except MemplaneError as error:
         return str(error)
 
@@ -299,7 +305,7 @@ def _entries(count: int) -> str:
 
 SavedReport = Annotated[
     str,
-    typer.Argument(
+    Argument(
         metavar="REPORT",
         help="A file of reports/, a part of its name, or `last` for the newest one.",
     ),
@@ -317,7 +323,7 @@ def print_replay(
     """
     with open_plane(home) as plane:
         project = plane.context.home.project
-        found = replay_pack(plane, reports.find_report(plane.home, report, project))
+        found = explain_replay.replay_pack(plane, reports.find_report(plane.home, report, project))
     if as_json:
         data(found.as_json())
     elif found.block is not None and found.block.text:
@@ -341,7 +347,7 @@ def why_event(
     report: SavedReport,
     asked: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="EVENT|ENTRY",
             help="An event's id or number, or entry:N for the events of the Nth entry.",
         ),
@@ -349,7 +355,7 @@ def why_event(
     *,
     channel: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--channel",
             metavar="NAME",
             help="Who asks: without it, who asked for the pack. private is told all.",
@@ -357,7 +363,7 @@ def why_event(
     ] = None,
     agent: Annotated[
         str | None,
-        typer.Option("--agent", metavar="ID", help="The agent that asks; without it, as above."),
+        Option("--agent", metavar="ID", help="The agent that asks; without it, as above."),
     ] = None,
     home: Home = None,
     as_json: Json = False,
@@ -369,7 +375,7 @@ def why_event(
     """
     with open_plane(home) as plane:
         saved = reports.find_report(plane.home, report, plane.context.home.project)
-        found = why(plane, saved, asked, channel=channel, agent=agent)
+        found = explain_why.why(plane, saved, asked, channel=channel, agent=agent)
     print_answer(found.as_json(), "\n".join(found.lines()), as_json=as_json)
     if found.note:
         say(found.note)
@@ -380,14 +386,14 @@ _WIDTH = 300
 
 
 def _only(metavar: str, what: str) -> Any:
-    return typer.Option(metavar=metavar, help=f"Only {what}; repeatable.")
+    return Option(metavar=metavar, help=f"Only {what}; repeatable.")
 
 
 @command("search", example='search "why SQLite" --kind decision')
 def print_hits(
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="What is looked for.")],
+    query: Annotated[str, Argument(metavar="QUERY", help="What is looked for.")],
     *,
-    k: Annotated[int, typer.Option("-k", metavar="N", help="At most so many.")] = 10,
+    k: Annotated[int, Option("-k", metavar="N", help="At most so many.")] = 10,
     kind: Annotated[_Texts, _only("KIND", "this kind")] = None,
     ns: Annotated[_Texts, _only("NS", "this namespace, or those of a pattern ('/spec/*')")] = None,
     session: Annotated[_Texts, _only("ID", "this session")] = None,
@@ -397,20 +403,16 @@ def print_hits(
     importance: AtLeast = None,
     since: Time = None,
     until: Time = None,
-    task: Annotated[
-        str | None, typer.Option(metavar="ID", help="Only what this task sees.")
-    ] = None,
-    agent: Annotated[str | None, typer.Option(metavar="ID", help="The agent that asks.")] = None,
-    as_of: Annotated[
-        int | None, typer.Option(metavar="SEQ", help="As if the log ended there.")
-    ] = None,
-    now: Annotated[str | None, typer.Option(metavar="TIME", help="The clock of validity.")] = None,
+    task: Annotated[str | None, Option(metavar="ID", help="Only what this task sees.")] = None,
+    agent: Annotated[str | None, Option(metavar="ID", help="The agent that asks.")] = None,
+    as_of: Annotated[int | None, Option(metavar="SEQ", help="As if the log ended there.")] = None,
+    now: Annotated[str | None, Option(metavar="TIME", help="The clock of validity.")] = None,
     similar: Annotated[
         bool,
-        typer.Option("--similar", help="By vectors alone: what says the like in other words."),
+        Option("--similar", help="By vectors alone: what says the like in other words."),
     ] = False,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Index the whole log first, however far it is behind.")
+        bool, Option("--wait", help="Index the whole log first, however far it is behind.")
     ] = False,
     channel: Channel = "private",
     home: Home = None,
@@ -515,17 +517,17 @@ def _nothing(query: str, channel: str, filters: dict[str, Any]) -> str:
 
 @command("files", example='files "redaction of passwords"')
 def list_touched_files(
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="What is to be done next.")] = "",
+    query: Annotated[str, Argument(metavar="QUERY", help="What is to be done next.")] = "",
     *,
     session: Annotated[
         str | None,
-        typer.Option("--session", metavar="ID", help="Its own files first, and its branch."),
+        Option("--session", metavar="ID", help="Its own files first, and its branch."),
     ] = None,
     branch: Annotated[
         str | None,
-        typer.Option("--branch", metavar="NAME", help="The git branch; else the session's."),
+        Option("--branch", metavar="NAME", help="The git branch; else the session's."),
     ] = None,
-    limit: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="At most so many.")] = 20,
+    limit: Annotated[int, Option(metavar="N", min=1, max=1000, help="At most so many.")] = 20,
     ns: OneNs = None,
     agent: Agent = None,
     channel: Channel = "private",
@@ -554,7 +556,7 @@ def list_touched_files(
 def embed_documents(
     *,
     limit: Annotated[
-        int | None, typer.Option("--limit", metavar="N", help="At most so many texts.")
+        int | None, Option("--limit", metavar="N", help="At most so many texts.")
     ] = None,
     home: Home = None,
     as_json: Json = False,

@@ -3,88 +3,83 @@
 Errors become messages here and nowhere else.
 """
 
+from __future__ import annotations
+
 import contextlib
 import os
 import sys
-import traceback
 import warnings
 from collections.abc import Callable, Iterator
+from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
-
-from memplane.cli.app import (
+from memplane.cli.commands import (
+    BRIEF,
     BROKEN,
     FINE,
     GROUPS,
     PIPE,
     STOPPED,
     WRONG,
-    app,
+    EndedError,
+    WrongUseError,
     exit_of,
     load_command,
+    plain_command,
+    values_of,
 )
-from memplane.cli.options import Home, Json, Project
+from memplane.cli.options import Home, Json, Option, Project
 from memplane.cli.output import data, error_json, print_answer, say
-from memplane.errors import HomeError, InputError, MemplaneError, UntrustedError
+from memplane.errors import MemplaneError, UntrustedError
 from memplane.home import VERSION, RefoldWarning
 from memplane.lazy import late
 from memplane.wiring import CALLER, Caller
 
 if TYPE_CHECKING:
+    import traceback
+
     from memplane import trust as trust_room
-    from memplane.cli import about, show as cli_show, trust
+    from memplane.cli import about, app as cli_app, show as cli_show, trust
     from memplane.intake import redact
 else:
+    traceback = late("traceback")
     trust_room = late("memplane.trust")
     about = late("memplane.cli.about")
+    cli_app = late("memplane.cli.app")
     cli_show = late("memplane.cli.show")
     trust = late("memplane.cli.trust")
     redact = late("memplane.intake.redact")
 
 # The variable that a completion script sets, to the form in which it takes the words.
 COMPLETING: Final = "_MEMPLANE_COMPLETE"
-# Typer brings its own copy of click since 0.26 and used the package before: this is either.
-_UsageError: Final[Any] = typer.BadParameter.__base__
 
 
-@app.callback(
-    invoke_without_command=True,
-    epilog="\b\nExample:\n  memplane\n\nOptions stand before or behind the command.",
-)
 def status(
-    context: typer.Context,
     *,
     home: Home = None,
     project: Project = None,
     as_json: Json = False,
     show_version: Annotated[
-        bool, typer.Option("--version", help="Print the version of memplane.")
+        bool, Option("--version", help="Print the version of memplane.")
     ] = False,
     show_completion: Annotated[
-        bool,
-        typer.Option("--show-completion", help="Print the completion script of this shell."),
+        bool, Option("--show-completion", help="Print the completion script of this shell.")
     ] = False,
-) -> int | None:
+) -> int:
     """A memory plane for LLM agents. Without a command: what is in it, and the next step."""
-    if context.invoked_subcommand is not None:
-        if show_version:
-            raise InputError("expected --version alone", where="--version")
-        return None
     if show_version:
         print_answer({"version": VERSION}, f"memplane {VERSION}", as_json=as_json)
         return FINE
-
     if show_completion:
         print_answer(*about.script_of(about.this_shell()), as_json=as_json)
         return FINE
-    if project is not None:
-        CALLER.set(CALLER.get()._replace(project=project))
-    try:
-        return cli_show.print_status(home, as_json=as_json)
-    except HomeError as error:
-        error.add_note("`memplane demo` shows what it does; `memplane help` lists the commands")
-        raise
+    return cli_show.print_status(home, project, as_json=as_json)
+
+
+def is_brief(argv: list[str]) -> bool:
+    """Whether the words ask for what is done in a moment."""
+    words = _options_last(argv)
+    return not words or words[0] in BRIEF or {*words} <= {"--version", "--json"}
 
 
 def run_command_line(argv: list[str]) -> int:
@@ -93,7 +88,7 @@ def run_command_line(argv: list[str]) -> int:
     code = FINE
     try:
         if COMPLETING in os.environ:
-            return about.print_completions(argv, os.environ[COMPLETING])
+            return about.print_completions(argv, os.environ[COMPLETING], _add_status)
         with _warnings(), _calling():
             code = _answer(_options_last(argv))
         sys.stdout.flush()
@@ -176,33 +171,53 @@ def _options_end(argv: list[str], at: int) -> int:
 
 def _answer(argv: list[str]) -> int:
     streams = sys.stdout, sys.stderr
-    if not {*argv} <= {"--version", "--show-completion", "--json"}:
-        load_command(argv[0] if argv else "init")
     try:
-        found = typer.main.get_command(app).main(argv, prog_name="memplane", standalone_mode=False)
+        plain = _plain(argv)
+        found = _fully(argv) if plain is None else plain()
     except BrokenPipeError:
         raise
+    except EndedError as end:
+        return end.code
     except SystemExit as end:
         # Typer ends the process itself where a pipe is gone, and wraps the streams.
         sys.stdout, sys.stderr = streams
         if isinstance(end.__context__, BrokenPipeError):
             raise end.__context__ from None
         raise
-    except _UsageError as error:
-        context = error.ctx
-        where = context.command_path if context is not None else "memplane"
-        return _refuse(argv, error, f"{error.format_message()} (see `{where} --help`)", WRONG)
-    except typer.Abort:
-        return STOPPED
     except MemplaneError as error:
         return _refuse(argv, error, str(error), exit_of(error))
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
         return _refuse(argv, error, f"{place}{error.strerror or error}", BROKEN)
+    except WrongUseError as error:
+        return _refuse(argv, error.__cause__ or error, str(error), WRONG)
     except Exception as error:  # noqa: BLE001 - a bug must not look like an answer
         traceback.print_exc()
         return _refuse(argv, error, f"this is a bug in memplane: {error!r}", BROKEN)
     return found if isinstance(found, int) else FINE
+
+
+def _plain(argv: list[str]) -> Callable[[], Any] | None:
+    """What runs what was asked, where typer need not be asked."""
+    if argv and not argv[0].startswith("-"):
+        return plain_command(argv)
+    values = values_of(status, argv)
+    return None if values is None else partial(status, **values)
+
+
+def _fully(argv: list[str]) -> int:
+    if not {*argv} <= {"--version", "--show-completion", "--json"}:
+        load_command(argv[0] if argv else "init")
+    _add_status()
+    return cli_app.answer(argv)
+
+
+@cache
+def _add_status() -> None:
+    """Give typer what memplane does without a command."""
+    epilog = "\b\nExample:\n  memplane\n\nOptions stand before or behind the command."
+    called = cli_app.without_command(status)
+    cli_app.app.callback(invoke_without_command=True, epilog=epilog)(called)
 
 
 def _refuse(argv: list[str], error: BaseException, message: str, code: int) -> int:

@@ -11,14 +11,24 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeAlias
-
-import typer
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 from memplane.cli import options
-from memplane.cli.app import BROKEN, FINE, command
-from memplane.cli.options import Agent, Channel, Home, Json, Now, Ns, OneNs, Session
+from memplane.cli.commands import BROKEN, FINE, command
+from memplane.cli.options import (
+    Agent,
+    Argument,
+    Channel,
+    Home,
+    Json,
+    Now,
+    Ns,
+    OneNs,
+    Option,
+    Session,
+)
 from memplane.cli.output import (
+    TableColumn,
     clipped_line,
     counted,
     data,
@@ -27,28 +37,36 @@ from memplane.cli.output import (
     event_rows,
     in_words,
     print_answer,
+    print_list,
     print_text,
     recalled,
     say,
     say_aside,
     say_damage,
 )
-from memplane.cli.tables import TableColumn, print_list
-from memplane.cli.trust import say_if_untrusted
-from memplane.context.event_access import KeyVersion
-from memplane.errors import InputError, NotFoundError, PolicyError
+from memplane.errors import HomeError, InputError, NotFoundError, PolicyError
 from memplane.event import Event
 from memplane.harness import HarnessSpan, harness_spans, marked_text
 from memplane.home import HOME_NAME, nearest_home
 from memplane.intake.redact import quoted_value
+from memplane.lazy import late
 from memplane.log import Restart
 from memplane.plane import Plane, Receipt, Standing
-from memplane.recall.standing import derived, reversed_by
 from memplane.trust import printable
-from memplane.upkeep.doctor import filesystem
-from memplane.wiring import init, open_plane
+from memplane.wiring import CALLER, init, open_plane
 
-_Key = Annotated[str, typer.Argument(metavar="KEY", help="As it was recorded.")]
+if TYPE_CHECKING:
+    from memplane.cli import trust as cli_trust
+    from memplane.context.event_access import KeyVersion
+    from memplane.recall import standing as recall_standing
+    from memplane.upkeep import doctor as upkeep_doctor
+else:
+    cli_trust = late("memplane.cli.trust")
+    recall_standing = late("memplane.recall.standing")
+    upkeep_doctor = late("memplane.upkeep.doctor")
+
+
+_Key = Annotated[str, Argument(metavar="KEY", help="As it was recorded.")]
 
 
 def named_event(
@@ -67,7 +85,7 @@ def named_event(
 
 @command("show", example="show 2")
 def print_event(
-    event_id: Annotated[str, typer.Argument(metavar="ID|SEQ", help="An event's id or number.")],
+    event_id: Annotated[str, Argument(metavar="ID|SEQ", help="An event's id or number.")],
     *,
     now: Now = None,
     agent: Agent = None,
@@ -129,10 +147,10 @@ def print_value(
 
 @command("keys", example="keys db.")
 def keys(
-    prefix: Annotated[str, typer.Argument(metavar="PREFIX", help="Only keys that begin so.")] = "",
+    prefix: Annotated[str, Argument(metavar="PREFIX", help="Only keys that begin so.")] = "",
     *,
     ns: Ns = "/global",
-    limit: Annotated[int, typer.Option(metavar="N", min=1, help="At most so many.")] = 1000,
+    limit: Annotated[int, Option(metavar="N", min=1, help="At most so many.")] = 1000,
     now: Now = None,
     agent: Agent = None,
     channel: Channel = "private",
@@ -204,7 +222,7 @@ def _value_cells(one: KeyVersion) -> tuple[str, ...]:
 def decisions(
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[name ID|SEQ KEY]", help="Give a decision a key; else list them."),
+        Argument(metavar="[name ID|SEQ KEY]", help="Give a decision a key; else list them."),
     ] = None,
     *,
     ns: OneNs = None,
@@ -226,7 +244,7 @@ def decisions(
             print_answer(receipt.as_json(), f"{receipt.seq} {receipt.id}", as_json=as_json)
             return
         found = plane.work.decisions(channel=channel, ns=ns, agent=agent, reversed_too=True)
-    gone = reversed_by(map(derived, found))
+    gone = recall_standing.reversed_by(map(recall_standing.derived, found))
     by = {event.seq: event for event in found}
     held = [event for event in found if event.seq not in gone]
     told = {
@@ -307,21 +325,19 @@ _FIRST_LOOK: Final = 256
 @command("log", example="log --limit 5")
 def print_log(
     *,
-    limit: Annotated[
-        int, typer.Option(metavar="N", min=0, help="At most so many; 0 means all.")
-    ] = 20,
+    limit: Annotated[int, Option(metavar="N", min=0, help="At most so many; 0 means all.")] = 20,
     after: Annotated[
         int | None,
-        typer.Option(metavar="SEQ", min=0, help="The first ones behind it, not the last ones."),
+        Option(metavar="SEQ", min=0, help="The first ones behind it, not the last ones."),
     ] = None,
-    kind: Annotated[str | None, typer.Option(metavar="KIND", help="Only this kind.")] = None,
+    kind: Annotated[str | None, Option(metavar="KIND", help="Only this kind.")] = None,
     session: Session = None,
     ns: OneNs = None,
     whole: Annotated[
-        bool, typer.Option("--whole", help="Whole texts, with what was moved out, not a line.")
+        bool, Option("--whole", help="Whole texts, with what was moved out, not a line.")
     ] = False,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Go on with what is recorded, until Ctrl-C.")
+        bool, Option("--follow", help="Go on with what is recorded, until Ctrl-C.")
     ] = False,
     agent: Agent = None,
     channel: Channel = "private",
@@ -429,13 +445,19 @@ def _whole(plane: Plane, event: Event, *, owner: bool) -> tuple[dict[str, Any], 
 _NOTHING_YET = 'memplane record "what happened", or memplane import PATH'
 
 
-def print_status(home: str | None, *, as_json: bool) -> int:
+def print_status(home: str | None, project: str | None, *, as_json: bool) -> int:
     """Print what the plane holds and the next step; returns BROKEN where something is wrong."""
-    with open_plane(home) as plane:
-        say_damage(plane)
-        found = _found(plane)
-    say_aside(plane)
-    print_answer(found, _words(found), as_json=as_json)
+    if project is not None:
+        CALLER.set(CALLER.get()._replace(project=project))
+    try:
+        with open_plane(home) as plane:
+            say_damage(plane)
+            found = _found(plane)
+        say_aside(plane)
+        print_answer(found, _words(found), as_json=as_json)
+    except HomeError as error:
+        error.add_note("`memplane demo` shows what it does; `memplane help` lists the commands")
+        raise
     return BROKEN if found["mistakes"] or found["gaps"] or found["damage"] else FINE
 
 
@@ -443,7 +465,7 @@ def print_status(home: str | None, *, as_json: bool) -> int:
 def initialise(
     folder: Annotated[
         str | None,
-        typer.Argument(metavar="DIR", help="The folder; else --home, MEMPLANE_HOME, .memplane."),
+        Argument(metavar="DIR", help="The folder; else --home, MEMPLANE_HOME, .memplane."),
     ] = None,
     *,
     home: Home = None,
@@ -462,7 +484,7 @@ def initialise(
     above = None if there else nearest_home(str(folder_path.parent))
     with init(path) as plane:
         where = str(plane.home.absolute())
-        place = filesystem(plane.home)
+        place = upkeep_doctor.filesystem(plane.home)
         unfit = None if place.status == "ok" else f"{place.found}: {place.remedy}"
         facts = {
             "home": where,
@@ -471,7 +493,7 @@ def initialise(
             "above": above,
             "unfit": unfit,
         }
-    say_if_untrusted(where)
+    cli_trust.say_if_untrusted(where)
     if above is not None:
         below = folder_path.parent if folder_path.name == HOME_NAME else folder_path
         say(

@@ -11,10 +11,8 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import IO, Annotated, Final, cast
 
-import typer
-
-from memplane.cli.app import FINE, NO, command
-from memplane.cli.options import Home, Json
+from memplane.cli.commands import FINE, NO, EndedError, command
+from memplane.cli.options import Argument, Home, Json, Option
 from memplane.cli.output import Bar, clipped_line, counted, print_answer, say
 from memplane.errors import InputError, MemplaneError, WriteError
 from memplane.importers import SOURCES, FoundSource, ImportReport, find_sources, git, import_paths
@@ -32,37 +30,37 @@ _AGAIN: Final = "that stays, and the same command goes on from there"
 @command("export", example="export ~/plane.jsonl")
 def export_to_file(
     path: Annotated[
-        str, typer.Argument(metavar="[PATH|-]", help="The file to write; - is stdout.")
+        str, Argument(metavar="[PATH|-]", help="The file to write; - is stdout.")
     ] = _STREAM,
     *,
     ns: Annotated[
-        list[str] | None, typer.Option("--ns", metavar="NS", help="Only this namespace; or more.")
+        list[str] | None, Option("--ns", metavar="NS", help="Only this namespace; or more.")
     ] = None,
     kind: Annotated[
-        list[str] | None, typer.Option("--kind", metavar="KIND", help="Only this kind; or more.")
+        list[str] | None, Option("--kind", metavar="KIND", help="Only this kind; or more.")
     ] = None,
     session: Annotated[
         list[str] | None,
-        typer.Option("--session", metavar="ID", help="Only this session; or more."),
+        Option("--session", metavar="ID", help="Only this session; or more."),
     ] = None,
     since: Annotated[
-        str | None, typer.Option("--since", metavar="TIME", help="Only from then on: RFC 3339.")
+        str | None, Option("--since", metavar="TIME", help="Only from then on: RFC 3339.")
     ] = None,
     until: Annotated[
-        str | None, typer.Option("--until", metavar="TIME", help="Only until then: RFC 3339.")
+        str | None, Option("--until", metavar="TIME", help="Only until then: RFC 3339.")
     ] = None,
     redact: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--redact",
             help="As events may leave the plane by today's policies, not as they are stored.",
         ),
     ] = False,
     secret: Annotated[
-        bool, typer.Option("--secret", help="Of a part, also what is of sensitivity secret.")
+        bool, Option("--secret", help="Of a part, also what is of sensitivity secret.")
     ] = False,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Replace what is there by that name.")
+        bool, Option("--replace", help="Replace what is there by that name.")
     ] = False,
     home: Home = None,
     as_json: Json = False,
@@ -117,11 +115,11 @@ class _Stream:
 
 @command("restore", example="restore ~/plane.jsonl --into ~/copy")
 def restore_from_file(
-    path: Annotated[str, typer.Argument(metavar="EXPORT", help="What `export` wrote; - is stdin.")],
+    path: Annotated[str, Argument(metavar="EXPORT", help="What `export` wrote; - is stdin.")],
     *,
     home: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--into",
             "--home",
             metavar="DIR",
@@ -221,7 +219,7 @@ def _restored(report: RestoreReport) -> str:
 def import_files(
     what: Annotated[
         list[str] | None,
-        typer.Argument(
+        Argument(
             metavar="[SOURCE] PATH",
             help="Files or folders, behind their source where that is not to be found out "
             "(claude-code, claude-memory, codex, chat, mcp-memory, jsonl); "
@@ -230,30 +228,28 @@ def import_files(
     ] = None,
     *,
     reasoning: Annotated[
-        bool, typer.Option("--reasoning", help="Take the model's thinking too.")
+        bool, Option("--reasoning", help="Take the model's thinking too.")
     ] = False,
-    full: Annotated[bool, typer.Option("--full", help="Read again what was read before.")] = False,
+    full: Annotated[bool, Option("--full", help="Read again what was read before.")] = False,
     max_count: Annotated[
-        int | None, typer.Option("--max-count", metavar="N", min=1, help="The newest N commits.")
+        int | None, Option("--max-count", metavar="N", min=1, help="The newest N commits.")
     ] = None,
     detect: Annotated[
         bool,
-        typer.Option(
-            "--detect", help="Say what there is to import, and by which command; no more."
-        ),
+        Option("--detect", help="Say what there is to import, and by which command; no more."),
     ] = False,
     discover: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--discover",
             help="Look for what agents on this machine have kept, and ask which to import.",
         ),
     ] = False,
     yes: Annotated[
-        bool, typer.Option("--yes", help="With --discover: take what is of this project.")
+        bool, Option("--yes", help="With --discover: take what is of this project.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="With --discover: say what there is; no more.")
+        bool, Option("--dry-run", help="With --discover: say what there is; no more.")
     ] = False,
     home: Home = None,
     as_json: Json = False,
@@ -290,7 +286,7 @@ def _parts(
         raise InputError(f"--discover looks by itself; found {what[0]!r}")
     chosen = choose(yes=yes, dry_run=dry_run, as_json=as_json)
     if isinstance(chosen, int):
-        raise typer.Exit(chosen)
+        raise EndedError(chosen)
     return [(cast("Source", one.source), list(one.paths)) for one in chosen]
 
 

@@ -14,10 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
-import typer
-
-from memplane.cli.app import FINE, NO, WRONG, command, scenario_app
-from memplane.cli.options import Channel, Home, Html, Json
+from memplane.cli.commands import FINE, NO, WRONG, command
+from memplane.cli.options import Argument, Channel, Home, Html, Json, Option
 from memplane.cli.output import Bar, counted, print_answer, say, write_figures
 from memplane.clock import clock
 from memplane.errors import HomeError, InputError, Problem, WriteError
@@ -56,28 +54,28 @@ _File: TypeAlias = Path | None
 
 
 def _file(means: str) -> Any:
-    return typer.Option(metavar="FILE", help=means)
+    return Option(metavar="FILE", help=means)
 
 
 _Budgets = Annotated[
-    str, typer.Option(metavar="TOKENS", help="Budgets to ask within, with commas between.")
+    str, Option(metavar="TOKENS", help="Budgets to ask within, with commas between.")
 ]
 _Baselines = Annotated[
-    str, typer.Option(metavar="NAMES", help="Beside it: some of recency,rank_bm25,lexical.")
+    str, Option(metavar="NAMES", help="Beside it: some of recency,rank_bm25,lexical.")
 ]
-_Together = Annotated[bool, typer.Option("--together", help="All conversations in one plane.")]
+_Together = Annotated[bool, Option("--together", help="All conversations in one plane.")]
 _By = Annotated[
-    str | None, typer.Option("--by", metavar="category", help="Figures of each category too.")
+    str | None, Option("--by", metavar="category", help="Figures of each category too.")
 ]
 _Folds = Annotated[
     int,
-    typer.Option(
+    Option(
         metavar="K", min=0, help="Figures of each of K folds of conversations, or sessions, too."
     ),
 ]
 _Candidates = Annotated[
     list[Path] | None,
-    typer.Option(
+    Option(
         "--candidate",
         metavar="FILE",
         help="A scoring.yaml to choose among: each fold is judged by what was best on the others. "
@@ -85,11 +83,11 @@ _Candidates = Annotated[
     ),
 ]
 _Limit = Annotated[
-    int | None, typer.Option(metavar="N", min=1, help="N questions, spread over the file.")
+    int | None, Option(metavar="N", min=1, help="N questions, spread over the file.")
 ]
 _Policies = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         metavar="FOLDER",
         help="The policies to ask under; else those of the plane, if there is one.",
     ),
@@ -98,7 +96,7 @@ _Policies = Annotated[
 
 _Sessions = Annotated[
     list[Path] | None,
-    typer.Option(
+    Option(
         "--sessions",
         metavar="PATH",
         help="Transcripts of coding agents, files or folders: what hooks would have said, and how "
@@ -327,9 +325,7 @@ _SUFFIXES: Final = (".yaml", ".yml")
 
 _RunUnder = Annotated[
     Path | None,
-    typer.Option(
-        metavar="FOLDER", help="The policies to run under, in place of memplane's own: yours."
-    ),
+    Option(metavar="FOLDER", help="The policies to run under, in place of memplane's own: yours."),
 ]
 
 
@@ -356,11 +352,11 @@ def read_scenario_file(path: Path, shown: str = "") -> Scenario:
     )
 
 
-@command("run", example="scenario run scenarios/", group=scenario_app)
+@command("run", example="scenario run scenarios/", group="scenario")
 def run_scenarios(
     paths: Annotated[
         list[Path] | None,
-        typer.Argument(
+        Argument(
             metavar="PATH...",
             help="Scenario files, or folders of them; else the plane's scenarios/.",
         ),
@@ -368,15 +364,13 @@ def run_scenarios(
     *,
     report_dir: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR", help="Keep figures, blocks and their reports there, for CI to show."
-        ),
+        Option(metavar="DIR", help="Keep figures, blocks and their reports there, for CI to show."),
     ] = None,
     lenient_time: Annotated[
-        bool, typer.Option("--lenient-time", help="Report limits of time, and fail none by them.")
+        bool, Option("--lenient-time", help="Report limits of time, and fail none by them.")
     ] = False,
     short: Annotated[
-        bool, typer.Option("--short", help="Run long scenarios short, as pytest does.")
+        bool, Option("--short", help="Run long scenarios short, as pytest does.")
     ] = False,
     policies: _RunUnder = None,
     home: Home = None,

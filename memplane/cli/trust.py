@@ -12,11 +12,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import orjson
-import typer
 
 from memplane import home as homes
-from memplane.cli.app import FINE, NO, command, policy_app
-from memplane.cli.options import Home, Json
+from memplane.cli.commands import FINE, NO, command
+from memplane.cli.options import Argument, Home, Json, Option
 from memplane.cli.output import counted, print_answer, say
 from memplane.clock import clock
 from memplane.errors import (
@@ -50,21 +49,21 @@ else:
 
 _LINES_SHOWN: Final = 200  # of a view
 _COLUMNS: Final = 2_000  # of a line
-_Yes = Annotated[bool, typer.Option("--yes", help="Take it without asking.")]
+_Yes = Annotated[bool, Option("--yes", help="Take it without asking.")]
 
 
 @command("trust", example="trust --list")
 def trust(
     paths: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[PATH]...", help="Planes; else the nearest one here or above."),
+        Argument(metavar="[PATH]...", help="Planes; else the nearest one here or above."),
     ] = None,
     *,
     found: Annotated[
-        bool, typer.Option("--found", help="The planes that were met so far and not trusted.")
+        bool, Option("--found", help="The planes that were met so far and not trusted.")
     ] = False,
-    listed: Annotated[bool, typer.Option("--list", help="List the planes you trust.")] = False,
-    revoke: Annotated[bool, typer.Option("--revoke", help="Trust them no longer.")] = False,
+    listed: Annotated[bool, Option("--list", help="List the planes you trust.")] = False,
+    revoke: Annotated[bool, Option("--revoke", help="Trust them no longer.")] = False,
     yes: _Yes = False,
     home: Home = None,
     as_json: Json = False,
@@ -101,7 +100,7 @@ def trust(
     return FINE if all(taken) else NO
 
 
-@command("accept", example="policy accept --yes", group=policy_app)
+@command("accept", example="policy accept --yes", group="policy")
 def accept(*, yes: _Yes = False, home: Home = None, as_json: Json = False) -> int:
     """Show what differs from the policies and views that you trusted, and take it.
 

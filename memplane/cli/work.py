@@ -8,14 +8,13 @@ from __future__ import annotations
 import os
 from typing import Annotated, Any, Final, TypeAlias
 
-import typer
-
 from memplane.artifacts.service import Approval, Artifact
 from memplane.cli import options
-from memplane.cli.app import FINE, artifact_app, command, projects_app, session_app, task_app
+from memplane.cli.commands import FINE, command
 from memplane.cli.options import (
     Actor,
     Agent,
+    Argument,
     Channel,
     EventNs,
     EventSession,
@@ -23,6 +22,7 @@ from memplane.cli.options import (
     Json,
     Key,
     OneNs,
+    Option,
     Reason,
     Sensitivity,
     Session as OneSession,
@@ -32,13 +32,14 @@ from memplane.cli.options import (
 )
 from memplane.cli.output import (
     Bar,
+    TableColumn,
     clipped_line,
     counted,
     print_answer,
+    print_list,
     say,
     say_aside,
 )
-from memplane.cli.tables import TableColumn, print_list
 from memplane.clock import clock
 from memplane.errors import InputError, NotFoundError
 from memplane.event import GLOBAL, TYPED_KINDS
@@ -53,27 +54,25 @@ from memplane.work.projects import Project, Reassigned
 from memplane.work.sessions import Ended, Session
 from memplane.work.tasks import TaskView
 
-_Id = Annotated[str, typer.Argument(metavar="ID", help="The session's name.")]
-_Agent = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Whose session; without it, nobody's.")
-]
+_Id = Annotated[str, Argument(metavar="ID", help="The session's name.")]
+_Agent = Annotated[str | None, Option(metavar="NAME", help="Whose session; without it, nobody's.")]
 _OfAgent = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Only this agent's sessions, as it sees them.")
+    str | None, Option(metavar="NAME", help="Only this agent's sessions, as it sees them.")
 ]
 _NAMES_SHOWN = 10
 _NAME_LEAST: Final = 6  # characters of a session's name that may stand for it
 _UUID: Final = regex(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-@command("start", example="session start fix-login --agent coder", group=session_app)
+@command("start", example="session start fix-login --agent coder", group="session")
 def start(
     session: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="Its name; without one it gets one.")
+        str | None, Argument(metavar="[ID]", help="Its name; without one it gets one.")
     ] = None,
     *,
     agent: _Agent = None,
     branch: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The git branch that it works on.")
+        str | None, Option(metavar="NAME", help="The git branch that it works on.")
     ] = None,
     home: Home = None,
     as_json: Json = False,
@@ -88,10 +87,10 @@ def start(
     print_answer(started.as_json(), "\n".join(words), as_json=as_json)
 
 
-@command("checkpoint", example='session checkpoint s1 "tests are green"', group=session_app)
+@command("checkpoint", example='session checkpoint s1 "tests are green"', group="session")
 def checkpoint(
     session: _Id,
-    text: Annotated[str, typer.Argument(metavar="[TEXT]", help="What there is to say.")] = "",
+    text: Annotated[str, Argument(metavar="[TEXT]", help="What there is to say.")] = "",
     *,
     home: Home = None,
     as_json: Json = False,
@@ -102,16 +101,16 @@ def checkpoint(
     print_answer(receipt.as_json(), f"{receipt.seq} {receipt.id}", as_json=as_json)
 
 
-@command("end", example="session end s1", group=session_app)
+@command("end", example="session end s1", group="session")
 def end(
     session: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="Its name, or none with --idle.")
+        str | None, Argument(metavar="[ID]", help="Its name, or none with --idle.")
     ] = None,
     *,
-    no_summary: Annotated[bool, typer.Option("--no-summary", help="Do not sum it up.")] = False,
+    no_summary: Annotated[bool, Option("--no-summary", help="Do not sum it up.")] = False,
     idle: Annotated[
         bool,
-        typer.Option("--idle", help="All that were silent longer than plane.yaml's gap_minutes."),
+        Option("--idle", help="All that were silent longer than plane.yaml's gap_minutes."),
     ] = False,
     home: Home = None,
     as_json: Json = False,
@@ -131,11 +130,11 @@ def end(
     print_answer(ended.as_json(), words, as_json=as_json)
 
 
-@command("list", example="session list --open", group=session_app)
+@command("list", example="session list --open", group="session")
 def list_sessions(
     *,
     agent: _OfAgent = None,
-    only_open: Annotated[bool, typer.Option("--open", help="Only what has not ended.")] = False,
+    only_open: Annotated[bool, Option("--open", help="Only what has not ended.")] = False,
     channel: Channel = "private",
     home: Home = None,
     as_json: Json = False,
@@ -153,17 +152,17 @@ def list_sessions(
     )
 
 
-@command("show", example="session show s1", group=session_app)
+@command("show", example="session show s1", group="session")
 def show_session(
     session: _Id,
     *,
     episodes: Annotated[
         bool,
-        typer.Option("--episodes", help="And its newest 100 episodes, the latest last."),
+        Option("--episodes", help="And its newest 100 episodes, the latest last."),
     ] = False,
     agent: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Who reads: it alone is told what is in its namespace."),
+        Option(metavar="NAME", help="Who reads: it alone is told what is in its namespace."),
     ] = None,
     channel: Channel = "private",
     home: Home = None,
@@ -187,7 +186,7 @@ def show_session(
 @command("today", example="today yesterday")
 def tell_day(
     when: Annotated[
-        str, typer.Argument(metavar="[WHEN]", help="Another time: yesterday, 'last week', '3 May'.")
+        str, Argument(metavar="[WHEN]", help="Another time: yesterday, 'last week', '3 May'.")
     ] = "today",
     *,
     agent: _OfAgent = None,
@@ -217,7 +216,7 @@ def tell_day(
 @command("last", example="last")
 def tell_last_session(
     back: Annotated[
-        int, typer.Argument(metavar="[N]", min=1, max=50, help="The session so many back.")
+        int, Argument(metavar="[N]", min=1, max=50, help="The session so many back.")
     ] = 1,
     *,
     agent: _OfAgent = None,
@@ -346,20 +345,20 @@ def _named(names: tuple[str, ...], *, more: bool) -> str:
 
 # `memplane task`: open tasks, say how they go, and see what is known of them.
 
-_Task = Annotated[str, typer.Argument(metavar="ID", help="As `memplane task list` shows it.")]
-_Text = Annotated[str, typer.Argument(metavar="TEXT", help="In words; kept as an event.")]
+_Task = Annotated[str, Argument(metavar="ID", help="As `memplane task list` shows it.")]
+_Text = Annotated[str, Argument(metavar="TEXT", help="In words; kept as an event.")]
 _Plan = Annotated[
     list[str] | None,
-    typer.Option("--plan", metavar="STEP", help="A step of the plan, in order; repeatable."),
+    Option("--plan", metavar="STEP", help="A step of the plan, in order; repeatable."),
 ]
 _Numbers: TypeAlias = list[int] | None
 _Tags = Annotated[
     list[str] | None,
-    typer.Option("--tag", metavar="WORD", help="A tag; those given last count; repeatable."),
+    Option("--tag", metavar="WORD", help="A tag; those given last count; repeatable."),
 ]
 _Session = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--session",
         metavar="ID",
         help="For this session; else for all without a task of their own.",
@@ -367,20 +366,18 @@ _Session = Annotated[
 ]
 
 
-@command(
-    "open", example='task open parser "Parse nested lists" --plan "write tests"', group=task_app
-)
+@command("open", example='task open parser "Parse nested lists" --plan "write tests"', group="task")
 def open_task(
     name: Annotated[
         str,
-        typer.Argument(metavar="NAME", help="The task's id; or its goal, which then makes the id."),
+        Argument(metavar="NAME", help="The task's id; or its goal, which then makes the id."),
     ],
-    goal: Annotated[str, typer.Argument(metavar="GOAL", help="What it is for.")] = "",
+    goal: Annotated[str, Argument(metavar="GOAL", help="What it is for.")] = "",
     *,
     plan: _Plan = None,
     spec: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="NAME",
             help="A /spec/NAME that belongs to it; repeatable. Packs for the task see these, or "
             "every spec where it names none.",
@@ -399,16 +396,16 @@ def open_task(
         _tell(receipt, "open", as_json=as_json)
 
 
-@command("update", example='task update parser "the lexer is in" --done 1', group=task_app)
+@command("update", example='task update parser "the lexer is in" --done 1', group="task")
 def update_task(
     task: _Task,
     text: _Text = "",
     *,
     plan: _Plan = None,
-    done: Annotated[_Numbers, typer.Option(metavar="N", help="This step is done.")] = None,
-    doing: Annotated[_Numbers, typer.Option(metavar="N", help="This step is begun.")] = None,
-    failed: Annotated[_Numbers, typer.Option(metavar="N", help="This step failed.")] = None,
-    todo: Annotated[_Numbers, typer.Option(metavar="N", help="This step is to do again.")] = None,
+    done: Annotated[_Numbers, Option(metavar="N", help="This step is done.")] = None,
+    doing: Annotated[_Numbers, Option(metavar="N", help="This step is begun.")] = None,
+    failed: Annotated[_Numbers, Option(metavar="N", help="This step failed.")] = None,
+    todo: Annotated[_Numbers, Option(metavar="N", help="This step is to do again.")] = None,
     session: _Session = None,
     home: Home = None,
     as_json: Json = False,
@@ -428,10 +425,10 @@ def update_task(
         _tell(receipt, "updated", as_json=as_json)
 
 
-@command("block", example='task block parser "waits for the grammar"', group=task_app)
+@command("block", example='task block parser "waits for the grammar"', group="task")
 def block(
     task: _Task,
-    reason: Annotated[str, typer.Argument(metavar="REASON", help="Why it cannot go on.")],
+    reason: Annotated[str, Argument(metavar="REASON", help="Why it cannot go on.")],
     *,
     session: _Session = None,
     home: Home = None,
@@ -442,14 +439,12 @@ def block(
         _tell(plane.work.tasks.block(task, reason, session=session), "blocked", as_json=as_json)
 
 
-@command("done", example='task done parser "merged"', group=task_app)
+@command("done", example='task done parser "merged"', group="task")
 def close(
     task: _Task,
     text: _Text = "",
     *,
-    cancelled: Annotated[
-        bool, typer.Option("--cancelled", help="It ends without being done.")
-    ] = False,
+    cancelled: Annotated[bool, Option("--cancelled", help="It ends without being done.")] = False,
     session: _Session = None,
     home: Home = None,
     as_json: Json = False,
@@ -460,7 +455,7 @@ def close(
         _tell(receipt, "cancelled" if cancelled else "done", as_json=as_json)
 
 
-@command("switch", example="task switch parser", group=task_app)
+@command("switch", example="task switch parser", group="task")
 def switch(
     task: _Task, *, session: _Session = None, home: Home = None, as_json: Json = False
 ) -> None:
@@ -469,14 +464,14 @@ def switch(
         _tell(plane.work.tasks.switch(task, session=session), "active", as_json=as_json)
 
 
-@command("list", example="task list", group=task_app)
+@command("list", example="task list", group="task")
 def list_open(
     *,
     everything: Annotated[
-        bool, typer.Option("--all", help="The last closed ones too, 100 at most.")
+        bool, Option("--all", help="The last closed ones too, 100 at most.")
     ] = False,
     session: Annotated[
-        str | None, typer.Option("--session", metavar="ID", help="Mark this session's active task.")
+        str | None, Option("--session", metavar="ID", help="Mark this session's active task.")
     ] = None,
     agent: Agent = None,
     channel: Channel = "private",
@@ -497,12 +492,12 @@ def list_open(
         say("no task is open" if not everything else "no task yet")
 
 
-@command("show", example="task show parser", group=task_app)
+@command("show", example="task show parser", group="task")
 def show_task(
     task: _Task,
     *,
     session: Annotated[
-        str | None, typer.Option("--session", metavar="ID", help="As this session sees it.")
+        str | None, Option("--session", metavar="ID", help="As this session sees it.")
     ] = None,
     agent: Agent = None,
     channel: Channel = "private",
@@ -551,17 +546,13 @@ def _task_row(view: TaskView) -> str:
 _RECENT_SHOWN: Final = 5  # sessions of no project that the text lists
 
 
-@projects_app.callback(epilog="\b\nExample:\n  memplane projects")
-def list_projects(
-    context: typer.Context, *, home: Home = None, as_json: Json = False
-) -> int | None:
+@command("", example="projects", group="projects")
+def list_projects(*, home: Home = None, as_json: Json = False) -> int:
     """Your own plane's projects: roots, sessions, and what is nobody's yet.
 
     In ~/.memplane everything belongs to a project: that of the folder in which it was recorded. A
     session sees its own project, and /global, which is what you said of yourself for everywhere.
     """
-    if context.invoked_subcommand is not None:
-        return None
     with open_plane(home) as plane:
         found = plane.work.projects.list(working_folder())
     say_aside(plane)
@@ -569,15 +560,15 @@ def list_projects(
     return FINE
 
 
-@command("join", example="projects join . --to app", group=projects_app)
+@command("join", example="projects join . --to app", group="projects")
 def join_root(
     folder: Annotated[
-        str | None, typer.Argument(metavar="DIR", help="A folder of the root; else this one.")
+        str | None, Argument(metavar="DIR", help="A folder of the root; else this one.")
     ] = None,
     *,
     to: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--to", metavar="NAME", help="The project; else the one whose origin the root claims."
         ),
     ] = None,
@@ -596,14 +587,14 @@ def join_root(
     print_answer(moved.as_json(), _reassigned(moved, "joined"), as_json=as_json)
 
 
-@command("assign", example="projects assign app .", group=projects_app)
+@command("assign", example="projects assign app .", group="projects")
 def assign_sessions(
     what: Annotated[
         str,
-        typer.Argument(metavar="SESSION|FOLDER", help="A session, or the name of its folder."),
+        Argument(metavar="SESSION|FOLDER", help="A session, or the name of its folder."),
     ],
     to: Annotated[
-        str, typer.Argument(metavar="PROJECT", help="A project's name, or a folder: `.`, /a/b.")
+        str, Argument(metavar="PROJECT", help="A project's name, or a folder: `.`, /a/b.")
     ],
     *,
     home: Home = None,
@@ -621,16 +612,14 @@ def assign_sessions(
 
 @command("remember", example='remember --everywhere "I write British English"')
 def remember(
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="One statement.")],
+    text: Annotated[str, Argument(metavar="TEXT", help="One statement.")],
     *,
     everywhere: Annotated[
         bool,
-        typer.Option(
-            "--everywhere", help="Of you, for every project; preferences are so without it."
-        ),
+        Option("--everywhere", help="Of you, for every project; preferences are so without it."),
     ] = False,
     kind: Annotated[
-        str, typer.Option("--kind", metavar="KIND", help="fact, rule, preference, decision, ...")
+        str, Option("--kind", metavar="KIND", help="fact, rule, preference, decision, ...")
     ] = "fact",
     key: options.Key = None,
     tag: options.Tags = None,
@@ -694,17 +683,17 @@ def _projects_listed(found: list[Project]) -> str:
 
 _Named: TypeAlias = Annotated[
     str,
-    typer.Argument(
+    Argument(
         metavar="ID|SEQ|HASH", help="Its event, the beginning of its hash, its URI or its name."
     ),
 ]
 _Reference: TypeAlias = Annotated[
     bool,
-    typer.Option("--reference", help="Leave it where it is and keep path and hash: up to 1 GiB."),
+    Option("--reference", help="Leave it where it is and keep path and hash: up to 1 GiB."),
 ]
 _Type: TypeAlias = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--type",
         metavar="TYPE",
         help="research_report (Markdown and a JSON sidecar) or research_bundle (JSON).",
@@ -712,27 +701,27 @@ _Type: TypeAlias = Annotated[
 ]
 
 
-@command("add", example='artifact add report.md "What we found on herons"', group=artifact_app)
+@command("add", example='artifact add report.md "What we found on herons"', group="artifact")
 def artifact_add(
-    path: Annotated[str, typer.Argument(metavar="FILE", help="A file of at most 64 MiB.")],
+    path: Annotated[str, Argument(metavar="FILE", help="A file of at most 64 MiB.")],
     text: Annotated[
-        str, typer.Argument(metavar="[TEXT]", help="What it is; shown once it is approved.")
+        str, Argument(metavar="[TEXT]", help="What it is; shown once it is approved.")
     ] = "",
     *,
     reference: _Reference = False,
     name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="Instead of the file's own.")
+        str | None, Option("--name", metavar="NAME", help="Instead of the file's own.")
     ] = None,
     mime: Annotated[
-        str | None, typer.Option("--mime", metavar="TYPE", help="Instead of what its name says.")
+        str | None, Option("--mime", metavar="TYPE", help="Instead of what its name says.")
     ] = None,
     type_: _Type = None,
     sidecar: Annotated[
         str | None,
-        typer.Option("--sidecar", metavar="FILE", help="Of a report; else its name with .json."),
+        Option("--sidecar", metavar="FILE", help="Of a report; else its name with .json."),
     ] = None,
     redact: Annotated[
-        bool, typer.Option("--redact", help="Store a text with its secrets masked.")
+        bool, Option("--redact", help="Store a text with its secrets masked.")
     ] = False,
     ns: EventNs = None,
     task: Task = None,
@@ -765,18 +754,14 @@ def artifact_add(
         say(f"it was there already, as event {receipt.seq}")
 
 
-@command("list", example="artifact list", group=artifact_app)
+@command("list", example="artifact list", group="artifact")
 def list_all(
     *,
     ns: OneNs = None,
     session: OneSession = None,
-    task: Annotated[
-        str | None, typer.Option("--task", metavar="ID", help="Only this task.")
-    ] = None,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Replaced and forgotten ones, too.")
-    ] = False,
-    limit: Annotated[int, typer.Option(metavar="N", min=1, help="At most so many.")] = 100,
+    task: Annotated[str | None, Option("--task", metavar="ID", help="Only this task.")] = None,
+    everything: Annotated[bool, Option("--all", help="Replaced and forgotten ones, too.")] = False,
+    limit: Annotated[int, Option(metavar="N", min=1, help="At most so many.")] = 100,
     channel: Channel = "private",
     agent: Agent = None,
     home: Home = None,
@@ -804,13 +789,13 @@ def list_all(
         say("no artifact")
 
 
-@command("show", example="artifact show report.md", group=artifact_app)
+@command("show", example="artifact show report.md", group="artifact")
 def print_artifact(
     named: _Named,
     *,
     review: Annotated[
         bool,
-        typer.Option("--review", help="What was said of it, too, for who decides whether to."),
+        Option("--review", help="What was said of it, too, for who decides whether to."),
     ] = False,
     channel: Channel = "private",
     agent: Agent = None,
@@ -823,15 +808,15 @@ def print_artifact(
     print_answer(found.as_json(), _whole(found), as_json=as_json)
 
 
-@command("export", example="artifact export report.md --to copy.md", group=artifact_app)
+@command("export", example="artifact export report.md --to copy.md", group="artifact")
 def export_artifact(
     named: _Named,
     *,
     to: Annotated[
-        str, typer.Option("--to", metavar="PATH", help="A file, or a folder to put it in.")
+        str, Option("--to", metavar="PATH", help="A file, or a folder to put it in.")
     ] = ".",
     replace: Annotated[
-        bool, typer.Option("--replace", help="Replace what is there by that name.")
+        bool, Option("--replace", help="Replace what is there by that name.")
     ] = False,
     channel: Channel = "private",
     agent: Agent = None,
@@ -849,7 +834,7 @@ def export_artifact(
     print_answer(paths, "\n".join(paths), as_json=as_json)
 
 
-@command("approve", example="artifact approve report.md --actor ann", group=artifact_app)
+@command("approve", example="artifact approve report.md --actor ann", group="artifact")
 def approve(
     named: _Named,
     *,
@@ -866,7 +851,7 @@ def approve(
     print_answer(receipt.as_json(), words, as_json=as_json)
 
 
-@command("revoke", example="artifact revoke report.md", group=artifact_app)
+@command("revoke", example="artifact revoke report.md", group="artifact")
 def revoke(
     named: _Named,
     *,

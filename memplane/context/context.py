@@ -11,27 +11,13 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 from memplane import nofollow
-from memplane.context.artifact_files import ArtifactApprovals
 from memplane.context.calls import check_channel, check_texts
-from memplane.context.folds import (
-    PREFIXES_KEPT,
-    Folds,
-    GroupedProjections,
-    Prefix,
-    Prefixes,
-    VisibleProjections,
-    files_fold,
-    group_fold,
-    items_of_event,
-    seen_by,
-    session_fold,
-)
 from memplane.context.watched_files import Frozen, watched
 from memplane.errors import HomeError, InputError, WriteError
 from memplane.event import GLOBAL, PROJECTS, UPKEEP_KINDS, Draft, Event
@@ -42,29 +28,48 @@ from memplane.lazy import NamedTuple, late
 from memplane.log import FileLog
 from memplane.log.reader import LineCache
 from memplane.nofollow import Tally, counting
-from memplane.pack.render import defused
+from memplane.observe import UNOBSERVED, Observing, note
 from memplane.ports import Appended, Clock, Detector, Embedder, Position, TokenCounter
-from memplane.projections.hotset import NO_TURNS, HotsetState
-from memplane.projections.item import Item, Printer
-from memplane.projections.projector import overtaken
-from memplane.projects.registry import Registry
-from memplane.recall.suppress import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from memplane.context import calls, event_access
+    from memplane.context import (
+        artifact_files as context_artifact_files,
+        calls,
+        event_access,
+        folds as context_folds,
+    )
+    from memplane.context.artifact_files import ArtifactApprovals
     from memplane.context.event_access import EventAccess
+    from memplane.context.folds import Folds, GroupedProjections, Prefixes, VisibleProjections
     from memplane.log import log as log_log
+    from memplane.pack import render as pack_render
     from memplane.pack.request import Request
     from memplane.policy import Policies
     from memplane.ports import Line
+    from memplane.projections import (
+        hotset as projections_hotset,
+        item as projections_item,
+        projector as projections_projector,
+    )
     from memplane.projections.files import FilesState
+    from memplane.projections.hotset import HotsetState
     from memplane.projections.in_force import KeyValueRow
+    from memplane.projections.item import Item, Printer
     from memplane.projections.memories import Memories
     from memplane.projections.sessions import SessionsState
+    from memplane.projects import registry as projects_registry
+    from memplane.recall.suppress import Scope
 else:
+    context_folds = late("memplane.context.folds")
+    context_artifact_files = late("memplane.context.artifact_files")
+    pack_render = late("memplane.pack.render")
+    projections_hotset = late("memplane.projections.hotset")
+    projections_item = late("memplane.projections.item")
+    projections_projector = late("memplane.projections.projector")
+    projects_registry = late("memplane.projects.registry")
     event_access = late("memplane.context.event_access")
     calls = late("memplane.context.calls")
     log_log = late("memplane.log.log")
@@ -103,9 +108,6 @@ class Recent:
 
 # What an open plane holds: files, log, projections, counter, intake.
 _PINS_MAX = 100  # of one session
-_HELD_ELSEWHERE = frozenset(
-    (*UPKEEP_KINDS, *NO_TURNS, "session")
-)  # tasks have a place of their own
 # Folding waits for the first reader; a process that records on and on folds as it goes.
 _FOLD_AFTER = 32
 # From then on so many at once: to look where the log ends costs as much as to fold some lines.
@@ -181,8 +183,9 @@ class PlaneContext:
         keeps: bool = False,
         agent: str | None = None,
         on_close: Callable[[], None] | None = None,
+        observing: Observing | None = None,
     ) -> None:
-        self.agent, self._on_close = agent, on_close
+        self.agent, self._on_close, self.observing = agent, on_close, observing
         self.make_embedder, self.embedder = make_embedder or _no_embedder, embedder
         self.home, self.clock, self.durability, self.as_of = home, clock, durability, as_of
         self.make_counter, self.detector, self.loads = make_counter, detector, loads
@@ -195,11 +198,10 @@ class PlaneContext:
             self.opening.files[f"{home.folder}/plane.json"] = None
             self.opening.read += home.read
         with counting(self.opening):
-            self.watched = (
-                watched(home, lambda: self.keeps, overrides, self.counter)
-                if files is None
-                else Frozen(home.path, files, self.counter)
-            )
+            if files is None:
+                self.watched = watched(home, lambda: self.keeps, overrides, self.counter)
+            else:
+                self.watched = Frozen(home.path, files, self.counter)
             self.lock = threading.RLock()
             loads = self._parted(home, loads)
             self.log = log or FileLog(
@@ -209,7 +211,7 @@ class PlaneContext:
                 loads=loads, same=self._same, read_only=home.read_only, keeps=self.keeps,
             )  # fmt: skip
         self._folds: Folds | None = None
-        self._prefixes = Prefixes(self.log, self.cache_id)
+        self._prefixes: Prefixes | None = None
         self._intake: tuple[str, Intake] | None = None
         self._approvals: ArtifactApprovals | None = None
         self._alone: dict[tuple[object, ...], Any] = {}  # folds of a part of the log alone
@@ -228,7 +230,9 @@ class PlaneContext:
         """Find out what a parted plane's log says of projects; the parser for its lines."""
         self.watched.project, self._entry, self._stamp = home.project, home.entry, ""
         self.registry = (
-            Registry(home.folder, home.plane_id, keeps=self.keeps) if home.parted else None
+            projects_registry.Registry(home.folder, home.plane_id, keeps=self.keeps)
+            if home.parted
+            else None
         )
         if self.registry is None:
             return loads
@@ -394,6 +398,11 @@ class PlaneContext:
 
     # --- policies to objects ---
 
+    def held_files(self) -> list[str]:
+        """The policies and views that count as they were trusted, not as they are; sorted."""
+        with self.lock:
+            return self.watched.held()
+
     def intake(self, policies: Policies) -> Intake:
         """The intake (checks, redaction, markers) of these policies."""
         self.check_open()
@@ -431,8 +440,10 @@ class PlaneContext:
         stamp = f"{self._variant(policies)}/{rules}"
         redact = self.redact(policies)
         if cites:  # a client keeps such a block among what it says itself
-            return Printer(counter, lambda text: defused(redact(text)), stamp, cites)
-        return Printer(counter, redact, stamp, cites)
+            return projections_item.Printer(
+                counter, lambda text: pack_render.defused(redact(text)), stamp, cites
+            )
+        return projections_item.Printer(counter, redact, stamp, cites)
 
     def reader(
         self,
@@ -486,7 +497,7 @@ class PlaneContext:
         table, memories = folds.artifacts.state, folds.memories
         known = self._approvals
         if known is None or not known.reads(table, memories):
-            known = self._approvals = ArtifactApprovals(
+            known = self._approvals = context_artifact_files.ArtifactApprovals(
                 table, memories, self.log.find, self.home.path
             )
         return known
@@ -509,9 +520,12 @@ class PlaneContext:
         fresh = self._folds is None
         if self._folds is None:
             folder = self.home.path / "projections"
-            self._folds = Folds(self.log, folder, self.cache_id, counter, self._variant(policies))
+            self._folds = context_folds.Folds(
+                self.log, folder, self.cache_id, counter, self._variant(policies)
+            )
         if self._folds.catch_up():
             self._notice_purges()
+            note("catch_up", {"seq": self._folds.log.head().seq})
         if self.keeps and self._folds.unsaved > save_after:
             self._save(self._folds)
         if fresh and self.keeps and (outdated := self._folds.outdated):
@@ -526,7 +540,7 @@ class PlaneContext:
         if stamp != self._stamp:
             self._stamp = stamp
             self._drop_folds()
-            self._prefixes = Prefixes(self.log, self.cache_id)
+            self._prefixes = None
             self._alone, self._pinned, self._approvals = {}, {}, None
             self.recent = Recent(self.log.line)
 
@@ -562,7 +576,10 @@ class PlaneContext:
         missing = files.missing(scope.sees, scope.spaces())
         if missing:
             alone = self._folded_alone(
-                folds, policies, ("files", *_reader(scope)), lambda: files_fold(folds, missing)
+                folds,
+                policies,
+                ("files", *_reader(scope)),
+                lambda: context_folds.files_fold(folds, missing),
             )
             files = files if alone is None else files.filled(alone)
         return files.seen(scope.sees)
@@ -591,7 +608,12 @@ class PlaneContext:
     def prefix(self, seq: int, policies: Policies) -> Folds:
         """The projections as of a seq, folded from the log's beginning; the last few are kept."""
         self._notice_purges()
-        return self._prefixes.at(seq, self.counter(policies), self._variant(policies))
+        return self._kept_prefixes().at(seq, self.counter(policies), self._variant(policies))
+
+    def _kept_prefixes(self) -> Prefixes:
+        if self._prefixes is None:
+            self._prefixes = context_folds.Prefixes(self.log, self.cache_id)
+        return self._prefixes
 
     def advance(self, seq: int) -> None:
         """Move the plane of a prefix forward to a seq by folding on.
@@ -604,12 +626,16 @@ class PlaneContext:
             raise unexpected(f"a seq from {found} to {head}", seq, "advance")
         with self.lock:
             self.as_of = seq
-            self._prefixes.advance(now, seq)
+            self._kept_prefixes().advance(now, seq)
 
     def head(self) -> Position:
         """The end of the log now, or of the prefix that this plane is of."""
         self.check_open()
-        return self.log.head() if self.as_of is None else Prefix(self.log, self.as_of).head()
+        return (
+            self.log.head()
+            if self.as_of is None
+            else context_folds.Prefix(self.log, self.as_of).head()
+        )
 
     def seen(
         self, folds: Folds, scope: Scope, session: str | None, policies: Policies
@@ -623,12 +649,12 @@ class PlaneContext:
                 folds,
                 policies,
                 ("session", session, *_reader(scope)),
-                lambda: session_fold(folds, session, counter, scope.sees),
+                lambda: context_folds.session_fold(folds, session, counter, scope.sees),
             )
             hotset, gap = (hotset, True) if turns is None else (hotset.joined(turns), gap)
         whole = places == folds.places  # no group had to be read from the log
         reader = _reader(scope) if whole else None
-        seen = seen_by(folds, places, hotset, scope.sees, gap=gap, reader=reader)
+        seen = context_folds.seen_by(folds, places, hotset, scope.sees, gap=gap, reader=reader)
         ring = hotset.sessions.get(session) if session is not None else None
         if ring is None:
             return seen
@@ -643,7 +669,7 @@ class PlaneContext:
         found: list[tuple[Item, int]] = []
         for id_, pin in named:
             item = recent.get(id_) or self._left(folds, id_, scope.as_of, policies)
-            if item is None or item.kind in _HELD_ELSEWHERE or item.seq > pin:
+            if item is None or _is_held_elsewhere(item.kind) or item.seq > pin:
                 continue
             if not scope.hides(item):
                 found.append((item, pin))
@@ -659,7 +685,7 @@ class PlaneContext:
             line = self.log.find(id_)
             if line is None or line.event.seq > as_of:
                 return None
-            item = items_of_event(line.event, self.counter(policies))
+            item = context_folds.items_of_event(line.event, self.counter(policies))
             known = self._pinned[key] = line.event, item
         event, item = known
         item.settle(folds.memories.archived(event, upto=as_of))
@@ -680,7 +706,7 @@ class PlaneContext:
             folds,
             policies,
             ("groups", *_reader(scope)),
-            lambda: group_fold(folds, missing, counter),
+            lambda: context_folds.group_fold(folds, missing, counter),
         )
         return (places, True) if alone is None else (places.filled(alone), False)
 
@@ -695,7 +721,7 @@ class PlaneContext:
             return None
         if made is None:
             made = fold()
-            kept = list(self._alone.items())[1 - PREFIXES_KEPT :]
+            kept = list(self._alone.items())[1 - context_folds.PREFIXES_KEPT :]
             self._alone = {**dict(kept), key: made}
         return made
 
@@ -711,6 +737,10 @@ class PlaneContext:
         one.
         """
         self.log.line(1)
+
+    def span(self, name: str, fields: dict[str, Any]) -> AbstractContextManager[None]:
+        """What the observer is told of a call, `fields` as they are when it ends."""
+        return UNOBSERVED if self.observing is None else self.observing.span(name, fields)
 
     def close(self) -> None:
         """Write checkpoints where that is worth it and let go of the files. Again: nothing."""
@@ -735,9 +765,10 @@ class PlaneContext:
         """Forget what was kept of lines that may be erased since."""
         head, seen = self.log.head(), self._seen
         self._seen = head
-        if seen is None or seen == head or not overtaken(self.log, seen):
+        if seen is None or seen == head or not projections_projector.overtaken(self.log, seen):
             return
-        self._prefixes.clear()
+        if self._prefixes is not None:
+            self._prefixes.clear()
         self._alone, self._pinned, self._approvals = {}, {}, None
         self.recent = Recent(self.log.line)
         if self._folds is not None:
@@ -752,6 +783,11 @@ class PlaneContext:
         if self._folds is not None:
             self._folds.close()
             self._folds = None
+
+
+def _is_held_elsewhere(kind: str) -> bool:
+    """Whether a pinned event of this kind has another place in a block, or none."""
+    return kind in UPKEEP_KINDS or kind in projections_hotset.NO_TURNS or kind == "session"
 
 
 def _reader(scope: Scope) -> tuple[object, ...]:

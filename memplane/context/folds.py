@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from memplane.harness import remembered, remembered_lines, remembered_text, variant_with
 from memplane.lazy import NamedTuple, late
-from memplane.pack.expansion_depths import belongs, says
 from memplane.ports import Line, Position, TokenCounter
 from memplane.projections.artifacts import Artifacts, ArtifactTable
 from memplane.projections.digests import Digests, DigestsState
@@ -39,12 +38,14 @@ if TYPE_CHECKING:
 
     from memplane.event import Event
     from memplane.log import FileLog
+    from memplane.pack import expansion_depths as pack_expansion_depths
     from memplane.policy.scoring import EpisodeRules
     from memplane.projections import episodes as projections_episodes
     from memplane.projections.episodes import EpisodesProjector, EpisodesState
     from memplane.projections.groups import Sees, VisibilityGroup
     from memplane.projections.task_table import TaskRecord, TaskTable
 else:
+    pack_expansion_depths = late("memplane.pack.expansion_depths")
     projections_episodes = late("memplane.projections.episodes")
 
 
@@ -669,9 +670,9 @@ class OfTask:
         for line in lines_of(log.read(self._seq, head), self.space):
             event = line.event
             # Asked before the event is folded: what ends a task is still of it.
-            if owner_of(self._state, event) == self.name and belongs(event):
+            if owner_of(self._state, event) == self.name and pack_expansion_depths.belongs(event):
                 self.every.append(event.seq)
-                if says(event):
+                if pack_expansion_depths.says(event):
                     self.facts.append(event.seq)
             self._projector.apply(self._state, line)
         self._seq = head

@@ -17,7 +17,7 @@ from memplane.context.folds import items_of_event, seq_by
 from memplane.event import Event
 from memplane.harness import remembered_lines
 from memplane.intake.redact import unexpected
-from memplane.lazy import NamedTuple
+from memplane.lazy import NamedTuple, late
 from memplane.pack.layout import budget_of
 from memplane.pack.pack import Laid, pack
 from memplane.pack.request import (
@@ -30,8 +30,6 @@ from memplane.pack.request import (
     prompt_of,
 )
 from memplane.pack.tail import naming_texts
-from memplane.recall.file_guess import guess_files
-from memplane.recall.standing import StandingNote, standing_traps, standing_wishes
 from memplane.recall.suppress import WITHHELD, Scope
 
 if TYPE_CHECKING:
@@ -49,8 +47,13 @@ if TYPE_CHECKING:
     from memplane.projections.item import Item
     from memplane.projections.sessions import SessionFacts
     from memplane.projections.task_table import EventQuote
+    from memplane.recall import file_guess as recall_file_guess, standing as recall_standing
     from memplane.recall.gate import Passage, PromptAnswer
+    from memplane.recall.standing import StandingNote
     from memplane.recall.time_words import AskedTime
+else:
+    recall_standing = late("memplane.recall.standing")
+    recall_file_guess = late("memplane.recall.file_guess")
 
 _LABEL_MAX: Final = 40  # characters
 _SESSIONS_MAX: Final = 8
@@ -147,11 +150,11 @@ class PlaneSource:
 
     def wishes(self, scope: Scope) -> list[StandingNote]:
         """What users want from now on, newest first; not what the session holds that asks."""
-        return standing_wishes(self._folds.digests.lasting, self._sees(scope))
+        return recall_standing.standing_wishes(self._folds.digests.lasting, self._sees(scope))
 
     def traps(self, scope: Scope) -> list[StandingNote]:
         """What went wrong and how it went right, newest first; likewise."""
-        return standing_traps(self._folds.digests.lasting, self._sees(scope))
+        return recall_standing.standing_traps(self._folds.digests.lasting, self._sees(scope))
 
     def _sees(self, scope: Scope) -> Callable[[EventQuote], bool]:
         held = self._held
@@ -461,7 +464,7 @@ def list_files(
             prompt = prompt_of(hotset.sessions.get(session), hotset, scope)
             wanted = prompt.text if prompt is not None else ""
         own = _own(state, hotset, session, scope)
-        guesses = guess_files(
+        guesses = recall_file_guess.guess_files(
             state,
             scope,
             query=wanted,

@@ -42,18 +42,6 @@ from memplane.importers.decided import (
     plan_accepted,
     refused,
 )
-from memplane.importers.plans import (
-    PLANNING,
-    PlanChange,
-    Step,
-    change_of,
-    changed,
-    is_done,
-    is_other,
-    known_steps,
-    plan_row,
-    task_name,
-)
 from memplane.importers.rows import (
     HOOK_TAG,
     REASON_TAG,
@@ -72,11 +60,16 @@ from memplane.importers.rows import (
 )
 from memplane.intake.prepare import is_own_tool
 from memplane.intake.redact import masked_name
-from memplane.lazy import NamedTuple, word_set
+from memplane.lazy import NamedTuple, late, word_set
 from memplane.projections.reports import title_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from memplane.importers import plans as importers_plans
+    from memplane.importers.plans import PlanChange, Step
+else:
+    importers_plans = late("memplane.importers.plans")
 
 AGENTS: Final = ("claude-code", "codex")
 # Where a session begins. In a fork the client holds, and goes on with, all of another one.
@@ -136,18 +129,20 @@ def _planned(
     """The agent's to-do list as a change makes it."""
     steps: list[Step] | None = None
     asked = of = ""
-    task = task_name(said.session)
+    task = importers_plans.task_name(said.session)
     for event in events:
         if event.kind == "task" and event.task == task:
-            steps = known_steps(event.data.get("plan"))
+            steps = importers_plans.known_steps(event.data.get("plan"))
         elif event.role == "user" and event.kind == "message":
-            begins = not asked or (steps is not None and is_done(steps))
+            begins = not asked or (steps is not None and importers_plans.is_done(steps))
             if begins and (title := title_of(event.text)):
                 asked, of = title, event.id
-    plan, call = changed(steps or [], change), _call_of(said.rows)
-    if is_other(steps, plan):
-        begins = steps is None or is_done(steps)
-        row = plan_row(said.session, plan, goal=asked if begins else "", of=of, call=call)
+    plan, call = importers_plans.changed(steps or [], change), _call_of(said.rows)
+    if importers_plans.is_other(steps, plan):
+        begins = steps is None or importers_plans.is_done(steps)
+        row = importers_plans.plan_row(
+            said.session, plan, goal=asked if begins else "", of=of, call=call
+        )
         named = {"id": name(agent, said.session, "plan", call)} if call else {}
         yield {"session": said.session, **named, **_hooked(row)}
 
@@ -195,8 +190,8 @@ def read_payload(agent: str, said: Mapping[str, Any], roots: tuple[str, ...] = (
         return found
     source = short_text(said, "source")
     tool = short_text(said, "tool_name")
-    if event == "PostToolUse" and tool in PLANNING:
-        change = change_of(tool, said.get("tool_input"), said.get("tool_response"))
+    if event == "PostToolUse" and tool in importers_plans.PLANNING:
+        change = importers_plans.change_of(tool, said.get("tool_input"), said.get("tool_response"))
         return found._replace(change=change if rows and frame else None)
     if event == "SessionStart" and source != _FORKS:
         compacted = source == _FORGETS

@@ -134,7 +134,7 @@ def normalise_text(text: str) -> str:
 @lru_cache(maxsize=200_000)
 def _token(token: str) -> tuple[Atom, ...]:
     """Give the words of one run of word characters, the whole of an identifier last."""
-    if _EAST.search(token):
+    if not token.isascii() and _EAST.search(token):
         return tuple(_east(token))
     found: list[Atom] = []
     parts, whole = _pieces(token)
@@ -241,7 +241,8 @@ def _surface_words(surface: str, may: Callable[[str], bool] | None) -> Iterator[
         return
     tokens = _WORD.findall(surface)
     for token in tokens:
-        yield from _east_words(token, may) if _EAST.search(token) else _token_words(token, may)
+        east = not token.isascii() and _EAST.search(token)
+        yield from _east_words(token, may) if east else _token_words(token, may)
     if len(tokens) > 1:
         for whole in _whole(surface):
             yield Word(whole, whole, whole=True)

@@ -143,10 +143,11 @@ class Scanners:
     ) -> None:
         self._of: dict[int, subprocess.Popen[bytes]] = {}
         self._started: list[subprocess.Popen[bytes]] = []
-        parser = loads.__module__
+        # A reader may name the module whose `loads` stands for it in another process.
+        parser: str = getattr(loads, "parser", "") or loads.__module__
         if processes < 2 or len(tasks) < _SEGMENTS_MIN or not sys.executable:
             return
-        if parser.partition(".")[0] not in _PARSERS or loads.__name__ != "loads":
+        if parser.partition(".")[0] not in _PARSERS or not _is_parser(loads):
             return
         for each in range(processes):
             share = tasks[each::processes]
@@ -206,6 +207,10 @@ class Scanners:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+def _is_parser(loads: Callable[[bytes], Any]) -> bool:
+    return hasattr(loads, "parser") or loads.__name__ == "loads"
 
 
 def serve_scans(tasks: Sequence[ScanTask], parser: str, out: BinaryIO) -> None:

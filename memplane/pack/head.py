@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import repeat
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from memplane.event import GLOBAL, PROJECTS
-from memplane.lazy import NamedTuple, regex
+from memplane.lazy import NamedTuple, late, regex
 from memplane.pack.block import Entry, Omission
 from memplane.pack.layout import PARTS, BlockPart, Sheet, own_part
 from memplane.pack.request import Materials, PackContext, View
@@ -21,9 +21,14 @@ from memplane.policy import Budgets, SectionBudget
 from memplane.projections.item import Item
 from memplane.projections.system_map import Cell, MapState, Name, NameSource
 from memplane.projections.window import entry_lines, one_line, shown_view
-from memplane.recall.standing import derived, reversed_by
 from memplane.recall.suppress import Scope
 from memplane.tokens import clip
+
+if TYPE_CHECKING:
+    from memplane.recall import standing as recall_standing
+else:
+    recall_standing = late("memplane.recall.standing")
+
 
 _BY_NAME = {part.name: part for part in PARTS}
 _STANDARD = {"preferences": "identity"}
@@ -138,7 +143,7 @@ def _decisions(context: PackContext) -> Iterable[tuple[Item, tuple[Item, ...]]]:
     visible = [
         d for d in materials.decisions if d.seq <= epoch and d.role != "tool" and not hides(d)
     ]
-    gone = reversed_by(map(derived, visible))
+    gone = recall_standing.reversed_by(map(recall_standing.derived, visible))
     visible = [d for d in visible if d.seq not in gone]
     visible.sort(
         key=lambda d: (not (_pinned(d, materials, epoch) or "constraint" in d.markers), -d.seq)

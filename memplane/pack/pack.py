@@ -12,10 +12,9 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final, Literal
 
 from memplane.errors import InputError
-from memplane.lazy import NamedTuple
+from memplane.lazy import NamedTuple, late
 from memplane.pack.block import Block, Omission
 from memplane.pack.evidence import place_evidence, pool_now
-from memplane.pack.handles import parse_handle
 from memplane.pack.head import (
     omit_unshown_views,
     place_cards,
@@ -77,8 +76,11 @@ from memplane.projections.item import Printer
 from memplane.recall.score import fades, fading, is_stale
 
 if TYPE_CHECKING:
+    from memplane.pack import handles as pack_handles
     from memplane.projections.item import Item
     from memplane.recall.time_words import AskedTime
+else:
+    pack_handles = late("memplane.pack.handles")
 
 Mark = Callable[[str], None]
 Place = Callable[[Sheet, PackContext, SectionBudget], None]
@@ -353,7 +355,7 @@ def _omit_unasked(
     """Say what has no section in this block: handles, and views."""
     if all(section.name != "expansions" for section in sections):
         sheet.views_omitted += [
-            Omission(str(parse_handle(handle)), 0, "expansions", 0, "section", 0, 0)
+            Omission(str(pack_handles.parse_handle(handle)), 0, "expansions", 0, "section", 0, 0)
             for handle in expand
         ]
     omit_unshown_views(sheet, materials, frozenset(s.name for s in sections if _shows_views(s)))

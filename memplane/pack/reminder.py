@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, zip_longest
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from memplane.lazy import NamedTuple
+from memplane.lazy import NamedTuple, late
 from memplane.pack.layout import PARTS, EntryGroup, Sheet, entry_group, entry_of
 from memplane.pack.request import Form, LastSession, Materials, PackContext, PackQuery, Request
 from memplane.policy import SectionBudget
@@ -29,8 +29,14 @@ from memplane.recall.gate import (
     statements_of,
     tool_names,
 )
-from memplane.recall.standing import StandingNote, named_in
 from memplane.recall.suppress import Scope
+
+if TYPE_CHECKING:
+    from memplane.recall import standing as recall_standing
+    from memplane.recall.standing import StandingNote
+else:
+    recall_standing = late("memplane.recall.standing")
+
 
 # What a reminder may show: passages, and at a start what is left to do and what was decided.
 SECTIONS: Final = {
@@ -75,7 +81,9 @@ def remind(request: Request, materials: Materials, query: PackQuery, scope: Scop
         found = materials.source.at_tool(line.event, scope)
         named = tool_names(line.event)
         text = "\n".join([*named, str(line.event.data.get("command", ""))])
-        traps = tuple(named_in(materials.source.traps(scope), text)) if named else ()
+        traps = (
+            tuple(recall_standing.named_in(materials.source.traps(scope), text)) if named else ()
+        )
         return Reminder(found.passages, found, bool(found.passages or traps), traps)
     rule = materials.policies.plane.hooks.answer
     answer = materials.source.answer(query.text, scope)

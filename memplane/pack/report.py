@@ -10,19 +10,21 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from memplane.errors import NotFoundError
-from memplane.lazy import NamedTuple, word_set
+from memplane.lazy import NamedTuple, late, word_set
 from memplane.pack.block import Block, Omission
 from memplane.pack.layout import DECISIONS, Rooms, Sheet
 from memplane.pack.reminder import Reminder
 from memplane.pack.render import FORM, Rendered
 from memplane.pack.request import Materials, PackContext, Request, View
-from memplane.pack.task_digest import Sight, is_seen
 from memplane.ports import Retriever
 from memplane.projections.item import Item, Printer
 from memplane.recall.suppress import WITHHELD, Scope
 
 if TYPE_CHECKING:
+    from memplane.pack import task_digest as pack_task_digest
     from memplane.policy.records import CachePrices
+else:
+    pack_task_digest = late("memplane.pack.task_digest")
 
 REPORT_VERSION: Final = 1
 _LISTED: Final = 100
@@ -218,7 +220,9 @@ def unknown_names(context: PackContext, printer: Printer) -> list[str]:
     task, table = context.task, materials.tasks
     if task is not None and not table.only_in_log(task):
         record, space = table.get(task), f"/task/{task}"
-        known = record is not None and is_seen(record, Sight(scope.hides, printer))
+        known = record is not None and pack_task_digest.is_seen(
+            record, pack_task_digest.Sight(scope.hides, printer)
+        )
         if not (known or bears(lambda item: task == item.task or space == item.ns)):
             found.append("task")
     return found

@@ -12,24 +12,30 @@ import re
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Final, TypedDict
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict
 
 from memplane.errors import InputError
 from memplane.harness import remembered
-from memplane.lazy import NamedTuple
-from memplane.pack.expansion_depths import OpenedHandle
+from memplane.lazy import NamedTuple, late
 from memplane.policy import Policies, Scoring
-from memplane.ports import PackSource, Retriever, TokenCounter
-from memplane.projections.digests import SessionParts
-from memplane.projections.files import FilesState
-from memplane.projections.hotset import HotsetState, SessionRing
 from memplane.projections.item import Item, saying
-from memplane.projections.system_map import MapState
-from memplane.projections.task_table import TaskTable
-from memplane.recall.gate import Passage, PromptAnswer
-from memplane.recall.standing import StandingNote
-from memplane.recall.suppress import Filter, Labels, Scope
-from memplane.recall.time_words import AskedTime, read_time
+
+if TYPE_CHECKING:
+    from memplane.pack.expansion_depths import OpenedHandle
+    from memplane.ports import PackSource, Retriever, TokenCounter
+    from memplane.projections.digests import SessionParts
+    from memplane.projections.files import FilesState
+    from memplane.projections.hotset import HotsetState, SessionRing
+    from memplane.projections.system_map import MapState
+    from memplane.projections.task_table import TaskTable
+    from memplane.recall import suppress as recall_suppress, time_words as recall_time_words
+    from memplane.recall.gate import Passage, PromptAnswer
+    from memplane.recall.standing import StandingNote
+    from memplane.recall.suppress import Labels, Scope
+    from memplane.recall.time_words import AskedTime
+else:
+    recall_suppress = late("memplane.recall.suppress")
+    recall_time_words = late("memplane.recall.time_words")
 
 
 class Request(NamedTuple):
@@ -64,7 +70,7 @@ class Request(NamedTuple):
 
     def scope(self, policies: Policies) -> Scope:
         """The filter of the groups of events that the reader may see."""
-        return Scope.of(
+        return recall_suppress.Scope.of(
             policies, self.channel, now=self.now, as_of=self.as_of, ns=self.ns, agent=self.agent
         )
 
@@ -196,9 +202,10 @@ class LastSession(NamedTuple):
 
 
 # What packs read of a plane while they are laid out: the port with the types of this layer.
-Source = PackSource[
-    Retriever[Scope, Item], LastSession, Item, Scope, PromptAnswer, Passage, AskedTime, StandingNote
-]
+Source: TypeAlias = (
+    "PackSource[Retriever[Scope, Item], LastSession, Item, Scope, PromptAnswer, Passage, AskedTime,"
+    " StandingNote]"
+)
 
 Form = tuple[str, int, bool]  # lines, their tokens, whether all of the text stands there
 
@@ -348,7 +355,7 @@ def prepare_pack(
     """
     source, hotset, session = materials.source, materials.hotset, request.session
     held = None if session is None or request.held_seq is None else (session, request.held_seq)
-    scope = Scope.of(
+    scope = recall_suppress.Scope.of(
         materials.policies,
         request.channel,
         now=request.now,
@@ -362,7 +369,7 @@ def prepare_pack(
         exclude=frozenset(request.exclude),
         approvals=source,
         held=held,
-        only=Filter(request.tag, request.without_tag, request.importance_min),
+        only=recall_suppress.Filter(request.tag, request.without_tag, request.importance_min),
         labels=lambda seq: _labels(source, seq),
     )
     ring = hotset.sessions.get(session) if session is not None else None
@@ -378,7 +385,7 @@ def prepare_pack(
     # A request that names an intent, a time, sections or handles is laid out as it says.
     named = request.remind or request.sections or request.expand or request.since or request.until
     free, times = request.intent == "auto" and not named, materials.policies.scoring.times
-    asked = read_time(text, request.now, times) if free else None
+    asked = recall_time_words.read_time(text, request.now, times) if free else None
     if asked is not None and not asked.alone:
         asked = None
     if asked is not None:
@@ -436,7 +443,7 @@ def prompt_of(ring: SessionRing | None, hotset: HotsetState, scope: Scope) -> It
 
 def _labels(source: Source, seq: int) -> Labels | None:
     line = source.line(seq)
-    return None if line is None else Labels(line.event.tags, line.event.importance)
+    return None if line is None else recall_suppress.Labels(line.event.tags, line.event.importance)
 
 
 # The intent of a query, by the patterns of scoring.yaml; no model.

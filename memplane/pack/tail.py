@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from memplane.event import bare_project
+from memplane.lazy import late
 from memplane.pack.block import Entry, Omission
-from memplane.pack.expansion_depths import NO_END, OpenedHandle, Shard, shard
-from memplane.pack.handles import Handle, parse_handle
 from memplane.pack.head import is_card, merge_cards
 from memplane.pack.layout import PARTS, BlockPart, Sheet, own_part
 from memplane.pack.request import (
@@ -26,26 +25,39 @@ from memplane.pack.request import (
     PackQuery,
     View,
 )
-from memplane.pack.task_digest import (
-    PARAGRAPH_TOKENS_MAX,
-    Digest,
-    Sight,
-    is_seen,
-    task_paragraph,
-    task_sentence,
-)
 from memplane.policy import Scoring, SectionBudget
 from memplane.projections.files import FILES, FileTouch
 from memplane.projections.hotset import HotsetState
 from memplane.projections.item import Item
 from memplane.projections.task_table import EventQuote, TaskRecord
 from memplane.projections.window import entry_lines, one_line, plain_text, safe_name
-from memplane.recall.file_guess import guess_files
 from memplane.recall.score import importance_now, score
-from memplane.recall.session_digest import session_digest, session_label
-from memplane.recall.standing import StandingNote, named_in
 from memplane.recall.suppress import Scope
 from memplane.tokens import clip
+
+if TYPE_CHECKING:
+    from memplane.pack import (
+        expansion_depths as pack_expansion_depths,
+        handles as pack_handles,
+        task_digest as pack_task_digest,
+    )
+    from memplane.pack.expansion_depths import OpenedHandle, Shard
+    from memplane.pack.handles import Handle
+    from memplane.pack.task_digest import Digest, Sight
+    from memplane.recall import (
+        file_guess as recall_file_guess,
+        session_digest as recall_session_digest,
+        standing as recall_standing,
+    )
+    from memplane.recall.standing import StandingNote
+else:
+    recall_session_digest = late("memplane.recall.session_digest")
+    pack_task_digest = late("memplane.pack.task_digest")
+    pack_handles = late("memplane.pack.handles")
+    pack_expansion_depths = late("memplane.pack.expansion_depths")
+    recall_file_guess = late("memplane.recall.file_guess")
+    recall_standing = late("memplane.recall.standing")
+
 
 _BY_NAME = {part.name: part for part in PARTS}
 _STANDARD: Final = frozenset(part.section for part in PARTS) | {"system_map"}
@@ -157,7 +169,7 @@ def _place_session(sheet: Sheet, context: PackContext, session: LastSession) -> 
         shown = plain and quote.seq in sheet.seqs
         return not shown and not (quote.kind == "task" and quote.id in tasks)
 
-    made = session_digest(
+    made = recall_session_digest.session_digest(
         session.parts,
         sees,
         counter=printer.counter,
@@ -166,7 +178,7 @@ def _place_session(sheet: Sheet, context: PackContext, session: LastSession) -> 
     )
     if made is None:
         return False
-    label, rest = session_label(made.day, made.text)
+    label, rest = recall_session_digest.session_label(made.day, made.text)
     text = entry_lines(safe_name(printer.redact(label)), printer.redact(rest))
     tokens = printer.counter.count(text)
     if tokens > room or not sheet.needs.take_text(text):
@@ -196,7 +208,7 @@ def place_traps(
     traps = context.traps
     if query is not None and query.text:
         traps = tuple(context.materials.source.traps(context.scope))
-        traps = tuple(named_in(traps, query.text)) if traps else ()
+        traps = tuple(recall_standing.named_in(traps, query.text)) if traps else ()
     _place_notes(sheet, part, traps[:_NOTES_MAX], "note")
 
 
@@ -242,14 +254,18 @@ def place_tasks(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
     table = context.materials.tasks
     mine = context.task or table.active_for(context.session)
     task = None if mine is None else table.get(mine)
-    sight = Sight(context.scope.hides, sheet.printer, sheet.seqs)
+    sight = pack_task_digest.Sight(context.scope.hides, sheet.printer, sheet.seqs)
     if task is not None:
         _place_paragraph(sheet, task, sight)
     if context.task is not None:
         return
-    others = [other for other in table.open() if other.id != mine and is_seen(other, sight)]
+    others = [
+        other
+        for other in table.open()
+        if other.id != mine and pack_task_digest.is_seen(other, sight)
+    ]
     for other in others[:_OTHERS_MAX]:
-        digest = task_sentence(other, sight, max(0, sheet.room(_TASKS)))
+        digest = pack_task_digest.task_sentence(other, sight, max(0, sheet.room(_TASKS)))
         if digest is not None:
             _put_digest(sheet, digest)
         elif other.goal is not None and sight.sees(other.goal):
@@ -257,8 +273,8 @@ def place_tasks(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
 
 
 def _place_paragraph(sheet: Sheet, task: TaskRecord, sight: Sight) -> None:
-    room = min(sheet.room(_TASKS), PARAGRAPH_TOKENS_MAX)
-    digest = task_paragraph(task, sight, room, active=True)
+    room = min(sheet.room(_TASKS), pack_task_digest.PARAGRAPH_TOKENS_MAX)
+    digest = pack_task_digest.task_paragraph(task, sight, room, active=True)
     if digest is None:
         if task.goal is not None and sight.sees(task.goal):
             _omit_quote(sheet, task.goal)
@@ -314,7 +330,9 @@ def listed_files(context: PackContext, query: str) -> tuple[ListedFile, ...]:
         return tuple(_own_files(materials.hotset, context.session, scope))
     texts = naming_texts(materials.hotset, materials.decisions, scope)
     branch = state.branch_of(context.session, scope.hides)
-    found = guess_files(state, scope, query=query, branch=branch, named=texts, limit=_FILES_SHOWN)
+    found = recall_file_guess.guess_files(
+        state, scope, query=query, branch=branch, named=texts, limit=_FILES_SHOWN
+    )
     return tuple(
         ListedFile(one.path, one.touch.episode.branch, one.touch.id, "projection:files")
         for one in found
@@ -412,14 +430,16 @@ def place_expansions(sheet: Sheet, context: PackContext, _: SectionBudget) -> No
 
 def _needed(sheet: Sheet, expansion: Expansion | OpenedHandle | View) -> bool:
     """Count what opening it takes; False where that passes a limit."""
-    if isinstance(expansion, OpenedHandle):  # of what events said, which counts as it is placed
+    if isinstance(
+        expansion, pack_expansion_depths.OpenedHandle
+    ):  # of what events said, which counts as it is placed
         return sheet.needs.left > 0
     is_file = isinstance(expansion, View) or expansion.item.kind == "artifact"
     return sheet.needs.take_text(expansion.text, own_file=is_file)
 
 
 def _view_handle(view: View) -> Handle:
-    return Handle("views", view.path)
+    return pack_handles.Handle("views", view.path)
 
 
 def _place_event(sheet: Sheet, expansion: Expansion, scope: Scope) -> None:
@@ -438,7 +458,7 @@ def _place_event(sheet: Sheet, expansion: Expansion, scope: Scope) -> None:
     if repeated or not expansion.text.strip():
         return
     room = sheet.room(_PART)
-    handle, start = parse_handle(expansion.handle), expansion.start
+    handle, start = pack_handles.parse_handle(expansion.handle), expansion.start
 
     def on(characters: int) -> str:
         return str(handle.behind(start + characters))
@@ -508,7 +528,7 @@ def _to_line(text: str) -> str:
 
 
 def _place_shard(sheet: Sheet, opened: OpenedHandle, scope: Scope) -> None:
-    sight = Sight(scope.hides, sheet.printer, sheet.whole)
+    sight = pack_task_digest.Sight(scope.hides, sheet.printer, sheet.whole)
     room = sheet.room(_PART)
     made, mark = _fitted(sheet, opened, sight, room)
     sheet.hidden.update(made.hidden)
@@ -549,14 +569,19 @@ def _fitted(sheet: Sheet, opened: OpenedHandle, sight: Sight, room: int) -> tupl
     """What the handle opens and the line with the handle that goes on; both within the room."""
     count = sheet.counter.count
     marked, whole = partial(sheet.marked, _PART), sheet.whole
-    made, spare = shard(opened, sight, room, whole=whole, marked=marked, inside=True), 0
+    made, spare = (
+        pack_expansion_depths.shard(opened, sight, room, whole=whole, marked=marked, inside=True),
+        0,
+    )
     for _ in range(_TRIES):
         mark = "" if made.next is None else f" … {made.next}\n"
         over = made.tokens + count(mark) - room
         if over <= 0 or not made.text:
             return made, mark
         spare += max(over, count(mark) - spare)
-        made = shard(opened, sight, room - spare, whole=whole, marked=marked, inside=True)
+        made = pack_expansion_depths.shard(
+            opened, sight, room - spare, whole=whole, marked=marked, inside=True
+        )
     return made, ""
 
 
@@ -565,7 +590,9 @@ def _least(opened: OpenedHandle, sight: Sight) -> int:
     handle = opened.handle
     shortest = opened._replace(handle=handle if handle.start else handle.going_on(0, 0))
     elsewhere = frozenset(sight.elsewhere)
-    return shard(shortest, sight, NO_END, whole=elsewhere, inside=True).tokens
+    return pack_expansion_depths.shard(
+        shortest, sight, pack_expansion_depths.NO_END, whole=elsewhere, inside=True
+    ).tokens
 
 
 def _give_up(sheet: Sheet, handle: str, tokens: int, short_by: int, seq: int = 0) -> None:

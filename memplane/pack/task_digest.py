@@ -62,10 +62,16 @@ class Sight(NamedTuple):
 
 
 class PlanStep(NamedTuple):
-    """One step of a plan. `state`: todo, doing, done or failed.
+    """One step of a plan. `state`: todo, doing, done or failed."""
 
-    `number` is the one that its client has given to it, "" where it gave none: then the step is
-    called by its place in the plan.
+    text: str
+    state: str
+
+
+class NumberedStep(NamedTuple):
+    """A step, and the number that its client has given to it.
+
+    "" where it gave none: then the step is called by its place in the plan.
     """
 
     text: str
@@ -109,7 +115,7 @@ def is_seen(task: TaskRecord, sight: Sight) -> bool:
     return any(map(sight.sees, (task.goal, task.note, task.plan, task.state)))
 
 
-def plan_steps(task: TaskRecord, sight: Sight) -> list[PlanStep]:
+def plan_steps(task: TaskRecord, sight: Sight) -> list[NumberedStep]:
     """The plan as the reader may see it: hidden marks change nothing."""
     if task.plan is None or not sight.sees(task.plan):
         return []
@@ -118,7 +124,7 @@ def plan_steps(task: TaskRecord, sight: Sight) -> list[PlanStep]:
         mark = task.marks.get(place)
         seen = mark is not None and sight.sees(mark)
         now = mark.more[0] if mark is not None and seen else state
-        found.append(PlanStep(text, now, *given))
+        found.append(NumberedStep(text, now, *given))
     return found
 
 

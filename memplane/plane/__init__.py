@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from memplane.lazy import lazily
 
 if TYPE_CHECKING:
-    from memplane.context.calls import BulkReceipt, Receipt, Refusal, Spooled
+    from memplane.context.batches import BulkReceipt, Refusal, Spooled
+    from memplane.context.calls import Receipt
     from memplane.context.event_access import KeyVersion, Standing
     from memplane.plane.plane import Plane
     from memplane.search.search import SearchHit, SearchHits
@@ -36,11 +37,7 @@ __getattr__ = lazily(
             "KeyVersion",
         ),
         "memplane.search.search": ("SearchHit", "SearchHits"),
-        "memplane.context.calls": (
-            "BulkReceipt",
-            "Receipt",
-            "Refusal",
-            "Spooled",
-        ),
+        "memplane.context.batches": ("BulkReceipt", "Refusal", "Spooled"),
+        "memplane.context.calls": ("Receipt",),
     },
 )

@@ -10,7 +10,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, Unpack
 
 from memplane.context.calls import (
-    BulkReceipt,
     Receipt,
     check_count,
     check_kind,
@@ -19,25 +18,31 @@ from memplane.context.calls import (
     check_texts,
 )
 from memplane.context.context import PlaneContext
-from memplane.context.event_access import KeyVersion
-from memplane.context.folds import seq_by
 from memplane.errors import InputError, NotFoundError
 from memplane.event import GLOBAL, Event, EventFields
 from memplane.intake import timestamp
 from memplane.intake.redact import quoted_value
 from memplane.lazy import late
-from memplane.recall.suppress import is_pattern, within
+from memplane.observe import observed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from memplane.artifacts import service
-    from memplane.context import materials
+    from memplane.context import (
+        batches as context_batches,
+        event_access as context_event_access,
+        folds as context_folds,
+        materials,
+    )
+    from memplane.context.batches import BulkReceipt
+    from memplane.context.event_access import KeyVersion
     from memplane.pack.block import Block
     from memplane.pack.pack import Laid
     from memplane.pack.request import PackFields
     from memplane.plane import packer, upkeep as plane_upkeep, work as plane_work
     from memplane.ports import Position
+    from memplane.recall import suppress as recall_suppress
     from memplane.search import search, service as search_service
     from memplane.upkeep import (
         export as upkeep_export,
@@ -58,6 +63,10 @@ if TYPE_CHECKING:
     )
     from memplane.work.episodes import ContextAssembly
 else:
+    context_batches = late("memplane.context.batches")
+    context_event_access = late("memplane.context.event_access")
+    context_folds = late("memplane.context.folds")
+    recall_suppress = late("memplane.recall.suppress")
     service = late("memplane.artifacts.service")
     materials = late("memplane.context.materials")
     packer = late("memplane.plane.packer")
@@ -177,6 +186,7 @@ class Plane:
 
     # --- recording ---
 
+    @observed("record", lambda stored: {"seq": stored.seq, "count": 1})
     def record(self, text: str = "", **fields: Unpack[EventFields]) -> Receipt:
         """Store one event and acknowledge it.
 
@@ -188,6 +198,7 @@ class Plane:
         appended = context.append([context.drafting()({"text": text, **fields}, "")])[0]
         return Receipt(appended, self.durability, self._log.line)
 
+    @observed("record", lambda stored: {"seq": stored.last_seq, "count": stored.count})
     def record_many(
         self, rows: Iterable[Mapping[str, Any]], batch: int = 256, *, strict: bool = True
     ) -> BulkReceipt:
@@ -202,7 +213,7 @@ class Plane:
             rows, batch, self.context.drafting(), strict=strict
         )
         new = [appended.seq for appended in done if not appended.duplicate]
-        return BulkReceipt(
+        return context_batches.BulkReceipt(
             len(new),
             len(done) - len(new),
             new[0] if new else None,
@@ -218,6 +229,7 @@ class Plane:
 
     # --- reading ---
 
+    @observed("get", lambda found: {"seq": found.seq, "count": 1})
     def event(
         self,
         id: str | int,  # noqa: A002
@@ -280,6 +292,7 @@ class Plane:
         lines = self._log.read(after, self.context.as_of)
         return reader.events(lines, kind=kind, session=session, ns=ns, limit=limit)
 
+    @observed("get", lambda found: {"count": int(found is not None)})
     def get(
         self,
         key: str,
@@ -307,6 +320,7 @@ class Plane:
             line = self.context.recent.line(row)
         return None if line is None else reader.emit(line.event)
 
+    @observed("get", lambda found: {"count": len(found)})
     def keys(
         self,
         prefix: str = "",
@@ -352,13 +366,15 @@ class Plane:
         check_count(limit, "limit", 1)
         found, most = Keys(), min(limit + 1, sys.maxsize)
         after: tuple[str, str] | None = None
-        one = None if ns is None or is_pattern(ns) else ns
+        one = None if ns is None or recall_suppress.is_pattern(ns) else ns
         with self.context.lock:
             memories = self.context.caught_up(reader.policies).memories
             while (left := most - len(found)) > 0:
                 rows = memories.keys(prefix, one, limit=left, after=after, upto=self.context.as_of)
                 seen = (row for row in rows if reader.shows_row(row) and reader.in_time(row))
-                found += (row.key for row in seen if ns is None or within(row.ns, (ns,)))
+                found += (
+                    row.key for row in seen if ns is None or recall_suppress.within(row.ns, (ns,))
+                )
                 if len(rows) < left:
                     break
                 after = rows[-1].ns, rows[-1].key
@@ -366,6 +382,7 @@ class Plane:
         del found[limit:]
         return found
 
+    @observed("get", lambda found: {"count": len(found)})
     def history(
         self,
         key: str,
@@ -388,13 +405,14 @@ class Plane:
             rows = reader.rows(memories.history(ns, key, upto=self.context.as_of), memories)
             lines = [self.context.recent.line(row) for row, _ in rows]
         return [
-            KeyVersion(
+            context_event_access.KeyVersion(
                 reader.emit(line.event), row.reason or reader.out_of_time(row), row.by_seq, before
             )
             for (row, before), line in zip(rows, lines, strict=True)
             if line is not None
         ]
 
+    @observed("expand", lambda found: {"tokens": found.tokens})
     def expand(
         self,
         handle: str,
@@ -453,6 +471,7 @@ class Plane:
             query, save_report=save_report, progress=progress, watch=watch, wait=wait, **asked
         )
 
+    @observed("search", lambda found: {"count": len(found)})
     def search(
         self,
         query: str,
@@ -680,7 +699,7 @@ class Plane:
 
         Policies and views are today's; the clock stands where the last event was recorded.
         """
-        seq = when if isinstance(when, int) else seq_by(self._log, timestamp(when))
+        seq = when if isinstance(when, int) else context_folds.seq_by(self._log, timestamp(when))
         head = self.head().seq
         if not 0 <= seq <= head:
             raise InputError(f"expected a seq from 0 to {head}, found {seq}", where="at")

@@ -118,8 +118,7 @@ class PlaneUpkeep(OfPlane):
 
         Only of a plane that was found by looking upward; `memplane policy accept` takes them.
         """
-        with self._context.lock:
-            return self._context.watched.held()
+        return self._context.held_files()
 
     def audit(
         self, *, limit: int | None = None, progress: Callable[[int, int], None] | None = None

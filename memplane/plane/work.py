@@ -13,22 +13,22 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, Unpack
 
-from memplane.context.calls import Receipt, Spooled
+from memplane.context.calls import Receipt
 from memplane.context.context import OfPlane, PlaneContext
-from memplane.context.event_access import Standing
 from memplane.errors import HomeError, MemplaneError
 from memplane.event import Event, EventFields
 from memplane.lazy import late
-from memplane.recall.standing import derived, reversed_by
-from memplane.recall.suppress import within
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from memplane.artifacts import service
-    from memplane.context import materials
+    from memplane.context import batches as context_batches, materials
+    from memplane.context.batches import Spooled
+    from memplane.context.event_access import Standing
     from memplane.pack.block import Block
     from memplane.pack.request import PackFields
+    from memplane.recall import standing as recall_standing, suppress as recall_suppress
     from memplane.work import (
         changes as work_changes,
         forget as work_forget,
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from memplane.work.forget import Forgotten
     from memplane.work.sessions import Ended
 else:
+    recall_standing = late("memplane.recall.standing")
+    recall_suppress = late("memplane.recall.suppress")
+    context_batches = late("memplane.context.batches")
     service = late("memplane.artifacts.service")
     materials = late("memplane.context.materials")
     work_changes = late("memplane.work.changes")
@@ -74,8 +77,10 @@ class PlaneWork(OfPlane):
             context.append([])  # says why nothing can be written
         done = self._context.log.spool([draft])
         if done is None:
-            return Spooled(draft.id, "spool")
-        return Spooled(draft.id, self._context.durability, done[0].seq, done[0].duplicate)
+            return context_batches.Spooled(draft.id, "spool")
+        return context_batches.Spooled(
+            draft.id, self._context.durability, done[0].seq, done[0].duplicate
+        )
 
     def recalled(self, event: Event) -> list[str | None]:
         """The quoted blocks that were moved out of an event's text, secrets masked, in order.
@@ -146,9 +151,13 @@ class PlaneWork(OfPlane):
             if line is not None
             and reader.shows(line.event)
             and reader.in_time(line.event)
-            and (ns is None or within(line.event.ns, (ns,)))
+            and (ns is None or recall_suppress.within(line.event.ns, (ns,)))
         ]
-        gone = {} if reversed_too else reversed_by(map(derived, events))
+        gone = (
+            {}
+            if reversed_too
+            else recall_standing.reversed_by(map(recall_standing.derived, events))
+        )
         return [reader.emit(event) for event in events if event.seq not in gone]
 
     def files(

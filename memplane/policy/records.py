@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from memplane.event import SENSITIVITIES
-from memplane.lazy import NamedTuple, word_set, word_table
+from memplane.lazy import NamedTuple, late, word_set, word_table
 from memplane.policy import scoring
 from memplane.policy.document import (
     PERMILLE,
@@ -36,7 +36,6 @@ from memplane.policy.document import (
     texts_of_list,
     whole_number,
 )
-from memplane.policy.regex_safety import pattern_faults
 from memplane.policy.scoring import (
     AGENT,
     EpisodeRules,
@@ -49,6 +48,9 @@ from memplane.policy.scoring import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from memplane.policy import regex_safety as policy_regex_safety
+else:
+    policy_regex_safety = late("memplane.policy.regex_safety")
 
 # What a phrase may mean, and the units that are counted.
 RELATIVE: Final = word_table("""
@@ -409,7 +411,9 @@ def privacy_faults(document: Json) -> Iterator[Fault]:
     """Name what the schema cannot see: patterns that do not compile, or that can blow up."""
     store = document.get("store")
     if isinstance(store, dict):
-        yield from pattern_faults(("store", "redact_patterns"), store.get("redact_patterns"))
+        yield from policy_regex_safety.pattern_faults(
+            ("store", "redact_patterns"), store.get("redact_patterns")
+        )
 
 
 def unknown_channels(document: Json, channels: tuple[str, ...]) -> Iterator[Fault]:
@@ -801,7 +805,7 @@ def scoring_faults(document: Json) -> Iterator[Fault]:
     intents = document.get("intents")
     if isinstance(intents, dict):
         for intent, patterns in intents.items():
-            yield from pattern_faults(("intents", intent), patterns)
+            yield from policy_regex_safety.pattern_faults(("intents", intent), patterns)
 
 
 def _power_faults(rows: list[Any]) -> Iterator[Fault]:

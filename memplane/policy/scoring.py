@@ -13,7 +13,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from memplane.event import WISH_MARKER
-from memplane.lazy import NamedTuple
+from memplane.lazy import NamedTuple, late
 from memplane.policy.document import (
     PERMILLE,
     PPM,
@@ -27,17 +27,13 @@ from memplane.policy.document import (
     texts_of_list,
     whole_number as whole,
 )
-from memplane.policy.regex_safety import (
-    CHARACTERS_MAX,
-    PATTERNS_MAX,
-    SENTENCE,
-    pattern_faults,
-    pattern_mistake,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from memplane.policy import regex_safety as policy_regex_safety
+else:
+    policy_regex_safety = late("memplane.policy.regex_safety")
 
 # The words by which markers are found where no policy says others; scoring.yaml repeats them.
 #
@@ -355,18 +351,24 @@ def marker_faults(document: Any) -> Iterator[Fault]:
     starts, standing = document.get("line_starts"), document.get("standing")
     first: dict[str, str] = {}
     for marker, words in starts.items() if isinstance(starts, dict) else ():
-        for position, word in text_items(words, PATTERNS_MAX):
+        for position, word in text_items(words, policy_regex_safety.PATTERNS_MAX):
             owner = first.setdefault(normal(word), marker)
             if owner != marker:
                 why = f"expected under one marker, found {found_value(word)} in `{owner}` too"
                 yield Fault(("markers", "line_starts", marker, position), why)
     for marker, row in standing.items() if isinstance(standing, dict) else ():
-        for phrase, pattern in list(row.items())[:PATTERNS_MAX] if isinstance(row, dict) else ():
+        for phrase, pattern in (
+            list(row.items())[: policy_regex_safety.PATTERNS_MAX] if isinstance(row, dict) else ()
+        ):
             if not isinstance(pattern, str) or pattern in _KNOWN:
                 continue
             # An empty one is none, and of one that is too long the schema says so.
-            usual = 0 < len(pattern) <= CHARACTERS_MAX
-            why = pattern_mistake(_whole(pattern), SENTENCE) if usual else ""
+            usual = 0 < len(pattern) <= policy_regex_safety.CHARACTERS_MAX
+            why = (
+                policy_regex_safety.pattern_mistake(_whole(pattern), policy_regex_safety.SENTENCE)
+                if usual
+                else ""
+            )
             if why:
                 why = f"expected a regular expression, found {found_value(pattern)}: {why}"
                 yield Fault(("markers", "standing", marker, phrase), why)
@@ -414,7 +416,7 @@ def episode_faults(document: Json) -> Iterator[Fault]:
     """Name patterns of `episodes` that do not compile, or that can take for ever."""
     episodes = document.get("episodes")
     if isinstance(episodes, dict):
-        yield from pattern_faults(
+        yield from policy_regex_safety.pattern_faults(
             ("episodes", "close_on_patterns"), episodes.get("close_on_patterns")
         )
 

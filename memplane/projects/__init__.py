@@ -21,9 +21,14 @@ has for that root. What was recorded earlier keeps its bytes: its place is decid
 
 from __future__ import annotations
 
-from memplane.projects.entering import Entered, Place, enter_folder
-from memplane.projects.identity import Root, find_root, is_excluded
-from memplane.projects.registry import PREFIX, UNKNOWN, KnownProjects, Registry, shown_names
+from typing import TYPE_CHECKING
+
+from memplane.lazy import lazily
+
+if TYPE_CHECKING:
+    from memplane.projects.entering import Entered, Place, enter_folder
+    from memplane.projects.identity import Root, find_root, is_excluded
+    from memplane.projects.registry import PREFIX, UNKNOWN, KnownProjects, Registry, shown_names
 
 __all__ = [
     "PREFIX",
@@ -38,3 +43,18 @@ __all__ = [
     "is_excluded",
     "shown_names",
 ]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "memplane.projects.entering": ("Entered", "Place", "enter_folder"),
+        "memplane.projects.identity": ("Root", "find_root", "is_excluded"),
+        "memplane.projects.registry": (
+            "PREFIX",
+            "UNKNOWN",
+            "KnownProjects",
+            "Registry",
+            "shown_names",
+        ),
+    },
+)

@@ -15,6 +15,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from email.utils import parsedate_to_datetime
+from functools import partial
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import urlsplit
@@ -22,6 +23,7 @@ from urllib.parse import urlsplit
 from memplane.errors import ConfigurationError, MissingExtraError, ProviderError, SecurityError
 from memplane.intake.redact import masked, quoted_value
 from memplane.lazy import late
+from memplane.observe import note
 from memplane.providers.bridge import whole_vectors
 from memplane.providers.prompt import build_prompt, read_facts
 from memplane.providers.retry import RetryConfig, with_retry
@@ -114,7 +116,12 @@ class Endpoint:
 
     async def post(self, path: str, body: Mapping[str, Any], provider: str) -> Any:
         """The JSON value of an answer; raises ProviderError, MissingExtraError without httpx."""
-        return await with_retry(lambda: self._once(path, body, provider), self.retry)
+
+        def again(attempt: int, error: Exception) -> None:
+            note("retry", {"attempt": attempt, "error": type(error).__name__, "provider": provider})
+
+        once = partial(self._once, path, body, provider)
+        return await with_retry(once, self.retry, on_retry=again)
 
     async def _once(self, path: str, body: Mapping[str, Any], provider: str) -> Any:
         client = self._connected()

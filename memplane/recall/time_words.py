@@ -58,6 +58,8 @@ def read_time(question: str, now: str, languages: Iterable[TimeWords]) -> AskedT
     today = date.fromisoformat(now[:10])
     first: AskedTime | None = None
     for table in languages:
+        if not _may_speak(text, table):
+            continue
         found = next(_readings(text, today, table), None)
         if found is None:
             continue
@@ -65,6 +67,31 @@ def read_time(question: str, now: str, languages: Iterable[TimeWords]) -> AskedT
             return found._replace(alone=True)
         first = first or found
     return first
+
+
+# Letters that a pattern takes for others where case does not count, and `str.lower` does not.
+_ODD: Final = frozenset("\u017f\u212a\u0130\u0131")
+
+
+def _may_speak(text: str, table: TimeWords) -> bool:
+    """Whether a word stands in the text without which no pattern of this language matches.
+
+    To compile them all takes as long as a bare Python does.
+    """
+    if not text.isascii() or _ISO.search(text) is not None:
+        return True
+    said = text.lower()
+    return any(word in said for word in _speaking(table))
+
+
+@lru_cache(maxsize=32)
+def _speaking(table: TimeWords) -> tuple[str, ...]:
+    phrases = [*table.last_session, *table.session_before]
+    phrases += [phrase for _, some in (*table.relative, *table.units) for phrase in some]
+    phrases += [name for row in (*table.months, *table.weekdays) for name in row]
+    if any("{unit}" not in frame for frame in (*table.ago, *table.past)):
+        phrases.append("")
+    return tuple("" if _ODD & {*phrase} else phrase.lower() for phrase in phrases)
 
 
 def _is_idle(rest: str, idle: tuple[str, ...]) -> bool:

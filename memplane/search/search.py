@@ -18,6 +18,7 @@ from memplane.event import Event
 from memplane.harness import remembered, remembered_lines, typed_once
 from memplane.intake.redact import unexpected
 from memplane.lazy import NamedTuple, late
+from memplane.observe import note
 from memplane.ports import ONE, FoundEvent, Retriever
 from memplane.projections.sessions import is_extract
 from memplane.projections.window import plain_text, short_handle
@@ -249,6 +250,7 @@ def found_by_words(
     try:
         return searched(wanted)
     except DegradedError as error:
+        note("degraded", {"part": error.part})
         retriever, finding, without = searched(wanted._replace(dense_seq=0))
         return retriever, finding, [error.part, *without]
 

@@ -24,6 +24,7 @@ from memplane.errors import EpisodeNotFoundError, InputError, SessionNotFoundErr
 from memplane.event import TYPED_KINDS
 from memplane.intake.redact import quoted_value, unexpected
 from memplane.lazy import NamedTuple
+from memplane.observe import hashed, note
 from memplane.projections.episodes import (
     TURNS,
     EpisodesProjector,
@@ -358,6 +359,7 @@ class PlaneEpisodes(OfPlane):
                 "data": {"status": "closed", "reason": reason, "episode": name},
             }
             context.write(dict(context.placed(row)))
+            note("episode_closed", {"session": hashed(session)})
         return name
 
     def _found(self, session: str) -> tuple[Folds, SessionEpisodes | None]:

@@ -464,7 +464,7 @@ class PlaneTasks(OfPlane):
             paragraph=whole.text,
             tokens=whole.tokens,
             plan=tuple(
-                step._replace(text=printer.redact(step.text)) for step in plan_steps(task, sight)
+                PlanStep(printer.redact(step.text), step.state) for step in plan_steps(task, sight)
             ),
             specs=task.names if sight.sees(task.specs) else (),
             decisions=texts("decisions"),

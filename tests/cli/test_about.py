@@ -14,7 +14,7 @@ import pytest
 
 import memplane
 from memplane.cli.about import SCRIPTS
-from memplane.cli.app import COMMANDS, SECTIONS
+from memplane.cli.commands import COMMANDS, SECTIONS
 
 
 def completed(*words, form="words", **environment):
@@ -102,7 +102,7 @@ def test_a_name_is_completed_without_the_import_of_a_command():
     ).stdout.splitlines()  # fmt: skip
     assert ran[0] == "search"
     assert {name.rpartition(".")[2] for name in ran[1].split()} == {
-        "about", "app", "options", "output", "run",
+        "about", "commands", "options", "output", "run",
     }  # fmt: skip
 
 

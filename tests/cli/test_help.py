@@ -11,7 +11,8 @@ import pytest
 import typer
 
 import memplane
-from memplane.cli.app import COMMANDS as MODULES, GROUPS, app, load_command
+from memplane.cli.app import app
+from memplane.cli.commands import COMMANDS as MODULES, GROUPS, load_command
 from memplane.cli.run import run_command_line as run_here
 
 READING = {

@@ -60,7 +60,7 @@ def change_everything(plane, more: int) -> None:
 
 
 def test_a_pack_is_made_again_after_policies_views_and_log_have_moved_on(plane):
-    paths = saved_packs(plane, 1, 24)
+    paths = saved_packs(plane, 1, 10)
     change_everything(plane, 300)
     for path, text in paths:
         again = replay_pack(plane, reports.read_report(path))

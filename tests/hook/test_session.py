@@ -140,4 +140,8 @@ def test_an_answer_is_packed_without_what_is_heavy_for_a_hook(home):
     loaded = imported(home, asked(home, "the cursor of the ledger", prompt_id="p2"))
     assert "memplane.hook.context" in loaded
     heavy = {"numpy", "yaml", "typer", "rich", "jsonschema", "orjson", "asyncio"}
-    assert loaded & heavy == set()
+    assert loaded & (heavy | {"dataclasses", "inspect", "difflib"}) == set()
+    ours = [name for name in loaded if name.startswith("memplane")]
+    assert len(ours) <= 110
+    unused = ("memplane.work", "memplane.artifacts", "memplane.explain", "memplane.pack.handles")
+    assert not [name for name in ours if name.startswith(unused)]

@@ -8,6 +8,7 @@ from memplane.index.bm25 import BM25, Weights, idf
 from memplane.index.store import SegmentedIndex
 from memplane.index.terms import Query, TermVocabulary, analyse
 from memplane.ports import ONE
+from tests.examples import examples
 
 
 def of(documents):
@@ -109,7 +110,7 @@ def test_the_best_come_first_and_of_equals_the_newer(scores, k):
     assert lexical.best(np.array(scores, np.int64), k).tolist() == ranked[:k]
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(
     st.sampled_from([1, 2, 40, 1 << 20]),
     st.sampled_from([50, 20_000, 40_001]),

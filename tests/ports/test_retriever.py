@@ -24,6 +24,7 @@ from memplane.recall.suppress import Scope
 from memplane.search.hook_retriever import HookRetriever
 from memplane.search.retriever import LogRetriever
 from memplane.search.service import index_service
+from tests.examples import examples
 
 NOW = "2026-03-01T12:00:00.000000Z"
 WORDS = (
@@ -235,7 +236,7 @@ def test_a_seq_that_the_log_does_not_have_is_not_found(each):
         retriever.item(plane.head + 1)
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(st.integers(0, 30), st.integers(1, 40))
 def test_both_give_the_same_passages(planes, place, limit):
     plane = planes[0]

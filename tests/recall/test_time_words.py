@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from memplane.policy import load_policies
+from memplane.recall import time_words
 from memplane.recall.time_words import read_time
 from tests.examples import examples
 
@@ -151,3 +152,27 @@ def test_every_reading_is_words_of_the_question_and_a_span_that_has_begun(questi
         assert asked.since < asked.until
         first, last = (date.fromisoformat(time[:10]) for time in (asked.since, asked.until))
         assert last - first <= timedelta(days=400 * 31)
+
+
+CASES = st.sampled_from([str.lower, str.upper, str.title, lambda word: word.replace("s", "\u017f")])
+
+
+@settings(max_examples=examples(150), deadline=None)
+@given(
+    st.lists(st.tuples(st.one_of(WORDS, st.sampled_from([*SPANS]), st.text(max_size=3)), CASES),
+             max_size=5)
+)  # fmt: skip
+def test_a_language_none_of_whose_words_stand_in_a_question_reads_nothing_in_it(words):
+    question = " ".join(" ".join(case(word) for word, case in words).split())[:200]
+    for table in LANGUAGES:
+        if not time_words._may_speak(question, table):
+            day = date.fromisoformat(MONDAY[:10])
+            assert not [*time_words._readings(question, day, table)]
+
+
+def test_patterns_of_a_language_are_compiled_only_for_a_question_with_one_of_its_words():
+    time_words._forms.cache_clear()
+    assert read("how do we parse nested lists?") is None
+    assert time_words._forms.cache_info().currsize == 0
+    assert read("what did we do yesterday?") is not None
+    assert time_words._forms.cache_info().currsize == 1

@@ -90,3 +90,33 @@ def test_a_name_that_can_be_recorded_is_always_asked_for_as_it_is_and_no_other(b
     assert (asked == name) == (not redactor.in_name(name))
     assert not redactor.in_name(asked)
     assert redactor.name(asked) == asked
+
+
+LEAVES = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=4))
+VALUES = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.lists(inner, max_size=3).map(tuple),
+        st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    ),
+)
+
+
+@given(st.dictionaries(st.text(max_size=3), VALUES, max_size=4))
+def test_the_file_of_a_report_is_the_json_that_python_indents(report):
+    usual = json.dumps(report, ensure_ascii=False, indent=1) + "\n"
+    try:
+        expected = usual.encode()
+    except UnicodeEncodeError:
+        return
+    assert reports._dumped(report) == expected
+
+
+def test_policies_that_a_report_names_are_looked_through_once(tmp_path, monkeypatch):
+    looked = []
+    monkeypatch.setattr(reports, "masked", lambda text: looked.append(text) or text)
+    for _ in range(3):
+        with memplane.init(tmp_path / "home") as plane:
+            assert plane.pack("", budget=500, save_report=True).report_path is not None
+    assert len(looked) == len(set(looked)) > 0
