@@ -23,7 +23,7 @@ from hashlib import blake2b
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from memplane.lazy import NamedTuple, module_alone, regex
+from memplane.lazy import NamedTuple, module_alone, regex, word_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -134,13 +134,7 @@ def normalise_text(text: str) -> str:
 
 # Letters that no accent can be taken from, and what they are written as without.
 _PLAIN: Final = str.maketrans(
-    dict(
-        zip(
-            "ßæœøđðþłħŧ\u0131",
-            ["ss", "ae", "oe", "o", "d", "d", "th", "l", "h", "t", "i"],
-            strict=True,
-        )
-    )
+    dict(zip("ßæœøđðþłħŧ\u0131", word_table("ss ae oe o d d th l h t i"), strict=True))
 )
 _ACCENTED: Final = regex("[\u00df-\u024f\u0370-\u03ff\u0451\u1e00-\u1fff]")
 
