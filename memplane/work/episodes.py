@@ -388,7 +388,7 @@ def session_stats(
     with context.lock:
         policies = context.watched.policies_or_last()
         folds = context.caught_up(policies)
-        reader = context.reader("private", agent=context.agent_of(agent))
+        reader = context.reader("private", agent=context.agent_of(agent), policies=policies)
         known = episodes_of(folds, session, rules)
         first = known.first_seq if known is not None else 1
         events = [

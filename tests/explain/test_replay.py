@@ -95,6 +95,20 @@ def test_of_two_packs_under_the_same_policies_the_log_is_folded_once(plane, monk
     assert len(begun) == 3  # a log is folded forwards alone
 
 
+def test_packs_of_one_moment_stand_in_the_order_in_which_they_were_made(plane):
+    plane.record_many(rows(8, 30))
+    now = "2026-03-01T08:00:00Z"
+    asked = [f"heron {number}" for number in range(12)]
+    made = [plane.pack(one, now=now, budget=500, save_report=True) for one in asked]
+    assert len({one.report_path for one in made}) == len(asked)
+    kept = [one.report["request"]["query"] for one in reports.saved(plane.home)]
+    assert kept == asked[::-1]
+    last = reports.find_report(plane.home, "last")
+    assert last.report["request"]["query"] == asked[-1]
+    plane.pack("later", now="2026-03-01T08:00:00.000001Z", save_report=True)
+    assert next(reports.saved(plane.home)).report["request"]["query"] == "later"
+
+
 @pytest.mark.long
 def test_two_hundred_packs_are_made_again_after_ten_thousand_events(plane):
     paths = saved_packs(plane, 2, 200)
