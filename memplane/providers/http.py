@@ -19,6 +19,7 @@ from functools import partial
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
 
 from memplane.errors import ConfigurationError, MissingExtraError, ProviderError, SecurityError
 from memplane.intake.redact import masked, quoted_value
@@ -102,8 +103,9 @@ class Endpoint:
         self.retry = RetryConfig(max_attempts=max_retries) if retry is None else retry
         self._key = resolved_key(api_key, secure=secure)
         self._clear = not secure and api_key is None and bool(os.environ.get(_DEFAULT_KEY))
-        self._client: httpx.AsyncClient | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient] = (
+            WeakKeyDictionary()
+        )
 
     def __repr__(self) -> str:
         return f"Endpoint({self.base_url!r})"
@@ -177,18 +179,19 @@ class Endpoint:
     def _connected(self) -> httpx.AsyncClient:
         """The client of the running loop: a pool belongs to one."""
         loop = asyncio.get_running_loop()
-        if self._client is None or self._loop is not loop:
+        client = self._clients.get(loop)
+        if client is None:
             try:
-                self._client = httpx.AsyncClient(timeout=self.timeout, follow_redirects=False)
+                client = httpx.AsyncClient(timeout=self.timeout, follow_redirects=False)
             except ImportError as error:
                 raise MissingExtraError("a provider over HTTP", "http") from error
-            self._loop = loop
-        return self._client
+            self._clients[loop] = client
+        return client
 
     async def aclose(self) -> None:
-        """Close the connections; the next call opens new ones."""
-        client, self._client = self._client, None
-        if client is not None and self._loop is asyncio.get_running_loop():
+        """Close the connections of the running loop; the next call opens new ones."""
+        client = self._clients.pop(asyncio.get_running_loop(), None)
+        if client is not None:
             await client.aclose()
 
 

@@ -185,7 +185,7 @@ def test_columns_texts_and_events_come_back_by_number(documents):
 
 def test_a_score_of_one_is_the_scale():
     matches = lexical.Matches(
-        np.zeros(1), *(np.array([0.5, 1.0])[i % 2 : i % 2 + 1] for i in range(5))
+        np.zeros(1), *(np.array([0.5, 1.0])[i % 2 : i % 2 + 1] for i in range(5)), np.zeros(1)
     )
     total = 0.5 + 0.7 * 1.0 + 0.2 * 0.5 + 1.0
     assert lexical.whole_scores(matches, Weights()).tolist() == [round(total * ONE)]
