@@ -12,7 +12,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal
 
-from memplane import home, tokens, trust
+from memplane import home, observe, tokens, trust
 from memplane.clock import clock, ulid
 from memplane.errors import HomeError, InputError, WriteError
 from memplane.home import HOME_NAME, Assets, Home
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from memplane.adapters import minilm
     from memplane.context import context as context_context, watched_files
     from memplane.index import vectors
+    from memplane.observe import Observer, Observing
     from memplane.plane import Plane, packer
     from memplane.projects import entering
     from memplane.providers import AsyncEmbedder, bridge
@@ -54,6 +55,7 @@ DETECTORS = "memplane.detectors"
 EMBEDDERS = "memplane.embedders"
 _MINILM, _STATIC = "all-MiniLM-L6-v2", "static"  # embedders that come with memplane
 COUNTERS = "memplane.counters"
+_LOG_VARIABLE: Final = "MEMPLANE_LOG"
 
 
 @cache
@@ -153,6 +155,7 @@ def init(
     detector: Detector | None = None,
     environment: Mapping[str, str] | None = None,
     embedder: Embedder | AsyncEmbedder | None = None,
+    observer: Observer | None = None,
     counter: CountsTokens | str | None = None,
     trusted: bool = True,
     agent: str | None = None,
@@ -171,7 +174,9 @@ def init(
     if path is None and (folder / "plane.json").exists():
         found = in_project(_upward())
         return _warned(
-            _opened(found, durability, clock, detector, environment, embedder, counter, agent)
+            _opened(
+                found, durability, clock, detector, environment, embedder, counter, agent, observer
+            )
         )
 
     now, empty = clock(), _is_empty(folder)
@@ -180,7 +185,9 @@ def init(
     if trusted and empty:
         _trust(made, folder, now)
     place = in_project(made)
-    return _opened(place, durability, clock, detector, environment, embedder, counter, agent)
+    return _opened(
+        place, durability, clock, detector, environment, embedder, counter, agent, observer
+    )
 
 
 def _is_empty(folder: Path) -> bool:
@@ -220,6 +227,7 @@ def open_plane(
     detector: Detector | None = None,
     environment: Mapping[str, str] | None = None,
     embedder: Embedder | AsyncEmbedder | None = None,
+    observer: Observer | None = None,
     counter: CountsTokens | str | None = None,
     project: str | None = None,
     agent: str | None = None,
@@ -235,14 +243,15 @@ def open_plane(
     the one that budgets.yaml names: any object with `count(text)`, or the name under which an
     installed package offers one (group `memplane.counters`). Variables of the
     `environment` (by default the process's) stand before values of the policies:
-    `MEMPLANE_BUDGETS__SCALE=1.2`; give {} for none.
+    `MEMPLANE_BUDGETS__SCALE=1.2`; give {} for none. `observer` is told of each call, with numbers
+    and never with what it is about (`memplane.observe`); MEMPLANE_LOG=json writes that to stderr.
     """
     found = find_plane(path)
     found = in_project(found) if project is None else entering.for_name(found, project)
     if read_only:
         found = found._replace(read_only=True)
     return _warned(
-        _opened(found, durability, clock, detector, environment, embedder, counter, agent)
+        _opened(found, durability, clock, detector, environment, embedder, counter, agent, observer)
     )
 
 
@@ -437,6 +446,7 @@ def _opened(
     embedder: Embedder | AsyncEmbedder | None,
     counter: CountsTokens | str | None = None,
     agent: str | None = None,
+    observer: Observer | None = None,
 ) -> plane_room.Plane:
     if agent is not None and (not isinstance(agent, str) or not agent.strip()):
         raise unexpected("a name", agent, "agent")
@@ -458,8 +468,26 @@ def _opened(
             embedder=used,
             agent=agent,
             on_close=on_close,
+            observing=_observing(observer, environment, found),
         )
     )
+
+
+def _observing(
+    observer: Observer | None, environment: Mapping[str, str] | None, found: Home
+) -> Observing | None:
+    """Who is told of what the plane does: the observer, and stderr where MEMPLANE_LOG says json."""
+    said = (os.environ if environment is None else environment).get(_LOG_VARIABLE, "")
+    if said:
+        name, _, level = said.partition(":")
+        if name != "json":
+            raise InputError(
+                f"expected json, or json: and a level, found {quoted_value(said)}",
+                where=_LOG_VARIABLE,
+            )
+        logs = observe.JsonLogs(level=level or "info")
+        observer = logs if observer is None else observe.Both(observer, logs)
+    return None if observer is None else observe.Observing(observer, str(found.path))
 
 
 class _Lines:

@@ -23,9 +23,9 @@ HERE = Path(__file__).parent
 sys.path[:0] = sorted({str(file.parent) for one in SHARED for file in HERE.glob(f"*/{one}")})
 
 # How long an example takes to make says something about the machine, and nothing about a promise.
-# `make test` tries the same examples each time: new ones are for `make test-long` to find.
+# `make test` tries the same few examples each time: more, and new ones, are for `make test-long`.
 usual = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("memplane", usual, max_examples=30, derandomize=True)
+settings.register_profile("memplane", usual, max_examples=15, derandomize=True)
 settings.register_profile("long", usual, max_examples=500)
 settings.load_profile("memplane")
 
@@ -64,9 +64,13 @@ def pytest_configure(config):
 
 
 def pytest_collection_finish(session):
-    """What is collected stays: no search for garbage goes through it again and again."""
+    """What is collected stays: no search for garbage goes through it again and again.
+
+    And there are fewer: planes are not circular, and a test is short.
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
 
 
 SWIFT = tuple(f"{HERE}/{one}" for one in QUICK)
@@ -78,7 +82,8 @@ def pytest_itemcollected(item):
     by_chance = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
     if not by_chance and str(item.path).startswith(MEASURED):
         item.add_marker("measured")
-    if not by_chance and str(item.path).startswith(SWIFT) and starts_none(item.path):
+    small = not by_chance and item.get_closest_marker("sized") is None
+    if small and str(item.path).startswith(SWIFT) and starts_none(item.path):
         item.add_marker("quick")
 
 

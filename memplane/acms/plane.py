@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from memplane.context.calls import Receipt
     from memplane.event import EventFields
+    from memplane.observe import Observer
     from memplane.plane.work import OpenedSession
     from memplane.ports import Embedder
     from memplane.work.episodes import ContextAssembly
@@ -167,8 +168,11 @@ class AsyncPlane(AsyncFace[Plane]):
         durability: Literal["sync", "os"] = "sync",
         embedder: Embedder | None = None,
         agent: str | None = None,
+        observer: Observer | None = None,
     ) -> None:
-        self._opening = runners.PlaneOpening(storage, durability, embedder, agent)
+        self._opening = runners.PlaneOpening(
+            storage, durability, embedder, agent, observer=observer
+        )
         self._runner: runners.PlaneRunner | None = None
         super().__init__(lambda: self.held, lambda runner: runner.plane)
 
@@ -314,10 +318,13 @@ def aopen(
     durability: Literal["sync", "os"] = "sync",
     embedder: Embedder | None = None,
     agent: str | None = None,
+    observer: Observer | None = None,
 ) -> AsyncPlane:
     """A plane for `async with`: in a folder, as `memplane.open` finds it, or one that is open.
 
     A plane that is given stays its owner's; one that is opened here is closed with the last who
     uses it here. The others as of `memplane.open`, for a folder alone.
     """
-    return AsyncPlane(path, durability=durability, embedder=embedder, agent=agent)
+    return AsyncPlane(
+        path, durability=durability, embedder=embedder, agent=agent, observer=observer
+    )

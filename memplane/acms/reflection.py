@@ -23,6 +23,7 @@ from memplane.errors import ConfigurationError, ConflictError, MemplaneError, Pr
 from memplane.event import SENSITIVITIES
 from memplane.intake.redact import quoted_value
 from memplane.lazy import NamedTuple
+from memplane.observe import hashed
 from memplane.work.episodes import (
     Episode,
     Fact,
@@ -188,8 +189,10 @@ class Reflecting:
                 if self._again:
                     continue
                 return stored
+            said = {"provider": self.by, "session": hashed(self._session)}
             try:
-                facts = await self._asked(job)
+                with runner.plane.context.span("reflect", said):
+                    facts = await self._asked(job)
             except Exception as error:  # noqa: BLE001 - somebody else's code, over a network
                 await runner.writing(partial(self._failed, runner, job, error))
                 _LOG.warning("session %s: not reflected (%s)", self._session, type(error).__name__)

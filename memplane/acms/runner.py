@@ -19,6 +19,7 @@ import weakref
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from contextvars import copy_context
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeVar
@@ -27,12 +28,14 @@ from memplane import wiring
 from memplane.context.calls import Receipt
 from memplane.errors import HomeError, MemplaneError
 from memplane.lazy import NamedTuple
+from memplane.observe import correlated, correlation_id, hashed
 from memplane.plane import Plane
 from memplane.providers.bridge import Bridged, identity_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
+    from memplane.observe import Observer
     from memplane.ports import Appended, Embedder
 
 Given = ParamSpec("Given")
@@ -48,6 +51,7 @@ class _Waiting(NamedTuple):
 
     row: Mapping[str, Any]
     receipt: asyncio.Future[Receipt]
+    correlation: str
 
 
 class GroupCommit:
@@ -65,7 +69,7 @@ class GroupCommit:
         he may write the same again. Raises what `Plane.record` does.
         """
         receipt: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Waiting(row, receipt))
+        self._waiting.append(_Waiting(row, receipt, correlation_id()))
         if self._writing is None or self._writing.done():
             # A task of its own: who cancels one caller cancels no other's write.
             self._writing = asyncio.create_task(self._write())
@@ -98,9 +102,20 @@ class GroupCommit:
             if one.receipt.done():  # cancelled meanwhile
                 continue
             if isinstance(answer, Receipt):
+                self._tell(one, answer)
                 one.receipt.set_result(answer)
             else:
                 one.receipt.set_exception(answer)
+
+    def _tell(self, one: _Waiting, stored: Receipt) -> None:
+        """Tell the observer of a record that shared its write, under its caller's own id."""
+        observing = self._runner.plane.context.observing
+        if observing is not None:
+            session = one.row.get("session")
+            with correlated(one.correlation or None):
+                observing.event(
+                    "record", {"seq": stored.seq, "count": 1, "session": hashed(session)}
+                )
 
 
 def _looked_at(task: asyncio.Task[int]) -> None:
@@ -240,7 +255,7 @@ class PlaneRunner:
     def _queued(self, line: deque[_Call], call: Callable[[], Made]) -> asyncio.Future[Made]:
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Made] = loop.create_future()
-        line.append(_Call(call, answer, loop))
+        line.append(_Call(partial(copy_context().run, call), answer, loop))
         try:
             self._thread.submit(self._next)
         except RuntimeError:
@@ -285,10 +300,17 @@ class PlaneOpening(NamedTuple):
     embedder: Embedder | None = None
     agent: str | None = None
     create: bool = False
+    observer: Observer | None = None
 
     def open(self, path: Path) -> Plane:
         make = partial(wiring.init, trusted=False) if self.create else wiring.open_plane
-        return make(path, durability=self.durability, embedder=self.embedder, agent=self.agent)
+        return make(
+            path,
+            durability=self.durability,
+            embedder=self.embedder,
+            agent=self.agent,
+            observer=self.observer,
+        )
 
 
 def hold(opening: PlaneOpening) -> PlaneRunner:
@@ -312,6 +334,7 @@ def hold(opening: PlaneOpening) -> PlaneRunner:
                 opening.durability,
                 opening.agent,
                 *identity_of(opening.embedder),
+                id(opening.observer),
             )
             runner = _OF_PATHS.get(key)
             if runner is None:

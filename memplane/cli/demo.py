@@ -26,6 +26,7 @@ from memplane.inspect import PageRequest, compose, document, write_page
 from memplane.lazy import NamedTuple
 from memplane.pack.block import Block
 from memplane.plane import Plane
+from memplane.upkeep.reports import Saved, read_report
 from memplane.wiring import init
 
 FOLDER: Final = "memplane-demo"
@@ -45,6 +46,7 @@ You work with Mira on hop, a URL shortener: Python, Starlette, SQLite, one serve
 }
 _FIRST_ID: Final = "hop:decision:1"  # of the sample: a plane that has it is a demo's
 _WIDTH: Final = 100
+_PAGE_TOKENS: Final = 2_000  # of the pack that the page shows
 
 
 class Question(NamedTuple):
@@ -66,6 +68,9 @@ QUESTIONS: Final = (
 )  # fmt: skip
 
 
+_PAGE_QUERIES: Final = ("how are expired links deleted?", QUESTIONS[1].query)
+
+
 @command("demo", example="demo")
 def run_demo(
     *,
@@ -82,9 +87,9 @@ def run_demo(
     _check(folder)
     with init(folder, trusted=False) as plane:
         recorded = fill(plane)
+        asks = PageRequest(channel="agent", report=_pack_of_session(plane))
         asked = [(one, _ask(plane, one)) for one in QUESTIONS]
         events = plane.head().seq
-        asks = PageRequest(channel="agent")
         page = write_page(folder / PAGE, document(compose(plane, asks)))
     if open_it:
         webbrowser.open(page.as_uri())
@@ -156,6 +161,16 @@ def _check(folder: Path) -> None:
 
 def _ask(plane: Plane, one: Question) -> Block:
     return plane.pack(one.query, budget=one.budget, channel=one.channel, save_report=True)
+
+
+def _pack_of_session(plane: Plane) -> Saved:
+    """The second of two packs of the sample's last session: the page shows what both share."""
+    session = plane.work.sessions.list(channel="agent")[-1].id
+    for query in _PAGE_QUERIES:
+        block = plane.pack(
+            query, budget=_PAGE_TOKENS, channel="agent", session=session, save_report=True
+        )
+    return read_report(block.report_path)
 
 
 def _block_words(block: Block) -> str:

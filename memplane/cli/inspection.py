@@ -9,7 +9,7 @@ from typing import Annotated, Final
 from memplane.cli.commands import FINE, STOPPED, command
 from memplane.cli.maintenance import plane_checks
 from memplane.cli.options import Home, Json, Now, Option, Time
-from memplane.cli.output import print_answer, say, say_damage
+from memplane.cli.output import Bar, print_answer, say, say_damage
 from memplane.clock import clock
 from memplane.errors import InputError
 from memplane.inspect import LiveServer, PageRequest, compose, document, write_page
@@ -91,7 +91,8 @@ def inspect_plane(
         asked = PageRequest(channel or "agent", session, since, given, checks)
         if live:
             return _serve(plane, asked, open_it=open_it)
-        data = compose(plane, asked)
+        with Bar("page") as bar:
+            data = compose(plane, asked, bar)
         page = document(data)
         path = write_page(out, page, replace=replace)
     shown = data["facts"]["channel"]

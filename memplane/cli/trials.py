@@ -263,16 +263,16 @@ def _replayed(
     return answer, evaluate_sessions.sessions_table(answer)
 
 
-def _hook_answer(plane: Plane, session: str, when: str, query: str) -> HookAnswer:
+def _hook_answer(plane: Plane, session: str, when: str, query: str, event_id: str) -> HookAnswer:
     """What a hook says to a session, by its own code and the plane's policy."""
     with open_light(open_home(plane.home), clock, os.environ) as light:
         hooks = light.policies.plane.hooks
         said = hook_payload.HookPayload(
-            when, session, "", (), asks=when, query=query, begins=when == "start"
+            when, session, "", (), asks=when, query=query, event_id=event_id, begins=when == "start"
         )
         if when == "tool":  # as if it were asked for: the figures say whether it should be
             hooks = hooks._replace(tool=hooks.tool._replace(when="relevant"))
-            event = plane.event(query)
+            event = plane.event(event_id)
             row = {"kind": event.kind, "id": event.id, "data": dict(event.data)}
             said = hook_payload.asked_at_tool(said._replace(rows=(row,)))
         block = hook_context.packed_answer(light, said, hooks)

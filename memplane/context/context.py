@@ -11,7 +11,7 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
@@ -28,6 +28,7 @@ from memplane.lazy import NamedTuple, late
 from memplane.log import FileLog
 from memplane.log.reader import LineCache
 from memplane.nofollow import Tally, counting
+from memplane.observe import UNOBSERVED, Observing, note
 from memplane.ports import Appended, Clock, Detector, Embedder, Position, TokenCounter
 
 if TYPE_CHECKING:
@@ -182,8 +183,9 @@ class PlaneContext:
         keeps: bool = False,
         agent: str | None = None,
         on_close: Callable[[], None] | None = None,
+        observing: Observing | None = None,
     ) -> None:
-        self.agent, self._on_close = agent, on_close
+        self.agent, self._on_close, self.observing = agent, on_close, observing
         self.make_embedder, self.embedder = make_embedder or _no_embedder, embedder
         self.home, self.clock, self.durability, self.as_of = home, clock, durability, as_of
         self.make_counter, self.detector, self.loads = make_counter, detector, loads
@@ -196,11 +198,10 @@ class PlaneContext:
             self.opening.files[f"{home.folder}/plane.json"] = None
             self.opening.read += home.read
         with counting(self.opening):
-            self.watched = (
-                watched(home, lambda: self.keeps, overrides, self.counter)
-                if files is None
-                else Frozen(home.path, files, self.counter)
-            )
+            if files is None:
+                self.watched = watched(home, lambda: self.keeps, overrides, self.counter)
+            else:
+                self.watched = Frozen(home.path, files, self.counter)
             self.lock = threading.RLock()
             loads = self._parted(home, loads)
             self.log = log or FileLog(
@@ -524,6 +525,7 @@ class PlaneContext:
             )
         if self._folds.catch_up():
             self._notice_purges()
+            note("catch_up", {"seq": self._folds.log.head().seq})
         if self.keeps and self._folds.unsaved > save_after:
             self._save(self._folds)
         if fresh and self.keeps and (outdated := self._folds.outdated):
@@ -735,6 +737,10 @@ class PlaneContext:
         one.
         """
         self.log.line(1)
+
+    def span(self, name: str, fields: dict[str, Any]) -> AbstractContextManager[None]:
+        """What the observer is told of a call, `fields` as they are when it ends."""
+        return UNOBSERVED if self.observing is None else self.observing.span(name, fields)
 
     def close(self) -> None:
         """Write checkpoints where that is worth it and let go of the files. Again: nothing."""

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
     from memplane.event import Event
     from memplane.plane import Plane
+    from memplane.ports import Progress
 
-Answerer = Callable[["Plane", str, str, str], "HookAnswer"]
-Progress = Callable[[int, int], None]
+Answerer = Callable[["Plane", str, str, str, str], "HookAnswer"]
 
 _NEXT: Final = 60  # events of the session in which a term must be used
 _RARE: Final = 100  # a rare term is in at most one event of so many
@@ -137,8 +137,9 @@ def replay_sessions(
 ) -> SessionRun:
     """Import the transcripts, record them again in order of time, and ask as hooks would.
 
-    `answer(plane, session, when, query)` gives what a hook says; `when` is "start", "prompt" or
-    "tool", where the query is the id of the call's event. `parts`: of the sessions, by time.
+    `answer(plane, session, when, query, event_id)` gives what a hook says; `when` is "start",
+    "prompt" or "tool", `event_id` that of the prompt or call, "" for none. `parts`: of the
+    sessions, by time.
     Raises InputError where nothing that a person typed was found.
     """
     with tempfile.TemporaryDirectory(prefix="memplane-sessions-") as folder:
@@ -284,7 +285,7 @@ class _Replay:
     def ask_apart(self, label: PromptLabel) -> Injection:
         """Ask a prompt of no session, with all that there is as memory."""
         self._keep()
-        spoken = self._answer(self._plane, "", "prompt", label.prompt)
+        spoken = self._answer(self._plane, "", "prompt", label.prompt, "")
         return Injection("prompt", "", "", label.prompt, spoken, label=label)
 
     def _keep(self) -> None:
@@ -296,7 +297,9 @@ class _Replay:
 
     def _note(self, when: str, event: Event, query: str) -> None:
         session = event.session or ""
-        spoken = self._answer(self._plane, session, when, query)
+        spoken = self._answer(
+            self._plane, session, when, query, "" if when == "start" else event.id
+        )
         if when == "start":
             self._starts[session] = _letters(" ".join(spoken.passages))
         label = self._labels.get((session, _time(event.ts))) if when == "prompt" else None

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
@@ -33,6 +33,9 @@ from memplane.upkeep.reports import Saved, kept_bytes_path, saved
 if TYPE_CHECKING:
     from memplane.plane import Plane
     from memplane.policy.records import CachePrices
+    from memplane.ports import Progress
+
+_STEP: Final = 2_000  # lines that are folded between two calls of a progress
 
 
 class MissingInput(NamedTuple):
@@ -78,21 +81,64 @@ def replay_pack(plane: Plane, saved: Saved) -> Replay:
     Reads only. What else was recorded since, and what policies and views have become, changes
     nothing.
     """
-    then, lost = plane_of(plane, saved)
+    return replay_packs(plane, [saved])[0]
+
+
+def replay_packs(
+    plane: Plane, packs: Sequence[Saved], progress: Progress | None = None
+) -> list[Replay]:
+    """Make the packs of several reports again, each as `replay_pack`, in the order given.
+
+    Where one has the policies and views of the one before it and lies no earlier in the log, the
+    log is folded on from there. `progress` is called with the seq reached and the last one.
+    """
+    found: list[Replay] = []
+    last = max((seq_of(one) for one in packs), default=0)
+    at, known = 0, dict[str, bytes]()
+    with ExitStack() as stack:
+        then: Plane | None = None
+        for saved in packs:
+            files, lost = _snapshots(plane, saved)
+            lost += _log(plane, saved)
+            seq = seq_of(saved)
+            if _is_lost(lost):
+                found.append(Replay(saved, None, same=False, lost=tuple(lost), note=""))
+                continue
+            if then is None or files != known or seq < at:
+                at, known = seq if progress is None else min(seq, _STEP), files
+                then = stack.enter_context(plane.under(files, at))
+            at = _folded_to(then, at, seq, last, progress)
+            found.append(_replayed(then, saved, lost))
+    return found
+
+
+def _folded_to(then: Plane, at: int, seq: int, last: int, progress: Progress | None) -> int:
+    """Fold a plane of the past on to a seq; returns that."""
+    if at < seq:
+        with then.context.lock:  # in the same pass: each pack asks for them
+            then.context.caught_up(then.upkeep.policies).open_digests()
+    while at < seq:
+        at = seq if progress is None else min(seq, at + _STEP)
+        then.advance(at)
+        if progress is not None:
+            progress(at, last)
+    return seq
+
+
+def _replayed(then: Plane, saved: Saved, lost: list[MissingInput]) -> Replay:
+    """The pack of a report in the plane as it was."""
     block, note = None, ""
-    if then is not None:
-        with then:
-            counted, now = saved.report["counter"], then.context.counter(then.upkeep.policies).name
-            try:
-                if now == counted:
-                    block = then.pack(**asked_of(saved))
-                else:
-                    note = (
-                        f"its tokens were counted by {quoted_value(counted)}, and here by "
-                        f"{quoted_value(now)}: open the plane with that `counter`"
-                    )
-            except MemplaneError as error:
-                note = f"the pack cannot be made now: {error}"
+    counted, now = saved.report["counter"], then.context.counter(then.upkeep.policies).name
+    try:
+        if now == counted:
+            block = then.pack(**asked_of(saved))
+        else:
+            note = (
+                f"its tokens were counted by {quoted_value(counted)}, and here by "
+                f"{quoted_value(now)}: open the plane with that `counter`"
+            )
+    except MemplaneError as error:
+        note = f"the pack cannot be made now: {error}"
     same = block is not None and _hash(block.text) == saved.report["acb_sha256"]
     if block is not None and not same:
         lost += _files(saved, block)
@@ -108,9 +154,14 @@ def plane_of(plane: Plane, saved: Saved) -> tuple[Plane | None, list[MissingInpu
     """
     files, lost = _snapshots(plane, saved)
     lost += _log(plane, saved)
-    if any(one.what in ("policy", "log") for one in lost):
+    if _is_lost(lost):
         return None, lost
     return plane.under(files, saved.report["log"]["seq"]), lost
+
+
+def _is_lost(lost: Iterable[MissingInput]) -> bool:
+    """Whether too much is lost to make the pack again."""
+    return any(one.what in ("policy", "log") for one in lost)
 
 
 def asked_of(saved: Saved) -> dict[str, Any]:
@@ -354,7 +405,6 @@ def _shared(session: str, shape: str, found: list[dict[str, Any]], prices: Cache
 
 Blocks: TypeAlias = tuple[Block | None, Block | None]
 Report: TypeAlias = dict[str, Any]
-Progress: TypeAlias = Callable[[int, int], None]
 Key: TypeAlias = tuple[str, str, str]
 
 _NO_STORY: Final = LogChanges(lambda _: None, lambda _: None, lambda: False)

@@ -1,7 +1,7 @@
 """`import_paths`: read the files or repositories of a source into a plane, and report on each part.
 
 A second run records nothing, because ids come from the source, and reads little, because
-`importers.resume` remembers how far each file was read, and which heads of a repository. Where git
+`importers.records` remembers how far each file was read, and which heads of a repository. Where git
 cannot go on from those (another selection, history that was rewritten and removed, a shallow clone
 that was deepened) all commits are read, and their ids identify those that are recorded.
 

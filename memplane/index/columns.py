@@ -2,7 +2,7 @@
 
 Segments keep their columns apart, but a ranking reads those of thousands of scattered documents and
 their neighbours, a hundred times a query. So they are copied here into flat arrays, filled once and
-extended as documents come in: 41 bytes a document, and 8 more for each set of documents that a
+extended as documents come in: 53 bytes a document, and 8 more for each set of documents that a
 channel does not see. `spread_scores` lends scores to neighbours.
 
 A `Mask` is the set of documents that a request may not see: by flags, by times of validity
@@ -201,10 +201,12 @@ TURN_TOKENS: Final = 10  # what a turn counts beside its words, on the way past 
 _TYPES: Final = {
     "seq": np.int64,
     "tokens": np.int32,
+    "group": np.uint64,
     "speaker": np.uint64,
     "importance": np.uint16,
     "flags": np.uint16,
     "role": np.uint8,
+    "traits": np.uint32,
 }
 _STRIDES: Final = ("behind", "ahead")
 _NONE: Final = -1
@@ -231,10 +233,12 @@ class Frame(NamedTuple):
     size: int
     seq: Array
     tokens: Array
+    group: Array
     speaker: Array
     importance: Array
     flags: Array
     role: Array
+    traits: Array
     before: Array
     after: Array
     behind: Array

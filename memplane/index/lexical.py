@@ -17,12 +17,14 @@ from memplane.index.bm25 import BM25, Weights, combined, idf, length_norm, term_
 from memplane.index.segment import Array, Pieces, Postings
 from memplane.index.terms import Query
 from memplane.lazy import NamedTuple
+from memplane.ports import ONE
 
 
 class Matches(NamedTuple):
     """Documents that hold a term of the query, rising, and their scores by kind of term.
 
-    `coverage`: the share of the idf of the query's words that the document holds.
+    `coverage`: the share of the idf of the query's words that the document holds. `kinds`: what it
+    earns for naming something of a kind that the query asks for (`with_kinds`).
     """
 
     docs: Array  # i32
@@ -31,6 +33,7 @@ class Matches(NamedTuple):
     prefixes: Array
     related: Array
     coverage: Array
+    kinds: Array
 
 
 class PostingBlock(Protocol):
@@ -246,12 +249,52 @@ def _added(
     coverage = added(0, rarity)
     if mass > 0.0:
         coverage /= mass
-    return Matches(docs.astype(np.int32), words, bigrams, prefixes, related, coverage)
+    kinds = np.zeros(count)
+    return Matches(docs.astype(np.int32), words, bigrams, prefixes, related, coverage, kinds)
+
+
+def with_kinds(
+    matches: Matches,
+    traits: Array,
+    asked: Sequence[int],
+    weight: float,
+    hidden: Array,
+    apart: Array | None = None,
+) -> Matches:
+    """Return the matches and the documents that name something of a kind that is asked for.
+
+    `traits` are the bits of all documents, `asked` a bit each. A document earns the idf of its
+    rarest kind, times the weight. `hidden` and `apart` as for `match`.
+    """
+    limit, there = len(traits), len(traits)
+    if apart is not None:
+        apart = apart[:limit]
+        there -= int(np.count_nonzero(apart))
+    earned = np.zeros(limit)
+    for bit in asked:
+        having = (traits & np.uint32(bit)) != 0
+        if apart is not None:
+            having &= ~apart
+        gain = weight * idf(there, int(np.count_nonzero(having)))
+        np.maximum(earned, gain, out=earned, where=having)
+    earned[hidden[:limit]] = 0.0
+    named = earned > 0.0
+    if not named.any():
+        return matches
+    named[matches.docs] = True
+    docs = np.flatnonzero(named).astype(np.int32)
+    places = docs.searchsorted(matches.docs)
+    wider = np.zeros((len(matches) - 1, len(docs)))
+    for row, column in zip(wider, matches[1:], strict=True):
+        row[places] = column
+    wider[-1] = earned[docs]
+    return Matches(docs, *wider)
 
 
 def whole_scores(matches: Matches, weights: Weights) -> Array:
     """Return one lexical score a match, in 2**-20, rounded half to even."""
     total = combined((matches.words, matches.bigrams, matches.prefixes, matches.related), weights)
+    total += matches.kinds * ONE
     scores: Array = np.rint(total, out=total).astype(np.int64)
     return scores
 

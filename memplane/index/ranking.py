@@ -22,6 +22,7 @@ import numpy as np
 from memplane.index import bm25, lexical, terms
 from memplane.index.bm25 import relevance
 from memplane.index.columns import Frame, Kernel, spread_scores
+from memplane.index.kinds import PERSONAL, TIMED
 from memplane.index.lexical import Matches
 from memplane.index.segment import Array
 from memplane.index.terms import PREFERENCE, READ, ROLES
@@ -101,6 +102,10 @@ class Ranking(NamedTuple):
     `wide_sources_max` for a broad question. `preference` is for documents with one of the flags
     `preferring`. Shares from neighbours are multiplied by `faint` for documents whose number in
     `faint_bits` of their flags (lowest bit, number of bits) is one of `faint_numbers`.
+
+    Where a question names speakers and is not broad, texts that do not speak of their writer are
+    multiplied by `impersonal`, and those with a time or number by `timed`. `session_best`, at least
+    1,000, multiplies the best of each group.
     """
 
     lexical: bm25.Weights = bm25.Weights(related=0.4)
@@ -115,6 +120,9 @@ class Ranking(NamedTuple):
     wide: Kernel = Kernel(500, 700, 60)
     sources_max: int = 600
     wide_sources_max: int = 600
+    impersonal: int = 1_000
+    timed: int = 1_000
+    session_best: int = 1_000
     faint: int = 1_000
     faint_bits: tuple[int, int] = (0, 0)
     faint_numbers: tuple[int, ...] = ()
@@ -184,11 +192,12 @@ def rank(
         # What neighbours lend may lift any match; but most hear too little of them to get far.
         final = _heard(scores[heads] + mine[heads], heads, frame, asked, weights)
         least = _reached_by(heads, final, frame, most)
-        heads = heads[final >= least]
+        heads = heads[_raised(final, True, weights.session_best) >= least]
         faint, _ = factors.most(bar, int(words.max()))
         lent = lent[factors.loudest(scores.take(lent) + faint) >= least]
         lent = _either(lent, lent[:0], frame.size)
-        lent = lent[_heard(scores[lent] + faint, lent, frame, asked, weights) >= least]
+        heard = _heard(scores[lent] + faint, lent, frame, asked, weights)
+        lent = lent[_raised(heard, True, weights.session_best) >= least]
         more = docs.searchsorted(lent)
         more = more[docs.take(more, mode="clip") == lent]
         more = more[words[more] < bar]
@@ -199,9 +208,17 @@ def rank(
     if hidden is not None:
         found = found[~hidden[found]]
     scores[found] = _heard(scores[found], found, frame, asked, weights)
-    best = _highest(_best_of_events(found, scores, frame), scores, frame, most)
-    like = np.zeros(len(best), np.int64) if similar is None else alike[best]
-    return RankedEvents(frame.seq[best], scores[best], mine[best] - like, like, best)
+    best = _highest(_topped(found, scores, frame, weights), scores, frame, most)
+    return _in_parts(best, scores[best], mine[best], alike[best] if len(alike) else None, frame)
+
+
+def _in_parts(
+    docs: Array, scores: Array, mine: Array, alike: Array | None, frame: Frame
+) -> RankedEvents:
+    """The events with what words and vectors earned of each score: no more than all of it."""
+    own = np.minimum(mine, scores)
+    like = np.zeros(len(docs), np.int64) if alike is None else np.minimum(alike, own)
+    return RankedEvents(frame.seq[docs], scores, own - like, like, docs)
 
 
 def _reached_by(docs: Array, scores: Array, frame: Frame, most: int) -> int:
@@ -242,7 +259,11 @@ class _Range(NamedTuple):
         said += [weights.first_person] * asked.first_person
         heard = [weights.speaker_heard] * (bool(asked.speakers) and not asked.broad)
         heard += [weights.first_person_heard] * asked.first_person
-        return cls(tuple(said), (*heard, weights.preference), weights)
+        heard.append(weights.preference)
+        if _of_turns(asked):
+            heard += [weights.impersonal, weights.timed]
+        heard.append(weights.session_best)
+        return cls(tuple(said), tuple(heard), weights)
 
     def least(self, words: int, peak: int) -> tuple[int, int]:
         """What so much earns at least, by itself and in the end."""
@@ -328,7 +349,17 @@ def _heard(
         scores = _raised(scores, _said_by(asked.speakers, docs, frame), weights.speaker_heard)
     if asked.first_person:
         scores = _raised(scores, frame.role[docs] == _USER, weights.first_person_heard)
-    return _raised(scores, (frame.flags[docs] & weights.preferring) != 0, weights.preference)
+    scores = _raised(scores, (frame.flags[docs] & weights.preferring) != 0, weights.preference)
+    if _of_turns(asked):
+        traits = frame.traits[docs]
+        scores = _raised(scores, (traits & np.uint32(PERSONAL)) == 0, weights.impersonal)
+        scores = _raised(scores, (traits & np.uint32(TIMED)) != 0, weights.timed)
+    return scores
+
+
+def _of_turns(asked: RankingQuery) -> bool:
+    """Whether it asks for single turns of some speakers: what they said of themselves, and when."""
+    return bool(asked.speakers) and not asked.broad
 
 
 def _is_faint(docs: Array, frame: Frame, weights: Ranking) -> Array:
@@ -346,7 +377,7 @@ def _said_by(speakers: tuple[int, ...], docs: Array, frame: Frame) -> Array:
     return found
 
 
-def _raised(scores: Array, which: Array, permille: int) -> Array:
+def _raised(scores: Array, which: Array | bool, permille: int) -> Array:
     if permille == _SAME:
         return scores
     found: Array = np.where(which, scores * permille // 1000, scores)
@@ -368,6 +399,26 @@ def _best_of_events(docs: Array, scores: Array, frame: Frame) -> Array:
     firsts = np.concatenate(([True], event[high][1:] != event[high][:-1]))
     best: Array = docs[high[firsts]]
     return best
+
+
+def _topped(docs: Array, scores: Array, frame: Frame, weights: Ranking) -> Array:
+    """The best document of each event, after the best of each group was raised."""
+    docs = _best_of_events(docs, scores, frame)
+    if weights.session_best != _SAME and len(docs):
+        first = _best_of_groups(docs, scores, frame)
+        scores[first] = scores[first] * weights.session_best // _SAME
+    return docs
+
+
+def _best_of_groups(docs: Array, scores: Array, frame: Frame) -> Array:
+    """The document of each group that scores best, the newest of equals."""
+    groups = frame.group[docs]
+    order = np.lexsort((-docs, -scores[docs], groups))
+    sorted_groups = groups[order]
+    firsts = np.concatenate(([True], sorted_groups[1:] != sorted_groups[:-1]))
+    best = docs[order[firsts]]
+    found: Array = best[frame.group[best] != 0]
+    return found
 
 
 def _highest(docs: Array, scores: Array, frame: Frame, most: int) -> Array:
@@ -511,6 +562,7 @@ def weighed(
         bigrams=matches.bigrams * scale,
         prefixes=matches.prefixes * scale,
         related=matches.related * scale,
+        kinds=matches.kinds * scale,
     )
 
 

@@ -172,7 +172,8 @@ def decode_segment(
 # Words of a batch are looked up as numbers of the vocabulary's flat columns, so that the
 # work a word costs is one dictionary look-up and a few steps of array arithmetic.
 _ROLE: Final = {role: place for place, role in enumerate(ROLES)}
-ROW: Final = tuple(name for name, _ in storage.COLUMNS if name not in LENGTHS)
+_READ: Final = (*LENGTHS, "traits")  # from the text
+ROW: Final = tuple(name for name, _ in storage.COLUMNS if name not in _READ)
 
 
 def ranges(starts: Array, counts: Array) -> Array:
@@ -281,12 +282,32 @@ def row(document: Document) -> tuple[int, ...]:
     )
 
 
-def columns_of(documents: Sequence[Document], lengths: Iterable[Array]) -> dict[str, Array]:
-    """Return the columns of the documents, given their lengths in words, bigrams and prefixes."""
+def _traits(documents: Sequence[Analysed], vocabulary: terms.TermVocabulary) -> Array:
+    """Return the bits of all tokens of each text."""
+    found = np.zeros(len(documents), np.uint32)
+    lengths = np.fromiter((len(one.text) for one in documents), np.int64, len(documents))
+    tokens = chain.from_iterable(one.text for one in documents)
+    picked = np.fromiter(tokens, np.int64, int(lengths.sum()))
+    if len(picked) and len(vocabulary.traits):
+        own = _picked(vocabulary.traits, picked)
+        filled = lengths > 0
+        starts = (np.cumsum(lengths) - lengths)[filled]
+        found[filled] = np.bitwise_or.reduceat(own, starts)
+    return found
+
+
+def columns_of(
+    documents: Sequence[Document], lengths: Iterable[Array], traits: Array
+) -> dict[str, Array]:
+    """Return the columns of the documents, given what was read from their texts.
+
+    Their lengths in words, bigrams and prefixes, and their traits.
+    """
     rows = zip(*map(row, documents), strict=True) if documents else ((),) * len(ROW)
     values: dict[str, object] = dict(zip(ROW, rows, strict=True))
     for name, length in zip(LENGTHS, lengths, strict=True):
         values[name] = np.minimum(length, SHORT_MAX)
+    values["traits"] = traits
     return {name: np.array(values[name], "<" + code) for name, code in storage.COLUMNS}
 
 
@@ -305,7 +326,7 @@ def build_of(
     kinds = occurrences(found, vocabulary)
     numbers, docs = (np.concatenate(parts) for parts in zip(*kinds, strict=True))
     lengths = [np.bincount(own, minlength=len(documents)) for _, own in kinds[:3]]
-    columns = columns_of(documents, lengths)
+    columns = columns_of(documents, lengths, _traits(found, vocabulary))
     texts = [document.text.encode("utf-8", "surrogatepass") for document in documents]
     return IndexSegment(
         first,

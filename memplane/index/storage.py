@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 Buffer: TypeAlias = bytes | memoryview | mmap.mmap
 
-FORMAT: Final = 3
+FORMAT: Final = 4
 # The largest is what 16 bits number, so that a posting takes three bytes; merging more would
 # also hold a writer up.
 CAPACITIES: Final = (256, 2_048, 16_384, 65_536)
@@ -54,6 +54,7 @@ COLUMNS: Final = (
     ("words", "H"),  # lengths in terms of each kind, at most 65,535
     ("bigrams", "H"),
     ("prefixes", "H"),
+    ("traits", "I"),  # bits that the text has: see `kinds`
     ("tokens", "H"),
     ("importance", "H"),
     ("flags", "H"),

@@ -3,7 +3,8 @@
 A *word* is a stem (Snowball English, Porter 2001; irregular forms mapped to one), a number, the
 whole of an identifier or path beside its parts, or two neighbouring characters of a Hangul, CJK or
 kana run. A *bigram* is an unordered pair of neighbouring words after stop words are gone. A
-*prefix* is the first five letters of a word of six or more.
+*prefix* is the first five letters of a word of six or more. A word with accents is found without
+them too (`folded_letters`).
 
 Two texts that differ only in case, quotes, digit grouping or compatibility forms of
 characters have the same terms. Python's `re` decides which characters are letters.
@@ -22,13 +23,13 @@ from hashlib import blake2b
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from memplane.lazy import NamedTuple, module_alone, regex
+from memplane.lazy import NamedTuple, module_alone, regex, word_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 
-ANALYSER: Final = 2  # raise it when a text gets other terms
+ANALYSER: Final = 3  # raise it when a text gets other terms or traits
 KINDS: Final = ("words", "bigrams", "prefixes", "labels")
 PREFIX_LETTERS: Final = 5
 VOCABULARY_MAX: Final = 400_000  # tokens remembered; hex ids would otherwise fill the memory
@@ -131,6 +132,28 @@ def normalise_text(text: str) -> str:
     return _grouped(_composed(text))
 
 
+# Letters that no accent can be taken from, and what they are written as without.
+_PLAIN: Final = str.maketrans(
+    dict(zip("ßæœøđðþłħŧ\u0131", word_table("ss ae oe o d d th l h t i"), strict=True))
+)
+_ACCENTED: Final = regex("[\u00df-\u024f\u0370-\u03ff\u0451\u1e00-\u1fff]")
+
+
+def folded_letters(word: str) -> str:
+    """Return a lower-case word with plain letters for accented Latin and Greek ones.
+
+    Marks of other scripts are no accents: without them a word is another one.
+    """
+    if word.isascii() or not _ACCENTED.search(word):
+        return word
+    return _ACCENTED.sub(_plain, word)
+
+
+def _plain(found: re.Match[str]) -> str:
+    letters = unicodedata.normalize("NFD", found[0].translate(_PLAIN))
+    return "".join(one for one in letters if unicodedata.category(one) != "Mn")
+
+
 @lru_cache(maxsize=200_000)
 def _token(token: str) -> tuple[Atom, ...]:
     """Give the words of one run of word characters, the whole of an identifier last."""
@@ -150,6 +173,9 @@ def _token(token: str) -> tuple[Atom, ...]:
         long = len(part) > PREFIX_LETTERS and part.isalpha()
         prefix = _number(b"p", part[:PREFIX_LETTERS]) if long else 0
         found.append(Atom(whole_term(stem(part)), prefix, chained=True))
+        folded = folded_letters(part)
+        if folded != part and folded not in STOP:
+            found.append(Atom(whole_term(stem(folded)), 0, chained=False))
     if whole:
         found.append(Atom(whole_term(whole), 0, chained=False))
     return tuple(found)
@@ -226,8 +252,8 @@ class Word(NamedTuple):
 def text_words(text: str, may: Callable[[str], bool] | None = None) -> Iterator[Word]:
     """Yield the words of a text, in the order of its terms, without stop words.
 
-    The strings behind the terms of `analyse`. `may` is called with each word in lower case before
-    it is stemmed; False leaves it out.
+    The strings behind the terms of `analyse`, those without accents left out. `may` is called with
+    each word in lower case before it is stemmed; False leaves it out.
     """
     for surface in surfaces(normalise_text(text)):
         yield from _surface_words(surface, may)
@@ -276,8 +302,11 @@ class TermVocabulary(dict[str, int]):
     The columns are arrays so that a build can look all words of a batch up at once.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, traits: Callable[[str], int] | None = None) -> None:
+        """`traits` gives 32 bits of a token, kept beside its words; without it there are none."""
         super().__init__()
+        self._traits = traits
+        self.traits = array("I")
         self.words = array("Q")
         self.prefixes = array("Q")
         self.chained = array("B")
@@ -290,6 +319,8 @@ class TermVocabulary(dict[str, int]):
             self.words.append(atom.word)
             self.prefixes.append(atom.prefix)
             self.chained.append(atom.chained)
+        if self._traits is not None:
+            self.traits.append(self._traits(token))
         number = len(self.expansions)
         self.expansions.append(tuple((atom.word, atom.prefix, atom.chained) for atom in found))
         self.starts.append(len(self.words))

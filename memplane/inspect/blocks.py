@@ -6,17 +6,20 @@ channel may see now: of an entry that rests on something forgotten since, only i
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
 from memplane.errors import MemplaneError
-from memplane.explain.replay import Difference, difference_of, replay_pack, shared_by
+from memplane.explain.replay import Difference, Replay, difference_of, replay_packs, shared_by
 from memplane.explain.why import REASON_WORDS
 from memplane.inspect.records import ENTRY_CHARS_MAX, Visible, event_fields
+from memplane.lazy import NamedTuple
 from memplane.upkeep.reports import Saved, find_report, of_the_past, saved
 
 if TYPE_CHECKING:
     from memplane.pack.block import Block, Entry
+    from memplane.ports import Progress
 
 # Saved reports that are read for the newest of a channel and for the row of its session.
 REPORTS_READ_MAX: Final = 60
@@ -36,11 +39,17 @@ _MORE_WORDS: Final = {
 }
 
 
-class PackShown:
-    """A pack for the page. `saved` is its report, None for one that was made for the page."""
+class PackShown(NamedTuple):
+    """A pack for the page.
 
-    def __init__(self, block: Block, kept: Saved | None, note: str = "") -> None:
-        self.block, self.saved, self.note = block, kept, note
+    `saved` is its report, None for one that was made for the page; `before` the pack that the
+    report was compared with, made again, None where its report is not kept.
+    """
+
+    block: Block
+    saved: Saved | None
+    note: str = ""
+    before: Replay | None = None
 
 
 def newest_report(visible: Visible, session: str | None) -> Saved | None:
@@ -58,11 +67,14 @@ def newest_report(visible: Visible, session: str | None) -> Saved | None:
     return None
 
 
-def pack_shown(visible: Visible, given: Saved | None, session: str | None) -> PackShown:
+def pack_shown(
+    visible: Visible, given: Saved | None, session: str | None, progress: Progress | None = None
+) -> PackShown:
     """The pack that the page shows: the given one, the newest saved one, or one made now.
 
     A report that was not given is passed over with a note where it cannot be made again, or where
-    that would fold more than `REPLAY_LINES_MAX` lines. Nothing is saved. Raises as `Plane.pack`.
+    that would fold more than `REPLAY_LINES_MAX` lines. Nothing is saved. `progress` is called with
+    lines folded and to fold. Raises as `Plane.pack`.
     """
     chosen = given or newest_report(visible, session)
     note = ""
@@ -73,11 +85,14 @@ def pack_shown(visible: Visible, given: Saved | None, session: str | None) -> Pa
         )
         chosen = None
     if chosen is not None:
-        again = replay_pack(visible.plane, chosen)
+        before = _compared_with(visible, chosen)
+        packs = [chosen] if before is None else [before, chosen]
+        *older, again = replay_packs(visible.plane, packs, progress)
         if again.block is not None:
             lost = "; ".join([*map(str, again.lost), *filter(None, [again.note])])
             said = f"made again, it is not the block that was saved: {lost}" if lost else ""
-            return PackShown(again.block, chosen, "" if again.same else said)
+            note = "" if again.same else said
+            return PackShown(again.block, chosen, note, older[0] if older else None)
         lost = "; ".join([*map(str, again.lost), again.note])
         note = f"the pack {chosen.id} cannot be made again ({lost}); this one was made now"
     if session is None:
@@ -85,6 +100,16 @@ def pack_shown(visible: Visible, given: Saved | None, session: str | None) -> Pa
         session = newest[-1].id if newest else None
     block = visible.plane.pack(session=session, channel=visible.channel, now=visible.now)
     return PackShown(block, None, note)
+
+
+def _compared_with(visible: Visible, now: Saved) -> Saved | None:
+    """The report of the pack that a pack was compared with; None where none is kept."""
+    prefix = now.report["prefix"]
+    if "chain" not in prefix or prefix["compared_with"] is None:
+        return None
+    with suppress(MemplaneError):
+        return find_report(visible.plane.home, prefix["compared_with"])
+    return None
 
 
 def block_view(visible: Visible, shown: PackShown) -> dict[str, Any]:
@@ -207,11 +232,9 @@ def prefix_view(visible: Visible, shown: PackShown) -> dict[str, Any] | None:
     }
     if prefix["compared_with"] is None:
         return view
-    try:
-        old = find_report(visible.plane.home, prefix["compared_with"])
-    except MemplaneError:
+    if shown.before is None:
         return view | {"note": "the report of the pack before is not kept any more"}
-    return view | {"before": _strip(old)} | _parting(visible, shown, now, old)
+    return view | {"before": _strip(shown.before.saved)} | _parting(visible, shown, now)
 
 
 def _strip(one: Saved) -> dict[str, Any]:
@@ -227,11 +250,12 @@ def _strip(one: Saved) -> dict[str, Any]:
     }
 
 
-def _parting(visible: Visible, shown: PackShown, now: Saved, old: Saved) -> dict[str, Any]:
+def _parting(visible: Visible, shown: PackShown, now: Saved) -> dict[str, Any]:
     """Where the two packs part: the first line that differs, and the entries from there on."""
-    again = replay_pack(visible.plane, old)
-    if again.block is None or not again.same:
+    again = shown.before
+    if again is None or again.block is None or not again.same:
         return {"note": "the pack before cannot be made again, so its lines are not shown"}
+    old = again.saved
     found = difference_of(old, again.block, shown.block._replace(report=now.report))
     if found.cause == "same":
         return {"note": "the same block as before", "shared_entries": len(again.block.entries)}

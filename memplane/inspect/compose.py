@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from memplane.plane import Plane
-    from memplane.ports import Line
+    from memplane.ports import Line, Progress
     from memplane.upkeep.doctor import Check
     from memplane.upkeep.reports import Saved
 
@@ -59,8 +59,10 @@ class PageRequest(NamedTuple):
     checks: Sequence[Check] = ()
 
 
-def compose(plane: Plane, asked: PageRequest) -> dict[str, Any]:
+def compose(plane: Plane, asked: PageRequest, progress: Progress | None = None) -> dict[str, Any]:
     """The data of the page, as JSON values. Reads only.
+
+    `progress` is called with thousandths done and a thousand.
 
     Raises InputError for an unknown channel or time, NotFoundError for a session without an event
     that may be shown, and PolicyError.
@@ -73,16 +75,16 @@ def compose(plane: Plane, asked: PageRequest) -> dict[str, Any]:
     if session is None and given is not None:
         session = given.report["request"].get("session")
     sessions = plane.work.sessions.list(channel=channel)
-    found = read_events(visible, asked.session, since)
+    found = read_events(visible, asked.session, since, _part(progress, 0, 300))
     if asked.session is not None and not found.events:
         raise NotFoundError(
             f"no event of session {quoted_value(asked.session, 160)} for channel {channel}"
         )
     titles = {one.id: one.title for one in sessions if one.title}
-    views, notices = _pack_views(visible, given, session)
+    views, notices = _pack_views(visible, given, session, _part(progress, 300, 500))
     views += [
         timeline_view(visible, found, titles),
-        values_view(visible, found),
+        values_view(visible, found, _part(progress, 800, 200)),
         sessions_view(visible, sessions),
         tasks_view(visible),
         files_view(visible, session),
@@ -104,12 +106,19 @@ def compose(plane: Plane, asked: PageRequest) -> dict[str, Any]:
     }
 
 
+def _part(progress: Progress | None, begin: int, share: int) -> Progress | None:
+    """A progress for one part of the work, in thousandths of all of it."""
+    if progress is None:
+        return None
+    return lambda done, total: progress(begin + share * done // max(1, total), 1_000)
+
+
 def _pack_views(
-    visible: Visible, given: Saved | None, session: str | None
+    visible: Visible, given: Saved | None, session: str | None, progress: Progress | None
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """The views of a pack; a pack that cannot be made leaves a notice."""
     try:
-        shown = pack_shown(visible, given, session)
+        shown = pack_shown(visible, given, session, progress)
     except MemplaneError as error:
         return [], [f"There is no block: {visible.text(str(error))}"]
     views = [block_view(visible, shown), left_out_view(visible, shown)]

@@ -117,7 +117,7 @@ class LiveServer:
         if not isinstance(asked, dict) or set(asked) - {"action", "id", "confirm"}:
             raise RefusedRequest(HTTPStatus.BAD_REQUEST, "expected action, id and confirm")
         action, id_, confirm = (asked.get(name) for name in ("action", "id", "confirm"))
-        if action not in ACTIONS or not isinstance(id_, str):
+        if not isinstance(action, str) or action not in ACTIONS or not isinstance(id_, str):
             raise RefusedRequest(
                 HTTPStatus.BAD_REQUEST, f"expected one of {', '.join(ACTIONS)} and an id"
             )

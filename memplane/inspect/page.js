@@ -60,8 +60,10 @@
     identity: 1, rules: 2, system_map: 3, knowledge_cards: 4, relevant_decisions: 5,
     recent_window: 6, retrieved_evidence: 7, task_state: 8, tool_state: 9, expansions: 10,
   };
-  const sectionName = (name) => SECTIONS[name] || (name || "").replaceAll("_", " ") || "None";
-  const hue = (name) => `hue-${HUES[name] || 11}`;
+  // A session or a section may be called `constructor`, as every object has one.
+  const named = (table, name) => (Object.hasOwn(table, name) ? table[name] : "");
+  const sectionName = (name) => named(SECTIONS, name) || (name || "").replaceAll("_", " ") || "None";
+  const hue = (name) => `hue-${named(HUES, name) || 11}`;
   const reasonName = (name) => ({ not_relevant: "Does not answer", budget: "No room" })[name]
     || name.charAt(0).toUpperCase() + name.slice(1).replaceAll("_", " ");
 
@@ -352,7 +354,7 @@
     })).sort((a, b) => (a.ts < b.ts ? 1 : a.ts > b.ts ? -1 : b.seq - a.seq));
     return timelineRows;
   }
-  const sessionName = (view, id) => view.titles[id] || id;
+  const sessionName = (view, id) => named(view.titles, id) || id;
   const asked = { words: "", kind: "", session: "" };
 
   function matching(view) {
@@ -511,7 +513,7 @@
   const drawPrivacy = (view) => [
     heading("Redaction and purge", "Counts alone: what was taken out is nowhere on this page."),
     h("section", { class: "group" }, h("h3", {}, "Masked when it was recorded"), counted(view.masked, "Rule", "Secrets masked by rule", "No rule masked anything in the events of this page."), commands(["audit"])),
-    h("section", { class: "group" }, h("h3", {}, "Kept off this page"), counted(view.withheld.map(([name, value]) => [WITHHELD[name] || name, value]), "Reason", "Events that are not on this page", "Nothing.")),
+    h("section", { class: "group" }, h("h3", {}, "Kept off this page"), counted(view.withheld.map(([name, value]) => [named(WITHHELD, name) || name, value]), "Reason", "Events that are not on this page", "Nothing.")),
     h("section", { class: "group" }, h("h3", {}, "Purged"), h("div", { class: "figures" }, figure(number(view.purged), "events erased for good"), figure(number(view.purges), "purges")), commands(["purge", "--archived", "forgotten", "--dry-run"])),
     view.begin ? note(`Counted behind event #${view.begin}.`) : null,
   ];

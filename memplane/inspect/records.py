@@ -26,6 +26,7 @@ from memplane.upkeep.export import EventSelector, ExportFilter
 if TYPE_CHECKING:
     from memplane.context.event_access import KeyVersion
     from memplane.plane import Plane
+    from memplane.ports import Progress
     from memplane.upkeep.reports import Saved
     from memplane.work.sessions import Session
     from memplane.work.tasks import TaskView
@@ -169,6 +170,7 @@ TASKS_MAX: Final = 200
 FILES_MAX: Final = 200
 _DIGEST_CHARS: Final = 3_000
 _STEPS_MAX: Final = 60
+_TOLD_EACH: Final = 500  # lines between two calls of a progress
 
 
 class Found(NamedTuple):
@@ -186,8 +188,13 @@ class Found(NamedTuple):
     masked: dict[str, int]
 
 
-def read_events(visible: Visible, session: str | None, since: str | None) -> Found:
-    """Read the newest `EVENTS_MAX` events of a session and time, or of all."""
+def read_events(
+    visible: Visible, session: str | None, since: str | None, progress: Progress | None = None
+) -> Found:
+    """Read the newest `EVENTS_MAX` events of a session and time, or of all.
+
+    `progress` is called with lines read and to read.
+    """
     log, head = visible.plane.context.log, visible.plane.head().seq
     some = session is not None or since is not None
     begin = max(0, head - (LINES_READ_MAX if some else LINES_READ))
@@ -196,6 +203,8 @@ def read_events(visible: Visible, session: str | None, since: str | None) -> Fou
     masked: dict[str, int] = {}
     for line in log.read(begin, head):
         event = line.event
+        if progress is not None and event.seq % _TOLD_EACH == 0:
+            progress(event.seq - begin, head - begin)
         if event.kind == "purge":
             purges += 1
             purged += sum(1 for _ in erased_by(event))
@@ -265,14 +274,19 @@ def timeline_view(visible: Visible, found: Found, titles: dict[str, str]) -> dic
     }
 
 
-def values_view(visible: Visible, found: Found) -> dict[str, Any]:
-    """Decisions in force, and each key with every value that it had: who replaced what when."""
+def values_view(visible: Visible, found: Found, progress: Progress | None = None) -> dict[str, Any]:
+    """Decisions in force, and each key with every value that it had: who replaced what when.
+
+    `progress` is called with keys read and to read.
+    """
     channel = visible.channel
     decisions = [visible.event(event) for event in visible.plane.work.decisions(channel=channel)]
     told = [event for event in decisions if event is not None]
     keys = _keys_of((*told, *found.events))
     chains = []
-    for ns, key in keys[:KEYS_MAX]:
+    for at, (ns, key) in enumerate(keys[:KEYS_MAX]):
+        if progress is not None:
+            progress(at, min(len(keys), KEYS_MAX))
         try:
             versions = visible.plane.history(key, ns, channel=channel)
         except MemplaneError:

@@ -9,16 +9,15 @@ about the same fact the newest stands first.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from functools import partial
 from math import isqrt
 from typing import Final
 
 from memplane.errors import ChangedError, NotFoundError
-from memplane.event import MARKERS, TYPED_KINDS
+from memplane.event import MARKERS
 from memplane.index.fill_order import STEP_COLUMNS, FillingParameters, steps_of
-from memplane.lazy import NamedTuple, regex
+from memplane.lazy import NamedTuple
 from memplane.pack.head import place_views
 from memplane.pack.layout import (
     PARTS,
@@ -29,6 +28,7 @@ from memplane.pack.layout import (
     entry_group,
     entry_of,
 )
+from memplane.pack.newest_first import NONE_FIRST, ChosenEvent, FirstGroups, newest_first
 from memplane.pack.request import Form, Materials, PackContext, PackQuery
 from memplane.policy import Limits, Scoring, SectionBudget
 from memplane.ports import ONE, Candidates, FoundEvent, Retriever
@@ -353,13 +353,15 @@ _NO_TERMS: Final = NONE._asdict()
 _LEAST: Final = 8
 _NAMED_MAX: Final = 200  # omissions with all that is known of them: twice what a report lists
 _ORDERED_FROM: Final = 300  # tokens: with less there is no room for date lines that come twice
+_DATES: Final = 40  # tokens kept for date lines that come twice
 _REPEATED_WORDS: Final = 6  # a text of so many words is not repeated
 _LINES_LEAST: Final = 2
 _LINE_WORDS: Final = 4  # a line of so many words may be a repeated one
 _REPEATED_PART: Final = 333  # permille of a text whose lines others show: it says too little
 # The passages of the best: of the first so many with this part of the best score so many times the
 # usual tokens. They go on behind the words that were looked for, since what a question asks for
-# often comes next; with less room than that, more events are worth more.
+# often comes next; with less room than that, more events are worth more. Not users': in a long text
+# of theirs something pasted comes next.
 _LONG_PASSAGES: Final = ((2, 800, 5), (8, 600, 3))
 _LONG_FROM: Final = 1_100
 # What a passage saves must be worth its mark: it has at most this part of the whole.
@@ -477,7 +479,8 @@ class _Filling:
     def place(self, above: int, materials: Materials, marked: Marked) -> None:
         """Show which of the first `above` are worth their tokens; omit the rest with a reason.
 
-        Tokens reserved for marked turns that are not needed, once others are chosen, are spent too.
+        Tokens reserved for marked turns, or for date lines that come twice, that are not needed
+        once others are chosen are spent too.
         """
         sheet, part, seqs = self._sheet, self._part, self._found.seqs
         placed = sheet.seqs
@@ -495,21 +498,27 @@ class _Filling:
         for at in self._narrated:
             self._take(at, packing, self._left, grows=True, told=True)
         self._left += kept
+        first = NONE_FIRST
+        if kept:
+            first = self._first()
+            self._left, self._misses = self._left - first.tokens, 0
+            self._spend([at for at in good if seqs[at] not in marked.chosen], packing, budget)
+            self._left += first.tokens
+            first = self._first()
         chosen = list(self._shown.values())
         rows = self._found.rows([one.at for one in chosen])
-        first = self._first(chosen) if kept else {}
         for found, (_, item, form, group) in zip(rows, chosen, strict=True):
             score = found.score * _PERMILLE // ONE
             entry = entry_of(part, item, form, score)
-            sheet.put(part, entry, first.get(item.seq, group), kind=item.kind)
+            sheet.put(part, entry, first.groups.get(item.seq, group), kind=item.kind)
             sheet.score_parts[found.seq] = score_parts(found) | _NO_TERMS
         self._omit_others(above)
 
-    def _first(self, chosen: Sequence[_Shown]) -> dict[int, EntryGroup]:
-        """The groups of the entries that are printed first, by seq: see `_newest_first`."""
-        best = sorted(chosen, key=_place)
-        rows = [_ChosenEvent(self._found.doc(one.at), one.item, one.group) for one in best]
-        return _newest_first(
+    def _first(self) -> FirstGroups:
+        """The groups of the entries that are printed first, by seq: see `newest_first`."""
+        best = sorted(self._shown.values(), key=_place)
+        rows = [ChosenEvent(self._found.doc(one.at), one.item, one.group) for one in best]
+        return newest_first(
             self._sheet, self._part, rows, self._retriever, self._wanted, self._left
         )
 
@@ -616,7 +625,7 @@ class _Filling:
             item = self._item(seq) if seq in self._counted else self._needed(seq)
             if item is None:
                 return "limit"
-            times = self._times(at) if limit else 1
+            times = self._times(at, item) if limit else 1
             if times > 1:
                 form = self._form(at, item, times * limit, goes_on=True)
                 if form[1] + self._dated(entry_group(item)) <= room:
@@ -625,11 +634,11 @@ class _Filling:
         except NotFoundError as error:  # the index remembers what the log or a file has lost
             return "changed" if isinstance(error, ChangedError) else "gap"
 
-    def _times(self, at: int) -> int:
+    def _times(self, at: int, item: Item) -> int:
         """How many times the usual tokens the passage of the event at a place may have."""
         scores = self._found.scores
         share = scores[at] * _PERMILLE // max(1, scores[0])
-        if self._room < _LONG_FROM:
+        if self._room < _LONG_FROM or item.role == "user":
             return 1
         rules = _LONG_PASSAGES
         return next((times for most, least, times in rules if at < most and share >= least), 1)
@@ -777,123 +786,3 @@ def _steps(
     while ahead is not None:
         (place, grows), ahead = ahead, next(steps, None)
         yield good[place], grows, not grows and ahead == (place, True)
-
-
-# Evidence about the same fact is printed first, the newest before the older.
-#
-# A reader must not take an old value for the current one. The rest follows in log order.
-
-_DATES: Final = 40  # tokens kept for date lines that come twice
-_FIRST: Final = 1
-_OTHER: Final = 2
-
-
-class _ChosenEvent(NamedTuple):
-    """An event to show: its best document, and the place in the block."""
-
-    doc: int
-    item: Item
-    group: EntryGroup
-
-
-def _newest_first(
-    sheet: Sheet,
-    part: BlockPart,
-    chosen: Sequence[_ChosenEvent],
-    retriever: Retriever[Scope, Item],
-    wanted: Mapping[int, int],
-    room: int,
-) -> dict[int, EntryGroup]:
-    """By seq, the groups of the events that are printed before the others.
-
-    `chosen` comes best first; of user turns and typed memories the first `LOOKED_AT_MAX`
-    are looked at. The date lines that this adds cost at most `room` tokens: days for which that is
-    not enough stay in log order.
-    """
-    spoken = [one for one in chosen if one.item.role == "user" or one.item.kind in TYPED_KINDS]
-    told = [
-        ValueMention(one.item.seq, retriever.words(one.doc), valued=True)
-        for one in spoken[:LOOKED_AT_MAX]
-        if says_a_value(one.item.text)
-    ]
-    matter = on_one_matter(wanted.keys(), told)
-    if not matter:
-        return {}
-    staying = {one.group for one in chosen if one.item.seq not in matter}
-    groups: dict[EntryGroup, list[int]] = {}  # those with the best evidence first
-    for one in chosen:
-        if one.item.seq in matter:
-            groups.setdefault(one.group, []).append(one.item.seq)
-    says_more = max(_says_more(sheet, part, group) for group in groups)
-    taken: list[tuple[int, EntryGroup, list[int]]] = []
-    for group, seqs in groups.items():
-        # Where others of the day are printed later, its date line comes twice; one is longer.
-        again = sheet.date_tokens(part, group) if group in staying else 0
-        more = 0 if taken else says_more
-        if again + more <= room:
-            room -= again + more
-            taken.append((max(seqs), group, seqs))
-    taken.sort(reverse=True)
-    moved: dict[int, EntryGroup] = {}
-    for _, group, seqs in taken:
-        moved.update(dict.fromkeys(seqs, group._replace(order=_OTHER if moved else _FIRST)))
-    return moved if len(moved) > 1 else {}
-
-
-def _says_more(sheet: Sheet, part: BlockPart, group: EntryGroup) -> int:
-    plain = sheet.date_tokens(part, group)
-    return max(0, sheet.date_tokens(part, group._replace(order=_FIRST)) - plain)
-
-
-# Turns about the same fact, so that the newest value comes first.
-#
-# Without a model: two turns are about the same fact where they share words of the query and words
-# beside it, and each states a value - a number, a negation, a change. Of two such turns the later
-# one holds, whichever matches the query better (in BEAM the newer of two statements comes later in
-# the log in 116 of 117 pairs, and first by words in half of them).
-
-LOOKED_AT_MAX: Final = 12  # the turns that answer best; all pairs of them are compared
-
-_ASKED_WORDS: Final = 2  # words of the query that both say; all, where the query has fewer
-_SHARED_WORDS: Final = 3  # words that both say, those of the query among them;
-_SHORT_WORDS: Final = 2  # or half of the words of the shorter one, if that is not less than this
-_VALUE_CHARACTERS: Final = 8_000
-_VALUE: Final = regex(
-    r"\d"
-    r"|\b(?:never|not|no longer|cannot|without|instead|actually|now|new|newly|recently)\b"
-    r"|n['\u2019]t\b"
-    r"|\b(?:updat|chang|mov|reschedul|switch|increas|decreas|reduc|improv|adjust|extend|replac"
-    r"|rais|lower|drop|grow)(?:e|es|ed|s|ing)?\b",
-    re.IGNORECASE,
-)
-
-
-class ValueMention(NamedTuple):
-    """A user turn or a memory: its seq, its words (term numbers), whether it states a value."""
-
-    seq: int
-    words: Collection[int]
-    valued: bool
-
-
-def says_a_value(text: str) -> bool:
-    """Whether a text states a value that may change: a number, a negation, a change."""
-    return _VALUE.search(text[:_VALUE_CHARACTERS]) is not None
-
-
-def on_one_matter(asked: Collection[int], told: Sequence[ValueMention]) -> frozenset[int]:
-    """The seqs of turns that state the same fact as another one: none, or at least two.
-
-    `asked` are the term numbers of the query. Compares the first `LOOKED_AT_MAX` turns.
-    """
-    query = frozenset(asked)
-    least = min(_ASKED_WORDS, len(query))
-    turns = [(one.seq, frozenset(one.words)) for one in told[:LOOKED_AT_MAX] if one.valued]
-    found: set[int] = set()
-    for at, (seq, words) in enumerate(turns):
-        for other, others in turns[:at]:
-            both = words & others
-            half = max(_SHORT_WORDS, min(len(words), len(others)) // 2)
-            if len(both) >= min(_SHARED_WORDS, half) and len(both & query) >= least:
-                found |= {seq, other}
-    return frozenset(found)

@@ -18,6 +18,7 @@ from memplane.context.materials import (
 from memplane.errors import DegradedError
 from memplane.lazy import late
 from memplane.nofollow import Tally, counting
+from memplane.observe import note, observed
 from memplane.pack.block import Block
 from memplane.pack.request import FormCache
 from memplane.policy import Policies
@@ -52,6 +53,7 @@ class Packer:
 
     # --- packing ---
 
+    @observed("pack", lambda block: {"tokens": block.tokens, "count": len(block.entries)})
     def pack(
         self, query: str = "", *, save_report: bool = False, wait: bool = False,
         progress: Callable[[int, int], None] | None = None,
@@ -186,6 +188,7 @@ def _made_anyhow(made: Callable[[Request], Block], request: Request) -> Block:
         block, without = made(request), list[str]()
     except DegradedError as error:
         # As if nothing were embedded: what the report names gives the same block again.
+        note("degraded", {"part": error.part})
         block, without = made(request._replace(dense_seq=0)), [error.part]
     without += degraded_parts(request.as_of, block.report["request"].get("index_seq"))
     if without:

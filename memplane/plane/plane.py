@@ -23,6 +23,7 @@ from memplane.event import GLOBAL, Event, EventFields
 from memplane.intake import timestamp
 from memplane.intake.redact import quoted_value
 from memplane.lazy import late
+from memplane.observe import observed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -185,6 +186,7 @@ class Plane:
 
     # --- recording ---
 
+    @observed("record", lambda stored: {"seq": stored.seq, "count": 1})
     def record(self, text: str = "", **fields: Unpack[EventFields]) -> Receipt:
         """Store one event and acknowledge it.
 
@@ -196,6 +198,7 @@ class Plane:
         appended = context.append([context.drafting()({"text": text, **fields}, "")])[0]
         return Receipt(appended, self.durability, self._log.line)
 
+    @observed("record", lambda stored: {"seq": stored.last_seq, "count": stored.count})
     def record_many(
         self, rows: Iterable[Mapping[str, Any]], batch: int = 256, *, strict: bool = True
     ) -> BulkReceipt:
@@ -226,6 +229,7 @@ class Plane:
 
     # --- reading ---
 
+    @observed("get", lambda found: {"seq": found.seq, "count": 1})
     def event(
         self,
         id: str | int,  # noqa: A002
@@ -288,6 +292,7 @@ class Plane:
         lines = self._log.read(after, self.context.as_of)
         return reader.events(lines, kind=kind, session=session, ns=ns, limit=limit)
 
+    @observed("get", lambda found: {"count": int(found is not None)})
     def get(
         self,
         key: str,
@@ -315,6 +320,7 @@ class Plane:
             line = self.context.recent.line(row)
         return None if line is None else reader.emit(line.event)
 
+    @observed("get", lambda found: {"count": len(found)})
     def keys(
         self,
         prefix: str = "",
@@ -376,6 +382,7 @@ class Plane:
         del found[limit:]
         return found
 
+    @observed("get", lambda found: {"count": len(found)})
     def history(
         self,
         key: str,
@@ -405,6 +412,7 @@ class Plane:
             if line is not None
         ]
 
+    @observed("expand", lambda found: {"tokens": found.tokens})
     def expand(
         self,
         handle: str,
@@ -463,6 +471,7 @@ class Plane:
             query, save_report=save_report, progress=progress, watch=watch, wait=wait, **asked
         )
 
+    @observed("search", lambda found: {"count": len(found)})
     def search(
         self,
         query: str,

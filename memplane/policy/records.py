@@ -684,6 +684,10 @@ class Retrieval(NamedTuple):
     tool_call: int
     tool_result: int
     tool_heard: int
+    kinds: int
+    impersonal: int
+    timed: int
+    session_best: int
     near: Around
     wide: Around
     sources_max: int

@@ -15,13 +15,16 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from email.utils import parsedate_to_datetime
+from functools import partial
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
 
 from memplane.errors import ConfigurationError, MissingExtraError, ProviderError, SecurityError
 from memplane.intake.redact import masked, quoted_value
 from memplane.lazy import late
+from memplane.observe import note
 from memplane.providers.bridge import whole_vectors
 from memplane.providers.prompt import build_prompt, read_facts
 from memplane.providers.retry import RetryConfig, with_retry
@@ -100,8 +103,9 @@ class Endpoint:
         self.retry = RetryConfig(max_attempts=max_retries) if retry is None else retry
         self._key = resolved_key(api_key, secure=secure)
         self._clear = not secure and api_key is None and bool(os.environ.get(_DEFAULT_KEY))
-        self._client: httpx.AsyncClient | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient] = (
+            WeakKeyDictionary()
+        )
 
     def __repr__(self) -> str:
         return f"Endpoint({self.base_url!r})"
@@ -114,7 +118,12 @@ class Endpoint:
 
     async def post(self, path: str, body: Mapping[str, Any], provider: str) -> Any:
         """The JSON value of an answer; raises ProviderError, MissingExtraError without httpx."""
-        return await with_retry(lambda: self._once(path, body, provider), self.retry)
+
+        def again(attempt: int, error: Exception) -> None:
+            note("retry", {"attempt": attempt, "error": type(error).__name__, "provider": provider})
+
+        once = partial(self._once, path, body, provider)
+        return await with_retry(once, self.retry, on_retry=again)
 
     async def _once(self, path: str, body: Mapping[str, Any], provider: str) -> Any:
         client = self._connected()
@@ -170,18 +179,19 @@ class Endpoint:
     def _connected(self) -> httpx.AsyncClient:
         """The client of the running loop: a pool belongs to one."""
         loop = asyncio.get_running_loop()
-        if self._client is None or self._loop is not loop:
+        client = self._clients.get(loop)
+        if client is None:
             try:
-                self._client = httpx.AsyncClient(timeout=self.timeout, follow_redirects=False)
+                client = httpx.AsyncClient(timeout=self.timeout, follow_redirects=False)
             except ImportError as error:
                 raise MissingExtraError("a provider over HTTP", "http") from error
-            self._loop = loop
-        return self._client
+            self._clients[loop] = client
+        return client
 
     async def aclose(self) -> None:
-        """Close the connections; the next call opens new ones."""
-        client, self._client = self._client, None
-        if client is not None and self._loop is asyncio.get_running_loop():
+        """Close the connections of the running loop; the next call opens new ones."""
+        client = self._clients.pop(asyncio.get_running_loop(), None)
+        if client is not None:
             await client.aclose()
 
 

@@ -113,7 +113,8 @@ class Dense:
         found = self._queries.get(query)
         if found is None:
             try:
-                (found,) = _vectors(self.embedder, [query])
+                with self._context.span("embed", {"provider": self.embedder.name, "count": 1}):
+                    (found,) = _vectors(self.embedder, [query])
             except Exception as error:  # somebody else's code, often at the other end of a network
                 kind, name = type(error).__name__, quoted_value(self.embedder.name)
                 raise DegradedError(
@@ -162,7 +163,9 @@ class Dense:
                 masks, view = indexed.masks, indexed.view()
                 docs = range(start, min(start + _BATCH, end))
                 texts = [view.text(doc) for doc in docs]
-            vectors = _made(self.embedder, texts)
+            said = {"provider": self.embedder.name, "count": len(texts)}
+            with self._context.span("embed", said):
+                vectors = _made(self.embedder, texts)
             with lock, _writing(self._folder):
                 if indexed.masks is not masks:  # the documents were made anew, or some erased
                     self._mend(adder, indexed)

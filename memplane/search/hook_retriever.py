@@ -1,8 +1,8 @@
 """A `Retriever` over the saved index with the standard library alone, for hooks.
 
 Words are scored by the formulas of the full search (`index.bm25`), to the same integers; speakers,
-neighbours, related words and vectors are left out. Events that are not indexed yet are not found: a
-full process indexes them (`memplane hook --catch-up`, or any command that searches).
+neighbours, related words, kinds and vectors are left out. Events that are not indexed yet are not
+found: a full process indexes them (`memplane hook --catch-up`, or any command that searches).
 """
 
 from __future__ import annotations

@@ -41,6 +41,7 @@ from memplane.index.terms import blank_document
 from memplane.lazy import regex
 from memplane.log.reader import id_hash
 from memplane.log.segments import erased_by
+from memplane.observe import note
 from memplane.policy import ALL_AGENTS
 from memplane.ports import Line, Position, Progress
 from memplane.projections.projector import overtaken
@@ -245,12 +246,14 @@ class Indexed:
         self._look_around(head)
         end = head.seq if upto is None else min(upto, head.seq)
         try:
-            return self._follow(end, save=save, progress=progress)
+            read = self._follow(end, save=save, progress=progress)
         except BaseException:
             # Half a batch may be in: what is in the folder is whole.
             self._index.reload()
             self._begin()
             raise
+        note("index", {"count": read})
+        return read
 
     def reached(self, upto: int, progress: Progress | None = None) -> int:
         """Bring the index forward for one who does not wait for it; return where it stands then.

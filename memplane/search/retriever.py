@@ -16,10 +16,10 @@ from memplane import index
 from memplane.context.folds import items_of_event
 from memplane.errors import HomeError, NotFoundError
 from memplane.event import MARKERS
-from memplane.index import terms
+from memplane.index import kinds, terms
 from memplane.index.bm25 import POSTING_BYTES, policy_constants, term_worth
 from memplane.index.columns import Frame, Kernel
-from memplane.index.lexical import Matches
+from memplane.index.lexical import Matches, with_kinds
 from memplane.index.ranking import (
     Boosted,
     ExactMatches,
@@ -285,13 +285,13 @@ class LogRetriever:
             matches = view.match(wanted, hidden, bm25)
         unseen = self._masks.unseen(scope, self._every, self._frame)
         frame = self._indexed.frame(view, *unseen)
-        matches = self._weighed(matches, frame)
         answered = speakers.answered(view.count)
-        ranking = ranking_weights(self._scoring)
-        if not answered:  # people among themselves: none of them speaks to an assistant
-            ranking = ranking._replace(
-                first_person=_UNCHANGED, first_person_heard=_UNCHANGED, preference=_UNCHANGED
-            )
+        if not answered:
+            weight = self._scoring.retrieval.kinds / 1000
+            sought = kinds.asked_kinds(query) if weight else ()
+            matches = with_kinds(matches, frame.traits, sought, weight, hidden, view.apart)
+        matches = self._weighed(matches, frame)
+        ranking = _heeding(ranking_weights(self._scoring), answered=answered)
         read = ask(query, list(names))
         # A preference shapes help, and says nothing about what was or is so.
         helps = answered and not (read.broad or read.looks_up)
@@ -572,11 +572,27 @@ def ranking_weights(scoring: Scoring) -> Ranking:
         preferring=PREFERENCE * _bits(scoring),
         near=Kernel(*said.near),
         wide=Kernel(*said.wide),
+        impersonal=said.impersonal,
+        timed=said.timed,
+        session_best=said.session_best,
         sources_max=said.sources_max,
         wide_sources_max=said.wide_sources_max,
         faint=said.tool_heard,
         faint_bits=KIND_BITS,
         faint_numbers=(_CALL, _RESULT),
+    )
+
+
+def _heeding(ranking: Ranking, *, answered: bool) -> Ranking:
+    """The weights for talk with an assistant, or for people among themselves.
+
+    Of these none speaks to an assistant. What an assistant says is long and names things of many
+    kinds.
+    """
+    if answered:
+        return ranking._replace(impersonal=_UNCHANGED, timed=_UNCHANGED, session_best=_UNCHANGED)
+    return ranking._replace(
+        first_person=_UNCHANGED, first_person_heard=_UNCHANGED, preference=_UNCHANGED
     )
 
 

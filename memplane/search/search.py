@@ -18,6 +18,7 @@ from memplane.event import Event
 from memplane.harness import remembered, remembered_lines, typed_once
 from memplane.intake.redact import unexpected
 from memplane.lazy import NamedTuple, late
+from memplane.observe import note
 from memplane.ports import ONE, FoundEvent, Retriever
 from memplane.projections.sessions import is_extract
 from memplane.projections.window import plain_text, short_handle
@@ -118,8 +119,10 @@ def search_plane(
         raise unexpected(f"1 to {HITS_MAX}", k, "k")
     named = {name: asked.pop(name, None) for name in _LABELLED}
     texts = {name: texts_of_argument(name, value) for name, value in named.items()}
-    texts["file"] = tuple(name for path in texts["file"] for name in _recorded_as(context, path))
+    about = _AskedFiles(context, texts["file"])
+    texts["file"] = about.names
     only = _only(texts)
+    most = HITS_MAX if about.whole else k  # of what ends with one of the names, many may be others
     if similar:
         prepare_vectors(context, progress)
     with context.lock, context.log.held():
@@ -148,15 +151,15 @@ def search_plane(
             retriever = index_service(context).retriever(policies, folds, wanted)
             near = near_to(context, policies, most)
             finding = retriever.alike(
-                request.query, near, upto=upto, scope=scope, most=k, only=only
+                request.query, near, upto=upto, scope=scope, most=most, only=only
             )
         else:
             wanted = IndexReach(request.dense_seq, request.index_seq, wait, progress)
             retriever, finding, without = found_by_words(
-                context, policies, folds, request, scope, k, only, wanted
+                context, policies, folds, request, scope, most, only, wanted
             )
         hits = _hits(context, policies, folds, request, reader, retriever, finding, similar=similar)
-        return SearchHits(islice(hits, k), without)
+        return SearchHits(islice(filter(about.has, hits), k), without)
 
 
 def _hits(
@@ -247,6 +250,7 @@ def found_by_words(
     try:
         return searched(wanted)
     except DegradedError as error:
+        note("degraded", {"part": error.part})
         retriever, finding, without = searched(wanted._replace(dense_seq=0))
         return retriever, finding, [error.part, *without]
 
@@ -317,6 +321,29 @@ def scope_of_request(
         approvals=context.approvals(folds),
         only=Filter(request.tag, request.without_tag, request.importance_min),
     )
+
+
+class _AskedFiles:
+    """The files of a search: a path from the root is that file alone, any other an end of paths.
+
+    `names` are those by which the index has them. `whole`: for some it has more than is meant.
+    """
+
+    def __init__(self, context: PlaneContext, paths: Sequence[str]) -> None:
+        self._ends = [path.removeprefix("./") for path in paths if not path.startswith("/")]
+        found = [tuple(_recorded_as(context, path)) for path in paths]
+        self.names = tuple(name for some in found for name in some)
+        self._exact = {name for some in found if some[0].startswith("/") for name in some}
+        self.whole = any(len(some) > 1 for some in found)
+
+    def has(self, hit: SearchHit) -> bool:
+        """Whether a hit is about one of them."""
+        path = hit.event.data.get("path")
+        if not self.whole or not isinstance(path, str):
+            return True
+        if path in self._exact or path.removeprefix("./") in self._exact:
+            return True
+        return any(path == end or path.endswith(f"/{end}") for end in self._ends)
 
 
 def _recorded_as(context: PlaneContext, path: str) -> Iterator[str]:

@@ -268,8 +268,8 @@ def save(
             if due and not replace_file(path, cast("bytes", data)):
                 return None
         stamp = "".join(digit for digit in now if digit.isdigit() or digit == "T")
-        name = f"{stamp}-{shape_of(report)}-{report['acb_sha256'][:8]}{_SUFFIX}"
-        path = home / "reports" / name
+        named = f"{shape_of(report)}-{report['acb_sha256'][:8]}{_SUFFIX}"
+        path = home / "reports" / _newest_name(home, stamp, named)
         if not replace_file(path, _dumped(report)):
             return None
     except WriteError:  # a full disk must not cost the caller the block
@@ -278,6 +278,15 @@ def save(
         with contextlib.suppress(OSError):
             nofollow.remove_name(old)
     return path if nofollow.is_file(path) else None
+
+
+def _newest_name(home: Path, stamp: str, named: str) -> str:
+    """A name that sorts behind all others of its moment."""
+    same = [one.name for one in _paths(home) if one.name.startswith((f"{stamp}-", f"{stamp}."))]
+    if not same:
+        return f"{stamp}-{named}"
+    number = same[-1].removeprefix(stamp).partition("-")[0].removeprefix(".")
+    return f"{stamp}.{int(number or 0) + 1:03}-{named}"
 
 
 def _keeps(data: bytes) -> bool:

@@ -24,6 +24,7 @@ from memplane.errors import EpisodeNotFoundError, InputError, SessionNotFoundErr
 from memplane.event import TYPED_KINDS
 from memplane.intake.redact import quoted_value, unexpected
 from memplane.lazy import NamedTuple
+from memplane.observe import hashed, note
 from memplane.projections.episodes import (
     TURNS,
     EpisodesProjector,
@@ -358,6 +359,7 @@ class PlaneEpisodes(OfPlane):
                 "data": {"status": "closed", "reason": reason, "episode": name},
             }
             context.write(dict(context.placed(row)))
+            note("episode_closed", {"session": hashed(session)})
         return name
 
     def _found(self, session: str) -> tuple[Folds, SessionEpisodes | None]:
@@ -386,7 +388,7 @@ def session_stats(
     with context.lock:
         policies = context.watched.policies_or_last()
         folds = context.caught_up(policies)
-        reader = context.reader("private", agent=context.agent_of(agent))
+        reader = context.reader("private", agent=context.agent_of(agent), policies=policies)
         known = episodes_of(folds, session, rules)
         first = known.first_seq if known is not None else 1
         events = [

@@ -20,6 +20,7 @@ from memplane.event import TYPED_KINDS, lifting
 from memplane.harness import remembered
 from memplane.intake.redact import unexpected
 from memplane.lazy import NamedTuple
+from memplane.observe import hashed, note
 from memplane.policy.scoring import RECALL_PROFILES
 from memplane.ports import ONE
 from memplane.projections.episodes import MARKED_MAX, TURNS
@@ -116,7 +117,12 @@ def recall_plane(
 ) -> ContextAssembly:
     """Recall what a session is given; `settings` None: as the plane's policies say."""
     _check(asked)
-    with context.lock, context.log.held():
+    said: dict[str, Any] = {
+        "channel": asked.channel,
+        "agent": hashed(asked.agent),
+        "session": hashed(asked.session),
+    }
+    with context.span("recall", said), context.lock, context.log.held():
         policies = context.watched.policies()
         folds = context.caught_up(policies)
         request = checked_request(
@@ -131,7 +137,11 @@ def recall_plane(
         used = settings or RecallSettings(
             policies.plane.episodes, policies.scoring.profiles, context.counter(policies)
         )
-        return _Recall(context, policies, folds, request, asked, used).answer()
+        found = _Recall(context, policies, folds, request, asked, used).answer()
+        said |= {"tokens": found.total_tokens, "count": len(found.items)}
+        if found.warnings:
+            note("marked_overflow", {"count": len(found.warnings)})
+        return found
 
 
 def _check(asked: RecallQuery) -> None:

@@ -211,6 +211,17 @@ def test_statistics_are_a_recount(plane):
     assert type(stats).from_dict(stats.to_dict()) == stats
 
 
+def test_statistics_are_given_under_policies_that_cannot_be_read(plane):
+    async def main():
+        async with ACMS("s", plane) as session:
+            await session.ingest("user", "Goal: fish")
+            before = await session.get_session_stats()
+            (plane.home / "policies" / "channels.yaml").write_text("version: [")
+            assert await session.get_session_stats() == before
+
+    run(main())
+
+
 def test_a_session_never_sees_anothers_turns(plane):
     """A2-02: one instance is one session; nothing of another session comes back."""
 

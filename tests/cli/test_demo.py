@@ -1,6 +1,7 @@
 """What `memplane demo` promises to whoever has only the package."""
 
 import json
+import re
 
 import pytest
 
@@ -55,6 +56,20 @@ def test_there_is_a_page_to_look_at_and_it_can_be_opened(run, person, monkeypatc
     assert text.startswith("<!doctype html>")
     assert "Redirect with 302" in text
     assert page.stat().st_mode & 0o777 == 0o600
+
+
+def test_the_page_shows_what_two_packs_of_a_session_share(run, person):
+    assert run("demo").code == 0
+    text = (person / "project" / "memplane-demo" / "page.html").read_text()
+    data = json.loads(re.search(r'<script[^>]* id="data">(.*?)</script>', text, re.DOTALL)[1])
+    block, prefix = (
+        next(one for one in data["views"] if one["id"] == name) for name in ("block", "prefix")
+    )
+    assert block["query"] == QUESTIONS[1].query
+    assert (prefix["stable_kept"], prefix["note"]) == (True, "")
+    assert prefix["common_tokens"] > 800
+    assert prefix["before"]["tokens"] > prefix["common_tokens"]
+    assert len(prefix["packs"]["shares"]) == 2
 
 
 def test_a_second_run_adds_nothing_and_gives_the_same_blocks(run, person):

@@ -22,15 +22,15 @@ SUMMARY = Path(__file__).parents[2] / "reports" / "faults.json"
 
 # Of a layer: how many. Of planes, their calls and commands: of each operation.
 SHORT = {
-    "cuts": 400,
+    "cuts": 200,
     "states of the log": 700,
     "states of a recovery": 420,
     "states of a plane": 3,
     "calls of the log": 112,
     "calls of a plane": 3,
     "calls of a command": 1,
-    "kills": 60,
-    "flips": 5_000,
+    "kills": 28,
+    "flips": 2_500,
     "changed files": 300,
     "full disk": 2,
 }

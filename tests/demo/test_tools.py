@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from memplane.index.kinds import THINGS, KindTable
+
 ROOT = Path(__file__).parents[2]
 # Modules of others, which have nothing to run; or run by the tests named above.
 ELSEWHERE = {"build_bound1", "demo", "rank_collection", "run", "trace_steps"}
@@ -181,6 +183,73 @@ def test_the_neighbours_of_words_are_built_to_the_byte(tmp_path):
     assert "near.bin" in ran("tools/build_static.py", target)
     assert (tmp_path / "near.bin").read_bytes() == (data / "near.bin").read_bytes()
     assert (tmp_path / "common.txt").read_bytes() == (data / "common.txt").read_bytes()
+
+
+# A WordNet of a few nouns: offset, file, type, words with their ids, pointers, gloss.
+NOUNS = {
+    "data.noun": """  1 a line of the licence
+00000001 03 n 01 animal 0 000 | a living thing
+00000002 05 n 02 heron 0 Grey_heron 0 001 @ 00000001 n 0000 | a wading bird
+00000003 05 n 01 mouse 0 001 @ 00000001 n 0000 | a small rodent
+00000004 06 n 01 mouse 0 000 | a pointing device
+00000005 05 n 01 crane 0 001 @ 00000001 n 0000 | another wading bird
+00000006 06 n 01 crane 0 000 | lifts and moves heavy objects
+""",
+    "index.noun": """  1 a line of the licence
+animal n 1 0 1 1 00000001
+crane n 2 1 @ 2 2 00000006 00000005
+heron n 1 1 @ 1 0 00000002
+mouse n 2 1 @ 2 2 00000003 00000004
+""",
+    "index.verb": "crane v 1 0 1 0 00000001\n",
+    "index.adj": "",
+    "index.adv": "",
+    "cntlist.rev": "mouse%1:05:00:: 1 9\ncrane%1:06:00:: 1 8\n",
+    "noun.exc": "mice mouse\noxen ox\n",
+}
+
+
+def test_the_table_of_kinds_is_built_from_wordnet_and_the_list(tmp_path):
+    for name, text in NOUNS.items():
+        (tmp_path / name).write_text(text)
+    rows = [f"kind {name}\nask {name}s?\nfrom animal\nalso Ibis\nnot animal" for name in THINGS]
+    (tmp_path / "list.txt").write_text("# a list\nperson I\ntime May\n" + "\n".join(rows))
+    target = tmp_path / "kinds.bin"
+    words = ran(
+        "tools/build_kinds.py", "--wordnet", tmp_path, "--list", tmp_path / "list.txt", target
+    )
+    assert words.startswith(f"kinds.bin: {target.stat().st_size} bytes")
+    table = KindTable(target.read_bytes())
+    every = (1 << len(THINGS)) - 1
+    for word in ("heron", "Herons", "mouse", "mice", "Ibis"):
+        assert table.word(word) == every
+    for word in ("crane", "animal", "ibis", "oxen"):  # most cranes lift
+        assert table.word(word) == 0
+    assert table.question("Which PETS?") == 1 << THINGS.index("pet")
+
+
+def test_two_reports_of_an_evaluation_are_compared(tmp_path):
+    for name, whole in (("before", 1), ("after", 2)):
+        rows = [
+            {"system": "memplane", "budget": 500, "conversation": one, "question": "q",
+             "whole": whole if one == "a" else 1, "evidence": 2}
+            for one in ("a", "b")
+        ]  # fmt: skip
+        (tmp_path / f"{name}.json").write_text(json.dumps({"questions": rows}))
+    words = ran("tools/measure_recall.py", tmp_path / "before.json", tmp_path / "after.json")
+    figures = words.splitlines()[1].replace("[", " ").replace(",", " ").replace("]", " ").split()
+    assert figures == [
+        "500",
+        "50.00",
+        "75.00",
+        "+25.00",
+        "+0.00",
+        "+50.00",
+        "+0.00",
+        "+50.00",
+        "1",
+        "0",
+    ]
 
 
 def test_the_recorder_of_sessions_says_what_it_needs():

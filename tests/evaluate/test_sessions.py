@@ -117,6 +117,29 @@ def test_what_would_be_said_at_tools_is_measured_though_it_is_off(tmp_path):
     assert not tools[0].spoken.passages  # the start of the session has said it
 
 
+def test_a_prompt_longer_than_a_hook_reads_is_asked_about_as_a_hook_asks(tmp_path):
+    fact = "grease the windlass with tallow, oil drips onto the deck of the barquentine"
+    long = "why did we grease the windlass with tallow? " + "the log of the ship says: calm. " * 300
+    rows = [
+        record("one", 0, "user", fact, 5), record("one", 1, "assistant", "Done.", 5),
+        record("two", 0, "user", "let us look at the sails", 7), record("two", 1, "assistant", "Yes.", 7),
+        record("two", 2, "user", long, 7), record("two", 3, "assistant", "Because of the deck.", 7),
+    ]  # fmt: skip
+    path = tmp_path / "both.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    asked = []
+
+    def answer(plane, session, when, query, event_id):
+        asked.append((when, len(query), event_id))
+        return _hook_answer(plane, session, when, query, event_id)
+
+    run = replay_sessions([path], [], _plane, answer, {})
+    found = [one for one in run.injections if one.when == "prompt" and len(one.query) > 8_000]
+    assert len(found) == 1
+    assert all(event_id for when, _, event_id in asked if when == "prompt")
+    assert "start" in {when for when, _, event_id in asked if not event_id}
+
+
 def test_files_without_a_prompt_are_named(tmp_path):
     path = tmp_path / "none.jsonl"
     path.write_text(json.dumps(record("one", 0, "assistant", "hello", 5)) + "\n")

@@ -68,7 +68,7 @@ def once(tmp_path_factory):
     return home
 
 
-@pytest.mark.parametrize("packs", [3, pytest.param(24, marks=pytest.mark.long)])
+@pytest.mark.parametrize("packs", [2, pytest.param(24, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     "names",
     [
@@ -123,7 +123,7 @@ def named(block) -> set[tuple[str, str]]:
 
 
 def test_what_enters_and_leaves_is_what_the_two_blocks_differ_in(plane):
-    lived_in(plane, 7, 20)
+    lived_in(plane, 7, 10)
     old = in_home(plane.home)
     new = changed(old, "budgets", "scoring")
     asked = last(plane.home, 100)

@@ -9,7 +9,7 @@ from builders_planes import rows, sentence
 
 import memplane
 from memplane.errors import InputError, NotFoundError
-from memplane.explain.replay import replay_pack
+from memplane.explain.replay import replay_pack, replay_packs
 from memplane.upkeep import reports
 
 
@@ -60,12 +60,53 @@ def change_everything(plane, more: int) -> None:
 
 
 def test_a_pack_is_made_again_after_policies_views_and_log_have_moved_on(plane):
-    paths = saved_packs(plane, 1, 24)
+    paths = saved_packs(plane, 1, 10)
     change_everything(plane, 300)
     for path, text in paths:
         again = replay_pack(plane, reports.read_report(path))
         assert (again.same, again.lost, again.note) == (True, (), "")
         assert again.block.text == text
+
+
+def test_packs_that_are_made_again_together_are_those_of_each_alone(plane):
+    paths = saved_packs(plane, 3, 12)
+    change_everything(plane, 40)
+    packs = [reports.read_report(path) for path, _ in paths]
+    reached = []
+    made = replay_packs(plane, packs, lambda at, last: reached.append((at, last)))
+    assert [one.saved for one in made] == packs
+    assert [(one.same, one.block.text) for one in made] == [(True, text) for _, text in paths]
+    assert reached
+    assert all(at <= last == max(one.report["log"]["seq"] for one in packs) for at, last in reached)
+    assert replay_packs(plane, []) == []
+
+
+def test_of_two_packs_under_the_same_policies_the_log_is_folded_once(plane, monkeypatch):
+    plane.record_many(rows(5, 30))
+    first = plane.pack("parser", session="s0", save_report=True)
+    plane.record_many(rows(6, 30))
+    second = plane.pack("parser", session="s0", save_report=True)
+    packs = [reports.read_report(one.report_path) for one in (first, second)]
+    begun, under = [], plane.under
+    monkeypatch.setattr(plane, "under", lambda files, seq: begun.append(seq) or under(files, seq))
+    assert [one.same for one in replay_packs(plane, packs)] == [True, True]
+    assert begun == [packs[0].report["log"]["seq"]]
+    assert [one.same for one in replay_packs(plane, packs[::-1])] == [True, True]
+    assert len(begun) == 3  # a log is folded forwards alone
+
+
+def test_packs_of_one_moment_stand_in_the_order_in_which_they_were_made(plane):
+    plane.record_many(rows(8, 30))
+    now = "2026-03-01T08:00:00Z"
+    asked = [f"heron {number}" for number in range(12)]
+    made = [plane.pack(one, now=now, budget=500, save_report=True) for one in asked]
+    assert len({one.report_path for one in made}) == len(asked)
+    kept = [one.report["request"]["query"] for one in reports.saved(plane.home)]
+    assert kept == asked[::-1]
+    last = reports.find_report(plane.home, "last")
+    assert last.report["request"]["query"] == asked[-1]
+    plane.pack("later", now="2026-03-01T08:00:00.000001Z", save_report=True)
+    assert next(reports.saved(plane.home)).report["request"]["query"] == "later"
 
 
 @pytest.mark.long

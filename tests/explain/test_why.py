@@ -35,8 +35,8 @@ def told(plane, seed: int, worlds: int, packs: int, events: int) -> int:
     return done
 
 
-def test_a_hundred_random_stories_are_true(plane):
-    assert told(plane, 1, worlds=2, packs=5, events=10) == 100
+def test_random_stories_are_true(plane):
+    assert told(plane, 1, worlds=2, packs=2, events=10) == 40
 
 
 @pytest.mark.long
@@ -52,7 +52,9 @@ def omitted(block) -> Counter:
     return +found
 
 
-@pytest.mark.parametrize("seed", [1, 2, pytest.param(3, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (2, 3))]
+)
 def test_the_reasons_of_all_events_together_are_those_that_the_report_counts(plane, seed):
     chance = random.Random(seed)
     busy(plane, seed, 260)
@@ -277,7 +279,7 @@ def test_stories_are_what_their_schema_says(plane):
     valid = Draft202012Validator(schema)
     busy(plane, 6, 150)
     _, saved = packed(plane, random.Random(6))
-    for given in range(1, plane.head().seq, 9):
+    for given in range(1, plane.head().seq, 20):
         valid.validate(why(plane, saved, given, channel="private").as_json())
     valid.validate(why(plane, saved, "entry:1").as_json())
 

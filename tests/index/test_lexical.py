@@ -8,6 +8,7 @@ from memplane.index.bm25 import BM25, Weights, idf
 from memplane.index.store import SegmentedIndex
 from memplane.index.terms import Query, TermVocabulary, analyse
 from memplane.ports import ONE
+from tests.examples import examples
 
 
 def of(documents):
@@ -109,7 +110,7 @@ def test_the_best_come_first_and_of_equals_the_newer(scores, k):
     assert lexical.best(np.array(scores, np.int64), k).tolist() == ranked[:k]
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(
     st.sampled_from([1, 2, 40, 1 << 20]),
     st.sampled_from([50, 20_000, 40_001]),
@@ -184,7 +185,7 @@ def test_columns_texts_and_events_come_back_by_number(documents):
 
 def test_a_score_of_one_is_the_scale():
     matches = lexical.Matches(
-        np.zeros(1), *(np.array([0.5, 1.0])[i % 2 : i % 2 + 1] for i in range(5))
+        np.zeros(1), *(np.array([0.5, 1.0])[i % 2 : i % 2 + 1] for i in range(5)), np.zeros(1)
     )
     total = 0.5 + 0.7 * 1.0 + 0.2 * 0.5 + 1.0
     assert lexical.whole_scores(matches, Weights()).tolist() == [round(total * ONE)]

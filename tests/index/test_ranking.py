@@ -93,6 +93,41 @@ def test_a_preference_counts_a_little_more():
     assert scores[2] == scores[1] * 1100 // 1000
 
 
+OWN = Ranking(impersonal=700, timed=1_200, near=Kernel(0, 180, 12), wide=Kernel(0, 700, 60))
+
+
+def test_turns_of_a_named_speaker_count_by_whether_they_speak_of_him_and_of_a_time():
+    where = view(
+        turn(1, "red kayak", speaker="ana"),
+        turn(2, "I: red kayak", speaker="ana"),
+        turn(3, "my red kayak: tomorrow", speaker="ana"),
+        turn(4, "red kayak in 2019", speaker="ana"),
+    )
+    plain = by_seq(found(where, "kayak", ALONE, ANA))
+    scores = by_seq(found(where, "kayak", OWN, ANA))
+    assert scores[1] == plain[1] * 700 // 1000
+    assert scores[2] == plain[2]
+    assert scores[3] == plain[3] * 1200 // 1000
+    assert scores[4] == plain[4] * 700 // 1000 * 1200 // 1000
+    for asked in (ANY, ANA._replace(broad=True)):
+        assert by_seq(found(where, "kayak", OWN, asked)) == by_seq(
+            found(where, "kayak", ALONE, asked)
+        )
+
+
+def test_the_best_of_each_session_is_raised_and_what_is_of_none_is_not():
+    where = view(
+        turn(1, "red kayak", group="s"), turn(2, "red kayak", group="s"),
+        turn(3, "kayak", group="t"), turn(4, "red kayak", group=""),
+    )  # fmt: skip
+    plain = by_seq(found(where, "red kayak", ALONE))
+    scores = by_seq(found(where, "red kayak", ALONE._replace(session_best=1_300)))
+    assert scores == {seq: plain[seq] * (1300 if seq in {2, 3} else 1000) // 1000 for seq in plain}
+    hidden = np.array([False, True, False, False])
+    scores = by_seq(found(where, "red kayak", ALONE._replace(session_best=1_300), hidden=hidden))
+    assert scores[1] == plain[1] * 1300 // 1000
+
+
 def test_a_match_speaks_for_the_turns_around_it_and_less_with_distance():
     where = view(
         *(turn(seq, "kayak" if seq == 3 else f"word{seq} and more") for seq in range(1, 8))
@@ -177,7 +212,8 @@ def test_what_the_own_words_earned_is_never_more_than_the_score(log, broad):
         )
     )
     asked = RankingQuery(ANA.speakers, first_person=True, broad=broad)
-    ranked = found(where, "red kayak", asked=asked)
+    weights = Ranking(impersonal=700, timed=1_200, session_best=1_300)
+    ranked = found(where, "red kayak", weights, asked)
     assert (ranked.own <= ranked.scores).all()
     assert (ranked.own >= 0).all()
 
@@ -271,7 +307,7 @@ NO_VECTORS = Similar(*np.zeros((2, 0), np.int64), np.zeros(0, bool))
 factors = st.sampled_from([700, 1_000, 1_800])
 turns = st.lists(
     st.tuples(
-        st.lists(st.sampled_from("red kayak lake river boat tent".split()), max_size=4),
+        st.lists(st.sampled_from("red kayak lake river boat tent I 3".split()), max_size=4),
         st.sampled_from(["ana", "ben"]),
         st.sampled_from(["user", "assistant"]),
         st.integers(0, 1),  # whether it begins an event
@@ -286,7 +322,7 @@ turns = st.lists(
 @settings(max_examples=examples(50), deadline=None)
 @given(
     turns,
-    st.tuples(factors, factors, factors, factors, factors),
+    st.tuples(*[factors] * 7, st.sampled_from([1_000, 1_300])),
     st.booleans(),
     st.booleans(),
     st.booleans(),
@@ -310,7 +346,8 @@ def test_the_matches_that_are_never_scored_are_always_those_that_change_nothing(
     speakers = (terms.exact_term("ana"),) if named else ()
     asked = RankingQuery(speakers, first_person, broad)
     weights = Ranking(coverage=coverage, speaker=by[0], speaker_heard=by[1], first_person=by[2],
-                      first_person_heard=by[3], preference=by[4], near=Kernel(400, 9, 2),
+                      first_person_heard=by[3], preference=by[4], impersonal=by[5], timed=by[6],
+                      session_best=by[7], near=Kernel(400, 9, 2),
                       sources_max=limit, wide_sources_max=limit)  # fmt: skip
     matches, frame = where.match(terms.query("red kayak lake boat"), out), Columns().frame(where)
     few = rank(matches, frame, asked, weights, most=most, hidden=out)

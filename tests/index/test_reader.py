@@ -96,7 +96,7 @@ def agree(large, queries, seed):
 
 
 def test_the_reader_agrees_with_numpy_where_it_leaves_most_documents_out(large):
-    agree(large, 300, seed=1)
+    agree(large, 150, seed=1)
 
 
 @pytest.mark.long

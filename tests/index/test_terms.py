@@ -1,9 +1,10 @@
 import threading
 
+import pytest
 from hypothesis import given, strategies as st
 
 from memplane.index import terms
-from memplane.index.terms import TermVocabulary, analyse, query, whole_term
+from memplane.index.terms import TermVocabulary, analyse, folded_letters, query, whole_term
 
 
 def words_of(text):
@@ -164,3 +165,27 @@ def test_threads_that_stem_at_once_get_their_own_words_stems(monkeypatch):
     goes_on.set()
     thread.join(20)
     assert found == ["harbour", "paint"]
+
+
+@pytest.mark.parametrize(
+    ("plain", "text"),
+    [
+        ("cafe", "Café"), ("cafe", "cafe\u0301"), ("muller", "MÜLLER"), ("strasse", "Straße"),
+        ("lodz", "Łódź"), ("smorrebrod", "smørrebrød"), ("οδος", "οδός"), ("елка", "ёлка"),
+    ],
+)  # fmt: skip
+def test_a_word_with_accents_is_found_without_them_and_more_exactly_with_them(plain, text):
+    without, exact = ({term for term, _ in query(one).words} for one in (plain, text))
+    assert without < exact
+    assert analyse(text, "", TermVocabulary()).bigrams == []
+
+
+def test_marks_that_are_no_accents_stay():
+    for text in ("हिन्दी", "й", "ไทย", "が", "naive"):
+        assert folded_letters(text) == text
+
+
+@given(st.text())
+def test_folded_letters_are_always_folded_already(text):
+    found = folded_letters(text.lower())
+    assert folded_letters(found) == found

@@ -158,6 +158,38 @@ def names_of(data, row):
     return " ".join(known[row[at]] for at in (2, 3, 5) if row[at] >= 0)
 
 
+def test_the_timeline_has_its_days_in_the_order_of_time_not_of_the_log(tmp_path, show):
+    with made(tmp_path / "plane") as plane:
+        for text, ts in (("third", "2026-02-09T08:00:00Z"), ("first", "2026-01-05T08:00:00Z"),
+                         ("fourth", "2026-02-09T09:00:00Z"), ("second", "2026-02-08T23:00:00Z")):  # fmt: skip
+            plane.record(f"the {text} heron", role="user", session="s", ts=ts)
+        page, _ = page_of(plane)
+    shown = show(write_page(tmp_path / "page.html", page))
+    shown.view("timeline")
+    assert shown.tab.locator(".days .day h3").count() == 3
+    said = shown.tab.locator(".days .event-row").all_inner_texts()
+    order = [next(word for word in ("first", "second", "third", "fourth") if word in one)
+             for one in said]  # fmt: skip
+    assert order == ["fourth", "third", "second", "first"]
+
+
+def test_a_session_may_have_the_name_of_what_every_object_has(tmp_path, show):
+    with made(tmp_path / "plane") as plane:
+        for name in ("constructor", "__proto__", "toString"):
+            plane.record(f"ok {len(name)}", role="user", session=name)  # too short for a title
+        page, data = page_of(plane)
+    shown = show(write_page(tmp_path / "page.html", page))
+    shown.view("timeline")
+    assert shown.tab.locator(".session-name").all_inner_texts() == [
+        "toString", "__proto__", "constructor",
+    ]  # fmt: skip
+    for name in names(data):
+        shown.view(name)
+        assert "native code" not in shown.tab.inner_text("main")
+        assert "[object" not in shown.tab.inner_text("main")
+    assert shown.faults == []
+
+
 def names(data):
     return [one["id"] for one in data["views"]]
 

@@ -198,6 +198,7 @@ def test_an_action_reaches_no_event_that_is_not_on_the_page(server, plane):
         ),
         ({"action": "purge", "id": "one"}, {}, 400),
         ({"action": "forget", "id": 1}, {}, 400),
+        ({"action": ["forget"], "id": "one"}, {}, 400),
         ({"action": "forget", "id": "one", "ns": "/global"}, {}, 400),
         ([], {}, 400),
         (b"{", {}, 400),

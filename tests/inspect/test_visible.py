@@ -264,6 +264,18 @@ def test_a_session_and_a_time_narrow_the_timeline(sample):
             compose(plane, PageRequest(session="nobody"))
 
 
+def test_a_page_in_the_making_says_how_far_it_is_and_never_goes_back(sample):
+    reached = []
+    with opened(sample) as plane:
+        with_bar = compose(plane, PageRequest(), lambda *given: reached.append(given))
+        assert with_bar == compose(plane, PageRequest())
+    done = [one for one, _ in reached]
+    assert len(done) > 3
+    assert done == sorted(done)
+    assert {total for _, total in reached} == {1_000}
+    assert done[-1] <= 1_000
+
+
 @pytest.mark.long  # makes and reads 12,000 events
 def test_a_page_takes_so_many_events_and_keys_and_says_what_it_left_off(tmp_path):
     with made(tmp_path / "plane") as plane:

@@ -10,6 +10,7 @@ from hypothesis import given, settings, strategies as st
 from memplane.intake import Redactor
 from memplane.intake.secret_syntax import stems
 from memplane.intake.token_patterns import WINDOW, looked_at
+from tests.examples import examples
 
 BUILT_IN = Redactor()
 FIRST = Redactor((r"(?i)api_key\s*[:=]\s*\S+", r"(?i)password\s*[:=]\s*\S+"))
@@ -79,7 +80,7 @@ LONG = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(LONG, st.integers(1, 400))
 def test_a_long_text_that_is_searched_in_windows_loses_nothing(text, window):
     """Shapes looked for in windows are those of the whole text, and more cost time alone."""

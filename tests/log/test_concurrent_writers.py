@@ -182,7 +182,8 @@ def test_whoever_writes_when_and_how_much_the_log_is_whole(turns, segment_bytes_
         assert verify_log(home, "demo").ok
 
 
-@pytest.mark.parametrize("lines", [1, 3, 60])
+@pytest.mark.sized
+@pytest.mark.parametrize("lines", [1, pytest.param(3, marks=pytest.mark.long), 60])
 def test_a_line_that_another_writer_did_not_finish_is_set_aside_wherever_it_ends(tmp_path, lines):
     with writer(tmp_path, durability="os") as one:
         one.append([draft("first")])

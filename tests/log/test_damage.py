@@ -76,7 +76,7 @@ def check_cut(home, data, lines, cut):
 
 
 def test_a_log_cut_at_any_byte_recovers_exactly_the_complete_lines(tmp_path):
-    data, lines = written(tmp_path / "made", 5)
+    data, lines = written(tmp_path / "made", 3)
     for cut in range(len(data) + 1):
         check_cut(tmp_path / "cut", data, lines, cut)
 

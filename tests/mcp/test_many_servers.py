@@ -73,7 +73,7 @@ def check(home, acknowledged, count):
 
 
 def test_two_servers_and_a_loop_of_commands_lose_nothing(home, process):
-    check(home, all_at_once(home, process, 60), 60)
+    check(home, all_at_once(home, process, 30), 30)
 
 
 @pytest.mark.long
@@ -105,7 +105,7 @@ def test_of_two_servers_that_say_the_same_at_once_one_is_told_that_it_was_known(
         async with Client(process()) as one, Client(process()) as two:
 
             async def say(client):
-                for number in range(20):
+                for number in range(10):
                     asked = {"content": f"walrus {number}", "type": "fact"}
                     said = await client.call_tool("memory_store", asked)
                     answers.append((number, said.structured_content["duplicate"]))
@@ -115,6 +115,6 @@ def test_of_two_servers_that_say_the_same_at_once_one_is_told_that_it_was_known(
                 tasks.start_soon(say, two)
         return answers
 
-    assert sorted(anyio.run(main)) == [(n, known) for n in range(20) for known in (False, True)]
+    assert sorted(anyio.run(main)) == [(n, known) for n in range(10) for known in (False, True)]
     with memplane.open(home) as plane:
-        assert len(list(plane.events(kind="fact"))) == 20
+        assert len(list(plane.events(kind="fact"))) == 10

@@ -68,6 +68,25 @@ def test_as_of_a_seq_before_the_newer_value_the_old_one_stands_alone(plane):
     assert order(pack(plane.at(2))) == [1]
 
 
+@pytest.mark.parametrize("told", [(), (OLD, NEW)])
+def test_tokens_kept_for_date_lines_that_come_twice_are_spent_where_none_does(plane, told):
+    for at, text in enumerate(told):
+        say(plane, text, day=1 + at)
+    for first in "anchor bench cabin deck engine flag galley hatch".split():
+        for second in "keel ladder mast net oar".split():
+            say(plane, f"The {first} of the Zotero boat stood beside its {second}", day=9)
+    query = "how many sources are in my Zotero library on the boat?"
+    block = plane.pack(
+        query, budget=400, sections=["retrieved_evidence"], now="2026-02-01T08:00:00Z"
+    )
+    assert ("newest first" in block.text) == bool(told)
+    short = [one.short_by for one in block.omissions if one.reason == "budget"]
+    entry = max(one.tokens for one in block.entries)
+    # Of the end mark less is spent than was kept, and no further turn fits.
+    assert short
+    assert 400 - block.tokens < entry + 12
+
+
 TURN = st.tuples(
     st.sampled_from(["s1", "s2"]), st.integers(1, 4), st.sampled_from([OLD, NEW, *TIES])
 )

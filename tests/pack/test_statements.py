@@ -115,7 +115,7 @@ def test_what_fits_nowhere_is_an_omission_for_the_budget(plane):
         {"role": "assistant", "markers": ["constraint"]},
     ],
 )
-@pytest.mark.parametrize("budget", [500, 2000, 4000])
+@pytest.mark.parametrize("budget", [500, pytest.param(2000, marks=pytest.mark.long), 4000])
 def test_each_kind_of_statement_stays_at_hand(plane, fields, budget):
     start(plane)
     id_ = say(plane, "wading birds come first", **fields)
@@ -176,7 +176,9 @@ def test_what_others_state_is_in_the_tail_at_once_and_in_c_when_the_anchor_passe
     pytest.fail("the anchor never passed it")
 
 
-@pytest.mark.parametrize("budget", [1000, pytest.param(4000, marks=pytest.mark.long), 16_000])
+@pytest.mark.parametrize(
+    "budget", [1000, *(pytest.param(more, marks=pytest.mark.long) for more in (4000, 16_000))]
+)
 def test_who_stands_in_c_changes_when_the_anchor_moves_and_not_before(plane, stated, budget):
     def standing():
         block = plane.pack(session="s", budget=budget)
@@ -388,7 +390,7 @@ def take(plane, what, key, number):
             getattr(plane, what)(key=named)
 
 
-@pytest.mark.parametrize("budget", [1000, 2000, 8000])
+@pytest.mark.parametrize("budget", [1000, pytest.param(2000, marks=pytest.mark.long), 8000])
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_pack_starts_with_the_stable_part_of_the_one_before_whatever_is_stated(
     plane, seed, budget

@@ -61,7 +61,7 @@ def test_any_bytes_give_records_or_a_policy_error_and_the_same_each_time(
 
 
 @pytest.mark.long
-@settings(max_examples=2_000, deadline=None)
+@settings(max_examples=examples(2_000), deadline=None)
 @given(name=st.sampled_from(NAMES), data=file_bytes())
 def test_thousands_of_files_give_records_or_a_policy_error_and_the_same_each_time(
     defaults, schemas, kept, name, data

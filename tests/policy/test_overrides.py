@@ -151,7 +151,7 @@ def test_an_overridden_file_is_the_canonical_json_of_what_it_says(overridden, de
     assert again == loaded._replace(overridden={})
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     tokens=st.integers(1, 65_000),
     scale=st.floats(0.1, 10).map(lambda value: f"{value:.17g}"),

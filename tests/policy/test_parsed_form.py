@@ -121,7 +121,7 @@ def test_a_damaged_form_is_ignored_always(defaults, schemas, policies, kept, dat
     assert loaded == policies()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     form=st.binary() | st.sampled_from([b"[" * 100_000, b"null", b"[]", b"{}", b'{"document":1}'])
 )
@@ -203,7 +203,7 @@ DOCUMENTS = st.dictionaries(
 )
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(document=DOCUMENTS)
 def test_a_document_comes_back_as_it_was_kept(document):
     form = forms.ParsedPolicies({"any.yaml": document}, [])

@@ -2,8 +2,8 @@
 
 `LogRetriever` searches in arrays, `HookRetriever` with the standard library. Both rank words by the
 same integers. What the brief one leaves out on purpose is taken out of the policy here: related
-words (which also stand in where no event holds a word), neighbours, speakers, boosts, vectors, less
-weight for tools. It answers as of the head of the log, and considers the 200 best events by their
+words (which also stand in where no event holds a word), neighbours, speakers, kinds and what else
+counts where people talk among themselves, boosts, vectors, less weight for tools. It answers as of the head of the log, and considers the 200 best events by their
 words, of which it shows 32.
 """
 
@@ -24,11 +24,13 @@ from memplane.recall.suppress import Scope
 from memplane.search.hook_retriever import HookRetriever
 from memplane.search.retriever import LogRetriever
 from memplane.search.service import index_service
+from tests.examples import examples
 
 NOW = "2026-03-01T12:00:00.000000Z"
 WORDS = (
     "ledger PostgreSQL migration migrated tests passed failed painting paintings went bought "
-    "parse_http_url HTTPServer src/db/pool.py E0308 Tokyo guitar guitars don't 1,200 May the and"
+    "parse_http_url HTTPServer src/db/pool.py E0308 Tokyo guitar guitars don't 1,200 May the and "
+    "Zürich Zurich pets hamster I"
 ).split()
 EVENTS = (12, 30, 80)
 NOTHING = Around(0, 1, 1)
@@ -93,7 +95,7 @@ def by_words_alone(scoring, **constants):
     """The policy without what the brief retriever leaves out."""
     retrieval = scoring.retrieval._replace(
         related=0, coverage=0, dense=0, near=NOTHING, wide=NOTHING, sources_max=0,
-        wide_sources_max=0, **constants, **dict.fromkeys((
+        wide_sources_max=0, kinds=0, impersonal=1_000, timed=1_000, session_best=1_000, **constants, **dict.fromkeys((
             "speaker_name", "speaker", "speaker_heard", "first_person", "first_person_heard",
             "preference", "tool_call", "tool_result",
         ), 1000),
@@ -235,7 +237,7 @@ def test_a_seq_that_the_log_does_not_have_is_not_found(each):
         retriever.item(plane.head + 1)
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(st.integers(0, 30), st.integers(1, 40))
 def test_both_give_the_same_passages(planes, place, limit):
     plane = planes[0]

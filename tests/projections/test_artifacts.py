@@ -54,6 +54,7 @@ def test_the_law_holds_where_the_bound_is_always_at_work(rows):
     holds_the_law(Artifacts(bytes_max=700), Journal(rows).lines)
 
 
+@pytest.mark.sized
 def test_the_file_stays_within_its_bound_and_keeps_the_newest():
     rows = []
     for number in range(9_000):

@@ -76,7 +76,7 @@ def test_the_ones_that_are_up_to_date_do_not_make_the_others_start_earlier():
     assert journal.lines_read == 20
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(HISTORIES, HISTORIES, st.integers(0, 40))
 def test_a_log_whose_tail_was_cut_is_folded_again_whatever_followed(before, after, at):
     journal = Journal(before)

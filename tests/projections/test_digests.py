@@ -6,6 +6,7 @@ from hypothesis import given, settings, strategies as st
 from memplane.event import Event
 from memplane.ports import Line
 from memplane.projections.digests import ANSWERED, OPEN, PARTS, REPORTED, Digests, parts_of
+from tests.examples import examples
 
 NOW = "2026-01-05T12:00:00.000000Z"
 REPORT = "The mast stands again, and the shrouds hold it on both sides of the boat now."
@@ -133,7 +134,7 @@ EVENTS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(EVENTS, st.integers(0, 60))
 def test_any_split_of_the_log_folds_to_the_same_bytes_within_bounds(events, at):
     projector = Digests(kept_max=2)

@@ -15,6 +15,7 @@ from memplane.projections.episodes import (
     session_episodes,
 )
 from memplane.tokens import make
+from tests.examples import examples
 
 COUNTER = make("len4", scale_ppm=1_000_000, table=bytes)
 SIDES = st.sampled_from(["s1", "s2", "s3"])
@@ -83,13 +84,13 @@ def spans(rows, rules=CHAT, session="s1"):
     return [] if found is None else [(one.first_seq, one.turns, one.reason) for one in found.spans]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(HISTORIES, RULES, BOUNDS)
 def test_any_split_of_any_history_folds_to_the_same_bytes_whatever_the_rules(rows, rules, bounds):
     holds_the_law(projector(rules, *bounds), Journal(rows).lines)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(HISTORIES, RULES)
 def test_each_turn_is_in_exactly_one_episode_for_every_history_and_rule_set(rows, rules):
     """A2-17: episodes are mandatory, by rules alone. A2-24: one that has closed never opens."""
@@ -115,7 +116,7 @@ def test_each_turn_is_in_exactly_one_episode_for_every_history_and_rule_set(rows
         assert all(one.reason for one in found.spans[:-1]), "only the latest may be open"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(HISTORIES, RULES, BOUNDS)
 def test_what_bounds_drove_out_is_folded_alone_to_the_same_episodes(rows, rules, bounds):
     journal = Journal(rows)
@@ -131,7 +132,7 @@ def test_what_bounds_drove_out_is_folded_alone_to_the_same_episodes(rows, rules,
         assert (found.turns, found.marked) == (whole.turns, whole.marked)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(HISTORIES, HISTORIES, RULES)
 def test_a_session_folded_alone_is_followed_like_any_other(rows, more, rules):
     journal = Journal(rows)

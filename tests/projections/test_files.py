@@ -3,6 +3,7 @@
 import json
 import random
 
+import pytest
 from builders_journal import Journal
 from checks_law import fold, holds_the_law
 from hypothesis import given, settings, strategies as st
@@ -77,6 +78,7 @@ def test_any_split_of_the_log_folds_to_the_same_bytes(rows):
     holds_the_law(PROJECTOR, Journal(rows).lines)
 
 
+@pytest.mark.sized
 def test_the_law_and_the_bounds_hold_where_every_bound_is_at_work():
     long = [
         row
@@ -99,7 +101,8 @@ def test_the_law_and_the_bounds_hold_where_every_bound_is_at_work():
     assert next(reversed(state.last)) == long[-1]["data"]["path"]
 
 
-@settings(max_examples=25, deadline=None)
+@pytest.mark.sized
+@settings(max_examples=examples(25), deadline=None)
 @given(st.sampled_from(["x", "長", "\x01", '"', "\\"]), st.integers(1, 300))
 def test_the_file_stays_within_its_bound_whatever_names_and_prompts_are(letter, length):
     name = letter * length

@@ -61,7 +61,7 @@ ROW = st.fixed_dictionaries(
 )  # fmt: skip
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.lists(ROW, max_size=60))
 def test_any_split_of_the_log_folds_to_the_same_bytes(rows):
     lines = Journal(rows).lines
@@ -69,7 +69,7 @@ def test_any_split_of_the_log_folds_to_the_same_bytes(rows):
         holds_the_law(projector, lines)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(rows=st.lists(ROW, max_size=80), who=st.sets(st.sampled_from(AGENTS), max_size=3))
 def test_what_is_folded_alone_is_what_is_kept_where_all_is_kept(rows, who):
     def sees(high, space):

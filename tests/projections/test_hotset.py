@@ -1,5 +1,6 @@
 """The hotset: bounded at every event, the same however the log was cut."""
 
+import pytest
 from builders_journal import Journal
 from checks_law import fold, holds_the_law
 from hypothesis import example, given, settings, strategies as st
@@ -131,10 +132,12 @@ def long_history(count: int, text: str) -> Journal:
     )
 
 
+@pytest.mark.sized
 def test_the_law_holds_where_every_bound_is_at_work():
     holds_the_law(PROJECTOR, long_history(1500, "word " * 700).lines)
 
 
+@pytest.mark.sized
 def test_the_file_stays_within_its_bound_whatever_the_texts_are():
     for text in ("word " * 5000, '\x01\\"' * 4000, "長い文" * 3000, "x" * 50_000):
         state = fold(PROJECTOR, long_history(1200, text).lines)

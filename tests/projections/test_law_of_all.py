@@ -16,6 +16,7 @@ from memplane.projections.in_force import MemoryChains
 from memplane.projections.memories import Memories
 from memplane.projections.projector import Stretch, fold
 from memplane.tokens import make
+from tests.examples import examples
 
 COUNTER = make("len4", scale_ppm=1_000_000, table=bytes)
 ELSEWHERE = from_elsewhere(st.one_of(ROWS, ROWS, TASK_ROW, APPROVAL_ROWS))
@@ -60,14 +61,14 @@ PROJECTORS = [
 
 
 @pytest.mark.parametrize("projector", PROJECTORS, ids=lambda projector: projector.name)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(rows=EVERYTHING)
 def test_any_split_of_a_history_of_everything_folds_to_the_same_bytes(projector, rows):
     holds_the_law(projector, Journal(rows).lines)
 
 
 @pytest.mark.parametrize("projector", PROJECTORS, ids=lambda projector: projector.name)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(rows=EVERYTHING)
 def test_what_a_projector_is_not_shown_of_a_stretch_would_have_changed_nothing(projector, rows):
     lines = Journal(rows).lines
@@ -94,7 +95,7 @@ def test_the_law_is_asked_of_every_projector():
     } <= set(names)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(rows=EVERYTHING, steps=STEPS)
 def test_processes_that_fold_save_and_come_back_at_any_time_agree_with_one_that_folds_at_once(
     tmp_path_factory, rows, steps

@@ -176,6 +176,7 @@ def test_of_more_than_a_hundred_pinned_the_oldest_go():
     assert active(rows) == [str(n) for n in range(20, 120)]
 
 
+@pytest.mark.sized
 def test_five_thousand_long_decisions_stay_within_half_a_mebibyte():
     rows = [
         decision(

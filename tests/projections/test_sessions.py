@@ -50,6 +50,7 @@ def test_the_bounds_hold_after_every_event_and_the_sizes_are_never_too_small(row
         assert len(projector.dump(state)) <= state.bytes + 60 + 48 * len(state.gone)
 
 
+@pytest.mark.sized
 def test_a_file_of_the_longest_names_stays_below_512_kib():
     paths = [f"{n:03}" + '"\\' * 98 for n in range(40)]
     rows = [

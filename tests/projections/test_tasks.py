@@ -91,6 +91,7 @@ def flood(count, text):
             yield task(name, text, data={"status": "done"}, session=f"s{n}")
 
 
+@pytest.mark.sized
 @pytest.mark.parametrize("text", ["word " * 300, '\x01\\"' * 900, "\U0001f469" * 900, "x"])
 def test_the_file_stays_within_its_bound_whatever_is_recorded(text):
     state = state_of(*flood(900, text))
@@ -100,6 +101,7 @@ def test_the_file_stays_within_its_bound_whatever_is_recorded(text):
     assert state.gone
 
 
+@pytest.mark.sized
 def test_the_law_holds_under_a_flood():
     holds_the_law(PROJECTOR, Journal(flood(150, "word " * 300)).lines)
 

@@ -73,7 +73,7 @@ def asked(chance, project):
     return query, request
 
 
-@pytest.mark.parametrize("packs", [50, pytest.param(334, marks=pytest.mark.long)])
+@pytest.mark.parametrize("packs", [25, pytest.param(334, marks=pytest.mark.long)])
 def test_no_random_pack_of_a_project_holds_text_of_another(three, packs):
     own, folders = three
     chance, said = random.Random(4), 0

@@ -4,6 +4,7 @@ from hypothesis import given, settings, strategies as st
 
 from memplane.event import Event
 from memplane.recall.standing import DerivedDecision, derived, reversed_by
+from tests.examples import examples
 
 
 def made(seq, rule, text, session="s1"):
@@ -72,7 +73,7 @@ ROWS = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(ROWS)
 def test_only_a_later_one_reverses_and_the_latest_always_holds(rows):
     decisions = [made(seq, *one) for seq, one in enumerate(rows, 1)]

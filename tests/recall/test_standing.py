@@ -7,6 +7,7 @@ from memplane.event import Event
 from memplane.ports import Line
 from memplane.projections.digests import Digests
 from memplane.recall.standing import named_in, standing_traps, standing_wishes
+from tests.examples import examples
 
 
 def event(seq, text="", kind="message", role="user", *, day=1, session="s1", **fields):
@@ -201,7 +202,7 @@ def is_open(one):
     return one.sensitivity != "high" and one.ns == "/global"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(ROWS)
 def test_what_a_reader_may_not_see_changes_no_word_of_what_he_sees(rows):
     rows = [one._replace(seq=seq, id=f"e{seq}") for seq, one in enumerate(rows, 1)]

@@ -80,7 +80,7 @@ class Replay:
         )
         hooks, _ = places(self.agent, "user", environment, self.project)
         self.settings = json.loads(hooks.read_bytes())["hooks"]
-        self.calls, self.spoken, self._run = [], [], set()
+        self.calls, self.spoken, self._started = [], [], set()
         self._replay(self._at_home(folder / "crossed.jsonl"))
 
     def _at_home(self, file):
@@ -98,7 +98,8 @@ class Replay:
                     if number not in servers:
                         for before in servers.values():
                             before.close()
-                        servers = {number: Server([SCRIPT, *crossing["argv"]], self._how)}
+                        words = self._words("server", [SCRIPT, *crossing["argv"]])
+                        servers = {number: Server(words, self._how)}
                     answer = servers[number].say(crossing["line"])
                     self.spoken.append((crossing["line"], answer))
         finally:
@@ -106,7 +107,7 @@ class Replay:
                 one.close()
 
     def _hook(self, argv, env, stdin):
-        """Run what the installed settings run for it: each as installed once, then a copy."""
+        """Run what the installed settings run for it."""
         handlers = [
             words
             for group in self.settings[stdin["hook_event_name"]]
@@ -117,17 +118,21 @@ class Replay:
         how = self._how | {"env": self._how["env"] | env}
         [words] = handlers
         assert words[0] == str(SCRIPT)
-        if tuple(words) in self._run:
-            words = [*COPIED, *words[1:]]
-        self._run.add(tuple(words))
         done = subprocess.run(
-            words, input=json.dumps(stdin).encode(), capture_output=True, check=False,
+            self._words("hook", words), input=json.dumps(stdin).encode(), capture_output=True, check=False,
             timeout=60, **how,
         )  # fmt: skip
         assert (done.returncode, done.stderr) == (0, b"")
         output = json.loads(done.stdout)["hookSpecificOutput"] if done.stdout else {}
         assert output.get("hookEventName", stdin["hook_event_name"]) == stdin["hook_event_name"]
         return Call(argv, stdin, output.get("additionalContext", ""))
+
+    def _words(self, what, words):
+        """The first hook and the first server start as they are installed, the others as copies."""
+        if what in self._started:
+            return [*COPIED, *words[1:]]
+        self._started.add(what)
+        return words
 
     @property
     def sessions(self):

@@ -6,11 +6,12 @@ from datetime import UTC, datetime
 from hypothesis import given, settings, strategies as st
 
 from memplane.scenario.scene import generated
+from tests.examples import examples
 
 START = datetime(2026, 1, 5, 12, tzinfo=UTC)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(
     seed=st.integers(0, 2**31 - 1), count=st.integers(1, 400), length=st.integers(1, 300)
 )  # fmt: skip

@@ -55,7 +55,15 @@ def short(file: Path) -> bool:
     return not read_scenario_file(file).long
 
 
-LARGE = ("SCN-004", "SCN-006", "SCN-007", "SCN-008", "SCN-010")  # worlds of a second and more
+LARGE = (
+    "SCN-002",
+    "SCN-004",
+    "SCN-005",
+    "SCN-006",
+    "SCN-007",
+    "SCN-008",
+    "SCN-010",
+)  # worlds that take long
 
 
 def given(file: Path):

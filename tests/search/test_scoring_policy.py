@@ -47,6 +47,38 @@ def ranked(tmp_path_factory):
     return search
 
 
+AMONG_PEOPLE = [
+    ("kinds", 3, "Which pets does ann have?"),
+    ("impersonal", 0.1, "what did ann say of the lake"),
+    ("timed", 5, "what did ann say of the lake"),
+    ("session_best", 3, "lake"),
+]
+PEOPLE = [
+    ("p1", "ann", "I swam in the lake"),
+    ("p2", "bob", "the lake is cold in May"),
+    ("p3", "ann", "a lake, nothing else"),
+    ("p4", "ann", "the hamster sleeps"),
+    ("p5", "ann", "the lake again, at 7"),
+]
+
+
+@pytest.fixture(scope="module")
+def among_people(tmp_path_factory):
+    """Search what people said to each other with a scoring.yaml that says only this."""
+    home = tmp_path_factory.mktemp("people") / "plane"
+    with memplane.init(home, durability="os") as plane:
+        for name, actor, text in PEOPLE:
+            plane.record(text, id=name, role="user", actor=actor, session="s")
+
+    def search(query, **said):
+        text = yaml.safe_dump({"version": 1, "retrieval": said})
+        (home / "policies" / "scoring.yaml").write_text(text)
+        with memplane.open(home) as plane:
+            return [(hit.event.id, hit.score) for hit in plane.search(query, 100)]
+
+    return search
+
+
 LAKE = "herons near the lake"
 WIDE = "give me an overview of the herons"
 
@@ -85,6 +117,21 @@ WIDE = "give me an overview of the herons"
 )
 def test_each_weight_of_retrieval_changes_what_its_query_gives(ranked, key, value, query):
     assert ranked(query, retrieval={key: value}) != ranked(query)
+
+
+@pytest.mark.parametrize(("key", "value", "query"), AMONG_PEOPLE)
+def test_what_counts_among_people_changes_nothing_where_an_assistant_answers(
+    among_people, ranked, key, value, query
+):
+    assert among_people(query, **{key: value}) != among_people(query)
+    assert ranked(query, retrieval={key: value}) == ranked(query)
+
+
+def test_a_thing_of_the_kind_that_is_asked_for_is_found_without_a_word_in_common(among_people):
+    alone = {"related": 0, "near": {"weight": 0}}
+    query = "Which animals were mentioned?"
+    assert "p4" in dict(among_people(query, **alone))
+    assert "p4" not in dict(among_people(query, **alone, kinds=0))
 
 
 @pytest.mark.parametrize(
@@ -137,8 +184,12 @@ def test_where_no_event_has_a_word_of_the_query_only_words_very_like_it_are_foun
 def test_the_figures_of_the_shipped_policy_are_those_that_the_index_was_measured_with(plane):
     scoring = plane.upkeep.policies.scoring
     said, packing = scoring.retrieval, scoring.packing._asdict()
-    # What a tool is, and that little is lent to it, the index is told.
-    measured = Ranking()._replace(faint=300, faint_bits=KIND_BITS, faint_numbers=(1, 2))
+    # What a tool is, and that little is lent to it, the index is told; and what people say among
+    # themselves.
+    measured = Ranking()._replace(
+        faint=300, faint_bits=KIND_BITS, faint_numbers=(1, 2),
+        impersonal=700, timed=1_200, session_best=1_300,
+    )  # fmt: skip
     assert ranking_weights(scoring) == measured
     assert (said.k1 / 1000, said.b / 1000) == BM25()
     assert (said.related_least, said.related_most) == (PERMILLE_MIN, RELATED_MAX)

@@ -125,6 +125,22 @@ def test_a_file_is_always_found_by_its_path_and_any_end_of_it_and_by_nothing_els
         assert set(ids(plane.search("heron", file="/" + "/".join(asked)))) == exact
 
 
+def test_a_path_from_the_root_of_the_plane_is_that_file_and_no_other_of_its_name(tmp_path):
+    (tmp_path / ".git").mkdir()
+    with memplane.init(tmp_path / ".memplane", trusted=False) as plane:
+        for name in ("README.md", "docs/README.md", f"{tmp_path}/README.md", "/else/README.md"):
+            data = {"tool": "Edit", "path": name}
+            plane.record("heron count", id=name, kind="tool_call", data=data)
+        root = f"{tmp_path}/README.md"
+        assert set(ids(plane.search("heron", file=root))) == {"README.md", root}
+        below = set(ids(plane.search("heron", file=[root, "docs/README.md"])))
+        assert below == {"README.md", root, "docs/README.md"}
+        assert set(ids(plane.search("heron", file=f"{tmp_path}/docs/README.md"))) == {
+            "docs/README.md"
+        }
+        assert len(ids(plane.search("heron", file="README.md"))) == 4
+
+
 def test_of_a_deep_path_a_bounded_number_of_ends_is_indexed(plane):
     deep = "/" + "/".join("d" * 99)
     event = plane.record("heron", kind="tool_call", data={"tool": "Read", "path": deep}).event

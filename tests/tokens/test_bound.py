@@ -93,6 +93,7 @@ def test_the_count_stays_close_to_the_larger_exact_one(bound, encodings):
         assert bound.count(text) <= most * max(exact(encodings, text).values()), text
 
 
+@pytest.mark.sized
 @pytest.mark.parametrize(("step", "first"), [(11, 3), pytest.param(1, 0, marks=pytest.mark.long)])
 def test_both_encodings_see_the_classes_of_characters_as_the_table_does(
     table, encodings, step, first
@@ -138,6 +139,7 @@ def test_the_memo_is_bounded_and_never_changes_a_count(table, bound, monkeypatch
     assert len(small._costs.chunks) <= 16
 
 
+@pytest.mark.sized
 def test_threads_share_a_counter_and_agree(table, bound):
     shared = make("bound/1", table=table)
     many = list(texts(random.Random(9), 300))

@@ -1,5 +1,6 @@
 import random
 
+import pytest
 from builders_nasty_texts import ATOMS, SENTENCES, texts
 from hypothesis import given, settings, strategies as st
 
@@ -59,6 +60,7 @@ def test_where_no_word_fits_as_many_characters_are_kept_as_do(bound):
     assert cut(bound, "words", 0) == ""
 
 
+@pytest.mark.sized
 def test_a_long_text_is_read_as_far_as_the_limit_asks(table):
     long = 350_000
     for text in (

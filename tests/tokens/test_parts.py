@@ -55,6 +55,7 @@ def test_the_parts_are_the_text_and_have_its_chunks(text, size):
     assert [chunk for part in found for chunk in chunks(part)] == chunks(text)
 
 
+@pytest.mark.sized
 @pytest.mark.parametrize("unit", ["z y x ", "a1", "語。", "2026-11-23 INFO\n"])
 def test_counting_takes_room_for_a_part_of_a_long_text(counters, unit):
     text = unit * (1_000_000 // len(unit.encode()))

@@ -247,7 +247,7 @@ def clone(home, to):
 
 
 @pytest.mark.parametrize("way", [copy, clone])
-@pytest.mark.parametrize("rounds", [3, pytest.param(30, marks=pytest.mark.long)])
+@pytest.mark.parametrize("rounds", [2, pytest.param(30, marks=pytest.mark.long)])
 def test_a_copy_made_while_processes_write_has_all_that_was_acknowledged_before(
     tmp_path, way, rounds
 ):
