@@ -7,7 +7,7 @@ tool one passage stands that names the file or an identifier of the failure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, Final
 
@@ -140,16 +140,38 @@ def place_statements(sheet: Sheet, context: PackContext, _: SectionBudget) -> No
 
     Words that the project's files contain are left out.
     """
-    wishes = [letters_of(entry.text.lower()) for entry in sheet.placed.get("wishes", ())]
+    above = [
+        letters_of(entry.text.lower())
+        for name in ("wishes", "tasks")
+        for entry in sheet.placed.get(name, ())
+    ]
+    titles = [letters_of(title.lower()) for title in _titles(sheet)]
 
     def is_told(one: Passage) -> bool:
-        """Whether the session holds it, or a wish above says it."""
+        """Whether the session holds it, or a wish or a task above says it, or most of it."""
         said = letters_of(one.text.lower())
-        return all_marked(one.text, context.held_marks) or any(said in wish for wish in wishes)
+        return (
+            all_marked(one.text, context.held_marks)
+            or any(said in each for each in above)
+            or any(title in said and 2 * len(said) < 3 * len(title) for title in titles)
+        )
 
     kept = [one for one in context.passages if not is_told(one)]
     sheet.omit_all((one.item for one in context.passages if is_told(one)), _PART.section, TOLD)
-    chosen = list(_fitting(sheet, context._replace(passages=tuple(kept))))
+    chosen: list[tuple[Passage, Form, EntryGroup]] = []
+    shown: dict[int, dict[int, str]] = {}  # the letters of events, by where their passages begin
+
+    def is_repeated(one: Passage) -> bool:
+        """Whether an event that was chosen before says it, as a decision does that quotes it."""
+        said = letters_of(one.text.lower())
+        events = (parts for seq, parts in shown.items() if seq != one.item.seq)
+        return any(said in "".join(parts[at] for at in sorted(parts)) for parts in events)
+
+    for row in _fitting(sheet, context._replace(passages=tuple(kept)), is_repeated):
+        chosen.append(row)
+        passage = row[0]
+        letters = letters_of(passage.text.lower())
+        shown.setdefault(passage.item.seq, {})[passage.start] = letters
     for passage, form, group in sorted(chosen, key=lambda one: (-one[0].item.seq, one[0].start)):
         _put(sheet, passage, form, group)
 
@@ -167,12 +189,27 @@ def leave_told(
     return tuple(kept)
 
 
-def _fitting(sheet: Sheet, context: PackContext) -> Iterator[tuple[Passage, Form, EntryGroup]]:
-    """Those that fit the section's room one after the other, each with its lines."""
+def _titles(sheet: Sheet) -> Iterator[str]:
+    """What the tasks of the block are called, without a mark of what is cut."""
+    for entry in sheet.placed.get("tasks", ()):
+        title = entry.text.partition("\n")[0].partition(": ")[2]
+        yield title.partition(" \u2026")[0].partition(". ")[0]
+
+
+def _fitting(
+    sheet: Sheet, context: PackContext, is_told: Callable[[Passage], bool] | None = None
+) -> Iterator[tuple[Passage, Form, EntryGroup]]:
+    """Those that fit the section's room one after the other, each with its lines.
+
+    `is_told` is asked of each when those before it have their places.
+    """
     left, dated = sheet.room(_PART), set[EntryGroup]()
     for passage in context.passages:
         item = passage.item
         if item.seq in sheet.seqs:
+            continue
+        if is_told is not None and is_told(passage):
+            sheet.omit_all((item,), _PART.section, TOLD)
             continue
         form, group = _form(passage, sheet.printer), entry_group(item)
         cost = form[1] + (0 if group in dated else sheet.date_tokens(_PART, group))
