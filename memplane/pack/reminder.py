@@ -12,7 +12,7 @@ from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, Final
 
 from memplane.lazy import NamedTuple, late
-from memplane.pack.layout import PARTS, EntryGroup, Sheet, entry_group, entry_of
+from memplane.pack.layout import PARTS, EntryGroup, Sheet, entry_group, entry_of, is_task_of
 from memplane.pack.request import Form, LastSession, Materials, PackContext, PackQuery, Request
 from memplane.policy import SectionBudget
 from memplane.projections.item import Item, Printer
@@ -140,20 +140,15 @@ def place_statements(sheet: Sheet, context: PackContext, _: SectionBudget) -> No
 
     Words that the project's files contain are left out.
     """
-    above = [
-        letters_of(entry.text.lower())
-        for name in ("wishes", "tasks")
-        for entry in sheet.placed.get(name, ())
-    ]
-    titles = [letters_of(title.lower()) for title in _titles(sheet)]
+    wishes = [letters_of(entry.text.lower()) for entry in sheet.placed.get("wishes", ())]
 
     def is_told(one: Passage) -> bool:
-        """Whether the session holds it, or a wish or a task above says it, or most of it."""
+        """Whether the session holds it, or a wish or a task above says it."""
         said = letters_of(one.text.lower())
         return (
             all_marked(one.text, context.held_marks)
-            or any(said in each for each in above)
-            or any(title in said and 2 * len(said) < 3 * len(title) for title in titles)
+            or any(said in wish for wish in wishes)
+            or is_task_of(sheet, one.text)
         )
 
     kept = [one for one in context.passages if not is_told(one)]
@@ -187,13 +182,6 @@ def leave_told(
         elif context.scope.hides(item) is None:
             sheet.omit_all((item,), section, TOLD)
     return tuple(kept)
-
-
-def _titles(sheet: Sheet) -> Iterator[str]:
-    """What the tasks of the block are called, without a mark of what is cut."""
-    for entry in sheet.placed.get("tasks", ()):
-        title = entry.text.partition("\n")[0].partition(": ")[2]
-        yield title.partition(" \u2026")[0].partition(". ")[0]
 
 
 def _fitting(

@@ -98,3 +98,17 @@ def test_a_start_says_the_first_prompt_once_and_a_decision_without_the_words_tha
     assert "they burn at night" in told
     report = plane.pack("", budget=1000, remind="start", session="s2", now=NOW).omissions
     assert {one.seq for one in report if one.reason == "told"} >= {said.seq, turn.seq}
+
+
+def test_a_wish_that_a_task_is_called_by_stands_as_the_task(plane):
+    wish = "please write the tide table for the harbour, and never round the heights"
+    plane.record(wish, role="user", session="s1", ts="2026-01-04T08:00:00Z")
+    before = plane.pack("", budget=1000, remind="start", session="s2", now=NOW).text
+    assert "preference 01-04: please write the tide table" in before
+    plane.work.tasks.open("t", "write the tide table for the harbour, and never round the heights")
+    told = plane.pack("", budget=1000, remind="start", session="s2", now=NOW).text
+    assert told.count("never round the heights") == 1
+    assert "task t (active): write the tide table" in told
+    plane.work.tasks.done("t")
+    again = plane.pack("", budget=1000, remind="start", session="s2", now=NOW).text
+    assert "preference 01-04: please write the tide table" in again
