@@ -17,19 +17,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memplane import nofollow
 from memplane.errors import MemplaneError, NotFoundError, PolicyError
-from memplane.inspect.blocks import block_view, left_out_view, pack_shown, prefix_view
-from memplane.inspect.records import (
+from memplane.inspect.views import (
     Found,
     Visible,
+    block_view,
     cut_to,
     files_view,
+    left_out_view,
+    pack_shown,
+    prefix_view,
     read_events,
     sessions_view,
     tasks_view,
     timeline_view,
     values_view,
 )
-from memplane.intake import timestamp
+from memplane.intake.check import time_bound
 from memplane.intake.redact import quoted_value
 from memplane.lazy import NamedTuple
 
@@ -69,7 +72,7 @@ def compose(plane: Plane, asked: PageRequest, progress: Progress | None = None) 
     """
     given = asked.report
     channel = asked.channel if given is None else given.report["channel"]
-    since = None if asked.since is None else timestamp(asked.since, where="--since")
+    since = None if asked.since is None else time_bound(asked.since, where="--since")
     visible = Visible(plane, channel)
     session = asked.session
     if session is None and given is not None:
