@@ -85,6 +85,11 @@ _TAGS: Final[Mapping[str, str]] = {
     _INTERRUPTION: "interruption",
     "api-error": "error of the client",
 }
+# Tags with which importers and hooks mark turns: no words of a person's own.
+_TURN_TAGS: Final = """
+api-error command compact hook interrupted meta queued reason reasoning sidechain transcript-only
+"""
+TURN_TAGS: Final = frozenset(_TURN_TAGS.split())
 # Commands to the client itself: what stands behind one may be a person's words, the name is not.
 _CLIENT_COMMANDS: Final = """
 /add-dir /agents /bashes /bug /clear /color /compact /config /context /copy /cost /doctor /exit

@@ -73,7 +73,8 @@ def print_version(
 def print_where(*, home: Home = None, as_json: Json = False) -> None:
     """Print the folder of the plane that a command here would use; exit 3 where there is none."""
     found = find_plane(home)
-    print_answer({"home": found.folder, "plane": found.plane_id}, found.folder, as_json=as_json)
+    folder = os.path.abspath(found.folder)  # noqa: PTH100 - a text
+    print_answer({"home": folder, "plane": found.plane_id}, folder, as_json=as_json)
 
 
 @command("completion", example="completion bash")

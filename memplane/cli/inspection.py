@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 from memplane.cli.commands import FINE, STOPPED, command
 from memplane.cli.maintenance import plane_checks
-from memplane.cli.options import Home, Json, Now, Option, Time
+from memplane.cli.options import Bound, Home, Json, Now, Option
 from memplane.cli.output import Bar, print_answer, say, say_damage
 from memplane.clock import clock
 from memplane.errors import InputError
@@ -62,7 +62,7 @@ def inspect_plane(
     out: _Out = Path(PAGE_NAME),
     session: _Session = None,
     report: _Report = None,
-    since: Time = None,
+    since: Bound = None,
     channel: _Channel = None,
     live: _Live = False,
     open_it: _Open = False,

@@ -160,6 +160,9 @@ Importance: TypeAlias = Annotated[
     _Text, Option(metavar="N", help="0 to 1000 (default 500), or 0.0 to 1.0 with a point.")
 ]
 Time: TypeAlias = Annotated[_Text, Option(metavar="TIME", help="RFC 3339, with its zone.")]
+Bound: TypeAlias = Annotated[
+    _Text, Option(metavar="TIME", help="RFC 3339 with its zone, or a day (UTC).")
+]
 Data: TypeAlias = Annotated[
     _Text, Option("--data", metavar="JSON", help="An object of anything else.")
 ]

@@ -44,10 +44,10 @@ def export_to_file(
         Option("--session", metavar="ID", help="Only this session; or more."),
     ] = None,
     since: Annotated[
-        str | None, Option("--since", metavar="TIME", help="Only from then on: RFC 3339.")
+        str | None, Option("--since", metavar="TIME", help="Only from then on: RFC 3339, or a day.")
     ] = None,
     until: Annotated[
-        str | None, Option("--until", metavar="TIME", help="Only until then: RFC 3339.")
+        str | None, Option("--until", metavar="TIME", help="Only until then: RFC 3339, or a day.")
     ] = None,
     redact: Annotated[
         bool,

@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Any, Final
 from memplane.clock import ulid
 from memplane.errors import InputError, MemplaneError, NotFoundError
 from memplane.event import IMPORTANCE_DEFAULT, KINDS, is_kind
-from memplane.intake import Intake, Redactor, check_whole, cleaned, namespace, normalise, timestamp
+from memplane.intake import (
+    Intake,
+    Redactor,
+    check_whole,
+    cleaned,
+    namespace,
+    normalise,
+    time_bound,
+    timestamp,
+)
 from memplane.intake.redact import quoted_value, unexpected
 from memplane.lazy import late
 
@@ -112,6 +121,17 @@ def check_channel(policies: Policies, channel: str) -> str:
     raise InputError(f"unknown channel {quoted_value(channel)}; known: {known}", where="channel")
 
 
+def _times(asked: dict[str, Any]) -> dict[str, str | None]:
+    """The times of a request as events have them: bounds may be days."""
+    found: dict[str, str | None] = {}
+    for name in _TIMES:
+        value = asked.get(name)
+        if value is not None and name != "now":
+            value = time_bound(value, where=name, last=name == "until")
+        found[name] = None if value is None else timestamp(value, where=name)
+    return found
+
+
 def checked_request(
     query: str,
     asked: dict[str, Any],
@@ -144,9 +164,7 @@ def checked_request(
     _check_marks(fields["held_marks"])
     for ns in fields["ns"]:
         namespace(ns)
-    for name in _TIMES:
-        value = asked.get(name)
-        fields[name] = None if value is None else timestamp(value, where=name)
+    fields |= _times(asked)
     fields["now"] = fields["now"] or clock()
     fields["budget"] = asked.get("budget")
     for name in _SEQS:

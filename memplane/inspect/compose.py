@@ -32,7 +32,7 @@ from memplane.inspect.views import (
     timeline_view,
     values_view,
 )
-from memplane.intake import timestamp
+from memplane.intake.check import time_bound
 from memplane.intake.redact import quoted_value
 from memplane.lazy import NamedTuple
 
@@ -72,7 +72,7 @@ def compose(plane: Plane, asked: PageRequest, progress: Progress | None = None) 
     """
     given = asked.report
     channel = asked.channel if given is None else given.report["channel"]
-    since = None if asked.since is None else timestamp(asked.since, where="--since")
+    since = None if asked.since is None else time_bound(asked.since, where="--since")
     visible = Visible(plane, channel)
     session = asked.session
     if session is None and given is not None:

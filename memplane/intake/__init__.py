@@ -6,7 +6,7 @@ fixed: check every field, clean the text, redact, mark, count, serialise. So a s
 that a rule knows never reaches a byte that is written.
 """
 
-from memplane.intake.check import check_whole, namespace, normalise, timestamp
+from memplane.intake.check import check_whole, namespace, normalise, time_bound, timestamp
 from memplane.intake.markers import Marker
 from memplane.intake.prepare import Intake, PreparedText, cleaned, prepare, same
 from memplane.intake.redact import Redactor
@@ -22,5 +22,6 @@ __all__ = [
     "normalise",
     "prepare",
     "same",
+    "time_bound",
     "timestamp",
 ]

@@ -96,6 +96,7 @@ _LIKE: Final = {
 _LETTERS_FROM: Final = (0x1F130, 0x1F150, 0x1F170, 0x1F1E6)  # squared, circled, flags
 # What a client or a model calls those who speak. Who is called so speaks in their place.
 _ROLES: Final = frozenset(("user", "assistant", "system", "tool", "human"))
+_DAY: Final = regex(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _SEPARATORS: Final = regex("[\u2028\u2029]+")
 _NO_LETTER: Final = regex(
     "[\x00-/:-@\\[-`{-\xbf\u2000-\u206f\u2190-\u2bff\u3000-\u3020\ufe30-\ufe6f\U0001f300-\U0001faff]+"
@@ -731,6 +732,16 @@ def timestamp(value: str | datetime, *, where: str = "ts") -> str:
             "in UTC the time lies outside the years 0001 to 9999; give one inside", where=where
         ) from None
     return moment.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+
+
+def time_bound(value: str | datetime, *, where: str, last: bool = False) -> str:
+    """A bound of a choice by time, as `timestamp`; a day alone is its beginning in UTC.
+
+    `last`: it is the end of the choice, so that a day is its last microsecond.
+    """
+    if isinstance(value, str) and _DAY.fullmatch(value) is not None:
+        value = f"{value}T{'23:59:59.999999' if last else '00:00:00'}Z"
+    return timestamp(value, where=where)
 
 
 def _parsed(value: str, where: str) -> datetime:

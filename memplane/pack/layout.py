@@ -9,15 +9,20 @@ rules behind it (R1-R9) are in ARCHITECTURE.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterable, Sequence
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from memplane.errors import BudgetError
-from memplane.lazy import NamedTuple, word_table
+from memplane.lazy import NamedTuple, late, word_table
 from memplane.pack.block import Entry, Omission
 from memplane.pack.request import Needs
 from memplane.policy import Budgets, SectionBudget
 from memplane.ports import TokenCounter
 from memplane.projections.item import Item, Printer
+
+if TYPE_CHECKING:
+    from memplane.recall import gate as recall_gate
+else:
+    recall_gate = late("memplane.recall.gate")
 
 FENCE: Final = "~~~~\n"
 # The section that pays for decisions, whichever part they stand in.
@@ -588,3 +593,18 @@ def _by_priority(
         room[section.name] = floor + (taken if section.name != "expansions" else 0)
         left -= room[section.name] - floor
     return room
+
+
+def is_task_of(sheet: Sheet, text: str) -> bool:
+    """Whether what the block says of a task has a text, or it is called by most of that."""
+    letters_of = recall_gate.letters_of
+    said = letters_of(text.lower())
+    for entry in sheet.placed.get("tasks", ()):
+        head = entry.text.partition("\n")[0]
+        title = head.partition(": ")[2].partition(" \u2026")[0].partition(". ")[0]
+        name = letters_of(title.lower())
+        if said in letters_of(entry.text.lower()):
+            return True
+        if name and name in said and 2 * len(said) < 3 * len(name):
+            return True
+    return False

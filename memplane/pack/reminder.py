@@ -7,12 +7,12 @@ tool one passage stands that names the file or an identifier of the failure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, Final
 
 from memplane.lazy import NamedTuple, late
-from memplane.pack.layout import PARTS, EntryGroup, Sheet, entry_group, entry_of
+from memplane.pack.layout import PARTS, EntryGroup, Sheet, entry_group, entry_of, is_task_of
 from memplane.pack.request import Form, LastSession, Materials, PackContext, PackQuery, Request
 from memplane.policy import SectionBudget
 from memplane.projections.item import Item, Printer
@@ -143,13 +143,30 @@ def place_statements(sheet: Sheet, context: PackContext, _: SectionBudget) -> No
     wishes = [letters_of(entry.text.lower()) for entry in sheet.placed.get("wishes", ())]
 
     def is_told(one: Passage) -> bool:
-        """Whether the session holds it, or a wish above says it."""
+        """Whether the session holds it, or a wish or a task above says it."""
         said = letters_of(one.text.lower())
-        return all_marked(one.text, context.held_marks) or any(said in wish for wish in wishes)
+        return (
+            all_marked(one.text, context.held_marks)
+            or any(said in wish for wish in wishes)
+            or is_task_of(sheet, one.text)
+        )
 
     kept = [one for one in context.passages if not is_told(one)]
     sheet.omit_all((one.item for one in context.passages if is_told(one)), _PART.section, TOLD)
-    chosen = list(_fitting(sheet, context._replace(passages=tuple(kept))))
+    chosen: list[tuple[Passage, Form, EntryGroup]] = []
+    shown: dict[int, dict[int, str]] = {}  # the letters of events, by where their passages begin
+
+    def is_repeated(one: Passage) -> bool:
+        """Whether an event that was chosen before says it, as a decision does that quotes it."""
+        said = letters_of(one.text.lower())
+        events = (parts for seq, parts in shown.items() if seq != one.item.seq)
+        return any(said in "".join(parts[at] for at in sorted(parts)) for parts in events)
+
+    for row in _fitting(sheet, context._replace(passages=tuple(kept)), is_repeated):
+        chosen.append(row)
+        passage = row[0]
+        letters = letters_of(passage.text.lower())
+        shown.setdefault(passage.item.seq, {})[passage.start] = letters
     for passage, form, group in sorted(chosen, key=lambda one: (-one[0].item.seq, one[0].start)):
         _put(sheet, passage, form, group)
 
@@ -167,12 +184,20 @@ def leave_told(
     return tuple(kept)
 
 
-def _fitting(sheet: Sheet, context: PackContext) -> Iterator[tuple[Passage, Form, EntryGroup]]:
-    """Those that fit the section's room one after the other, each with its lines."""
+def _fitting(
+    sheet: Sheet, context: PackContext, is_told: Callable[[Passage], bool] | None = None
+) -> Iterator[tuple[Passage, Form, EntryGroup]]:
+    """Those that fit the section's room one after the other, each with its lines.
+
+    `is_told` is asked of each when those before it have their places.
+    """
     left, dated = sheet.room(_PART), set[EntryGroup]()
     for passage in context.passages:
         item = passage.item
         if item.seq in sheet.seqs:
+            continue
+        if is_told is not None and is_told(passage):
+            sheet.omit_all((item,), _PART.section, TOLD)
             continue
         form, group = _form(passage, sheet.printer), entry_group(item)
         cost = form[1] + (0 if group in dated else sheet.date_tokens(_PART, group))

@@ -15,7 +15,7 @@ from memplane.event import bare_project
 from memplane.lazy import late
 from memplane.pack.block import Entry, Omission
 from memplane.pack.head import is_card, merge_cards
-from memplane.pack.layout import PARTS, BlockPart, Sheet, own_part
+from memplane.pack.layout import PARTS, BlockPart, Sheet, is_task_of, own_part
 from memplane.pack.request import (
     Expansion,
     LastSession,
@@ -191,11 +191,12 @@ def _place_session(sheet: Sheet, context: PackContext, session: LastSession) -> 
 
 
 def place_wishes(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
-    """What users want from now on, the newest first."""
+    """What users want from now on, the newest first; not what a task above is called by."""
     part = _BY_NAME["wishes"]
     if sheet.room(part) >= _LEAST_CARD:
         wishes = context.materials.source.wishes(context.scope)[:_WISHES_MAX]
-        _place_notes(sheet, part, wishes, "preference")
+        told = [one for one in wishes if not is_task_of(sheet, one.text)]
+        _place_notes(sheet, part, told, "preference")
 
 
 def place_traps(

@@ -71,7 +71,7 @@ from memplane.projections.reports import (
     title_of,
     wishes_in,
 )
-from memplane.projections.task_table import STATES, EventQuote
+from memplane.projections.task_table import CLOSED, STATES, EventQuote, status_of
 
 KEPT_MAX: Final = 32  # sessions of most events' group
 _OTHERS_PART: Final = 4  # any other group keeps so much less
@@ -153,7 +153,7 @@ class DigestParts:
             self._put("decisions", EventQuote.of(event, more=list(event.tags[:_TAGS_MAX])))
         elif kind == "task" and isinstance(event.data.get("plan"), list):
             self._planned(event)
-        elif kind == "task" and isinstance(event.data.get("steps"), dict):
+        elif kind == "task":
             self._stepped(event)
         elif kind == "session":
             self._named(event)
@@ -298,15 +298,22 @@ class DigestParts:
     def _stepped(self, event: Event) -> None:
         """Give steps of a task's plan, by their numbers from 1, the states that an event names.
 
-        The quote stays that of the plan's event, so that forgetting that one takes the steps along.
+        A task that is closed leaves no step. The quote stays that of the plan's event, so that
+        forgetting that one takes the steps along.
         """
         plans = self.quotes["plans"]
         at = next((at for at, one in enumerate(plans) if one.call == (event.task or "")), None)
         if at is None:
             return
+        if status_of(event) in CLOSED:
+            del plans[at]
+            return
+        given = event.data.get("steps")
+        if not isinstance(given, dict):
+            return
         steps = [list(step) for step in plans[at].more]
         for state in STATES:
-            numbers = event.data["steps"].get(state)
+            numbers = given.get(state)
             for number in numbers if isinstance(numbers, list) else ():
                 if type(number) is int and 1 <= number <= len(steps):
                     steps[number - 1][1] = state
@@ -554,7 +561,7 @@ class Digests:
     """The projector."""
 
     name = "digests"
-    version = 6
+    version = 7
 
     def __init__(self, *, kept_max: int = KEPT_MAX) -> None:
         self.kept_max = kept_max

@@ -15,14 +15,15 @@ from json.encoder import encode_basestring
 from typing import Any, Final
 
 from memplane.event import GLOBAL, TYPED_KINDS, UPKEEP_KINDS, Event
+from memplane.harness import TURN_TAGS
 from memplane.lazy import NamedTuple
 from memplane.ports import Line
 from memplane.projections.groups import Grouped, Groups, Sees, share_of
 from memplane.projections.in_force import forget_of
 from memplane.projections.projector import canonical
-from memplane.projections.sessions import is_extract
-from memplane.projections.task_table import CLOSED
-from memplane.projections.tasks import status_of, task_of
+from memplane.projections.sessions import is_derived, is_extract
+from memplane.projections.task_table import CLOSED, status_of
+from memplane.projections.tasks import task_of
 
 # The names that are kept, and how many of each sort. `keys`: the word before the first dot.
 SORTS: Final = {"tasks": 40, "keys": 40, "tags": 24, "namespaces": 40, "tools": 24}
@@ -225,7 +226,7 @@ class PlaneMap:
     """The projector of one group. What has another group comes as a secret."""
 
     name = "plane_map"
-    version = 3
+    version = 4
     kinds_asked = frozenset(("secret", "summary"))  # `keeps` is true of all others
 
     def __init__(self, *, names_max: int | None = None, bytes_max: int = BYTES_MAX) -> None:
@@ -273,8 +274,9 @@ class PlaneMap:
         elif key is not None and kind in _TYPED:
             prefix, dot, _ = key.partition(".")
             self._say(state, "keys", prefix if dot else None, event)
-        for tag in event.tags:
-            self._say(state, "tags", tag, event)
+        for tag in () if is_derived(event) else event.tags:
+            if tag not in TURN_TAGS:
+                self._say(state, "tags", tag, event)
 
     def keeps(self, event: Event) -> bool:
         """Whether the event may say a name or be counted: all that is no summary of others."""

@@ -23,6 +23,20 @@ NAMES_BYTES_MAX: Final = 48 * 1024
 CALLS_MAX: Final = 32
 CLOSED: Final = frozenset(("done", "cancelled"))
 STATES: Final = ("todo", "doing", "done", "failed")  # of a step of a plan
+# What people and other programs write, and what it means.
+_STATUS: Final = {
+    "open": "open",
+    "active": "active",
+    "in_progress": "active",
+    "doing": "active",
+    "blocked": "blocked",
+    "done": "done",
+    "closed": "done",
+    "completed": "done",
+    "cancelled": "cancelled",
+    "canceled": "cancelled",
+    "abandoned": "cancelled",
+}
 # What a digest shows of each list, and what is kept: some may be hidden from who asks.
 SHOWN: Final = {"decisions": 3, "failures": 5, "artifacts": 5, "files": 5}
 _KEPT: Final = {"decisions": 5, "failures": 8, "artifacts": 8, "files": 8}
@@ -38,6 +52,12 @@ _BRIEF_LEAST: Final = 20
 def _quoted(name: str) -> int:
     """Bytes of a name in the file."""
     return len(encode_basestring(name).encode(errors="surrogatepass")) + 1
+
+
+def status_of(event: Event) -> str | None:
+    """What the event makes of its task: open, active, blocked, done or cancelled; None: nothing."""
+    status = event.data.get("status")
+    return _STATUS.get(status) if isinstance(status, str) else None
 
 
 class TaskRecord:

@@ -49,6 +49,7 @@ from memplane.projections.task_table import (
     TaskRecord,
     TaskTable,
     open_to,
+    status_of,
 )
 
 # What one group may take in quotes: with names of sessions and calls it stays below 512 KiB.
@@ -61,20 +62,6 @@ _DIGITS_MAX: Final = 4  # of the number that a client gave to a step
 _PATH_MAX: Final = 300
 _SPEC: Final = "/spec/"
 _TASK: Final = "/task/"
-# What people and other programs write, and what it means.
-_STATUS: Final = {
-    "open": "open",
-    "active": "active",
-    "in_progress": "active",
-    "doing": "active",
-    "blocked": "blocked",
-    "done": "done",
-    "closed": "done",
-    "completed": "done",
-    "cancelled": "cancelled",
-    "canceled": "cancelled",
-    "abandoned": "cancelled",
-}
 _RESOLVED: Final = frozenset(("resolved", "fixed", "ok"))
 # Kinds that say something about a task whatever their marks are.
 _TELLING: Final = frozenset(("decision", "tool_call", "tool_result", "artifact"))
@@ -307,12 +294,6 @@ def owner_of(state: TaskTable, event: Event) -> str | None:
 def _owner(state: TaskTable, event: Event) -> TaskRecord | None:
     id_ = owner_of(state, event)
     return None if id_ is None else state.tasks.get(id_)
-
-
-def status_of(event: Event) -> str | None:
-    """What the event makes of its task: open, active, blocked, done or cancelled; None: nothing."""
-    status = event.data.get("status")
-    return _STATUS.get(status) if isinstance(status, str) else None
 
 
 def _task(state: TaskTable, event: Event) -> None:

@@ -76,6 +76,7 @@ _ORDER: Final = (
     "Files",
 )
 _NAMES: Final = frozenset(("Decided on", "Files"))  # lists of names, none of which is cut
+_WHOLE: Final = frozenset((*_NAMES, "Decided"))  # what was decided stands at the end of a quote
 
 Sees = Callable[[EventQuote], bool]
 
@@ -319,6 +320,7 @@ def _decided(quote: EventQuote) -> str:
         asked, found, chosen = quote.text.partition(mark)
         if found:
             label = _ENDS_LABEL.split(chosen, 1)[0] if mark == " = " else chosen
+            label = chosen if label.count("`") % 2 else label  # the end of it is within a name
             return f"{clipped_words(asked, _ASKED_AS)}{mark}{clipped_words(label, _CHOSEN_WORDS)}"
     return clipped_words(quote.text, _DECISION_WORDS)
 
@@ -368,9 +370,10 @@ def _line(
             continue
         spent = counter.count(f"{before}\n")
         fair = max(_QUOTE_LEAST, (room - spent) // (len(quotes) - place))
-        most = room if names else min(room, spent + fair)
+        most = room if label in _WHOLE else min(room, spent + fair)
         if counter.count(f"{whole}\n") > most:
-            whole = "" if names else _shortened(before, text, most, counter)
+            cut = not names and not (used and label in _WHOLE)
+            whole = _shortened(before, text, most, counter) if cut else ""
             if not whole:
                 break
         line = whole

@@ -13,8 +13,7 @@ from memplane.context.artifact_files import refuse_special
 from memplane.context.calls import check_text
 from memplane.errors import HomeError, InputError, NotFoundError, PlaneError, WriteError
 from memplane.event import FIELDS, KINDS, NO_EVENT, UPKEEP_KINDS, Event, decode, is_kind
-from memplane.intake import timestamp
-from memplane.intake.check import is_checksum
+from memplane.intake.check import is_checksum, time_bound
 from memplane.intake.redact import masked_data, quoted_value
 from memplane.lazy import NamedTuple
 from memplane.log.disk import Disk, drop
@@ -71,8 +70,8 @@ class ExportFilter(NamedTuple):
             _several(ns, "ns"),
             kinds,
             _several(session, "session"),
-            None if since is None else timestamp(since, where="since"),
-            None if until is None else timestamp(until, where="until"),
+            None if since is None else time_bound(since, where="since"),
+            None if until is None else time_bound(until, where="until", last=True),
             redact,
         )
         if secret and asked.is_everything:

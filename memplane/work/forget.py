@@ -13,7 +13,7 @@ from memplane.context.calls import Receipt, check_texts, texts_of_argument
 from memplane.context.folds import text_of
 from memplane.errors import ConflictError, CorruptError, InputError, NotFoundError
 from memplane.event import KINDS, TYPED_KINDS, UPKEEP_KINDS, Event
-from memplane.intake import namespace, timestamp
+from memplane.intake import namespace, time_bound, timestamp
 from memplane.intake.redact import quoted_value, unexpected
 from memplane.lazy import NamedTuple, regex
 from memplane.projections.sessions import is_derived, is_extract
@@ -370,7 +370,7 @@ def _since(now: str, since: str | datetime) -> str:
     """The time from which on events are meant: a time, or an age before now."""
     if isinstance(since, str) and _AGE.fullmatch(since) is not None:
         return _before(now, since)
-    return timestamp(since, where="since")
+    return time_bound(since, where="since")
 
 
 def _before(now: str, older_than: str | timedelta) -> str:

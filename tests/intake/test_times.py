@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from memplane.errors import InputError
-from memplane.intake import timestamp
+from memplane.intake import time_bound, timestamp
 
 
 @pytest.mark.parametrize(
@@ -73,3 +73,14 @@ def test_canonical_times_compare_as_the_moments_do_and_come_back_unchanged(one, 
     assert len(first) == 27
     assert timestamp(first) == first
     assert timestamp(one.isoformat()) == first
+
+
+def test_a_day_alone_bounds_a_choice_by_its_first_and_its_last_moment_in_utc():
+    assert time_bound("2026-01-05", where="since") == "2026-01-05T00:00:00.000000Z"
+    assert time_bound("2026-01-05", where="until", last=True) == "2026-01-05T23:59:59.999999Z"
+    whole = "2026-01-05T12:17:31+02:00"
+    assert time_bound(whole, where="since") == timestamp(whole)
+    for wrong in ("2026-13-01", "2026-02-29", "2026-1-5", "2026-01-05T12:17:31", "today"):
+        with pytest.raises(InputError) as error:
+            time_bound(wrong, where="since")
+        assert error.value.where == "since"

@@ -74,3 +74,41 @@ def test_a_start_says_the_wish_once(plane):
     fill(plane)
     block = plane.pack("", budget=1000, remind="start", session="s2", now=NOW)
     assert block.text.count("caulk the seams") == 1
+
+
+def test_a_start_says_the_first_prompt_once_and_a_decision_without_the_words_that_it_quotes(plane):
+    def start():
+        return plane.pack("", budget=1000, remind="start", session="s2", now=NOW).text
+
+    prompt = "please rewrite the logbook importer from the harbour, never by hand"
+    said = plane.record(prompt, role="user", session="s1", ts="2026-01-04T08:00:00Z")
+    reply = "B. keep the lanterns out of the logbook table, we decided that long ago."
+    plane.record("Which?", role="assistant", session="s1", ts="2026-01-04T08:01:00Z")
+    turn = plane.record(reply, role="user", session="s1", ts="2026-01-04T08:02:00Z")
+    assert "never by hand" in start()
+    assert reply in start()
+    plane.work.tasks.open("todo-1", "rewrite the logbook importer from the harbour, never by hand")
+    plane.record(
+        f'"{reply}" = A table of their own: they burn at night', kind="decision", role="user",
+        session="s1", refs=[turn.id], ts="2026-01-04T08:02:01Z",
+    )  # fmt: skip
+    told = start()
+    assert told.count("never by hand") == 1
+    assert told.count("out of the logbook table") == 1
+    assert "they burn at night" in told
+    report = plane.pack("", budget=1000, remind="start", session="s2", now=NOW).omissions
+    assert {one.seq for one in report if one.reason == "told"} >= {said.seq, turn.seq}
+
+
+def test_a_wish_that_a_task_is_called_by_stands_as_the_task(plane):
+    wish = "please write the tide table for the harbour, and never round the heights"
+    plane.record(wish, role="user", session="s1", ts="2026-01-04T08:00:00Z")
+    before = plane.pack("", budget=1000, remind="start", session="s2", now=NOW).text
+    assert "preference 01-04: please write the tide table" in before
+    plane.work.tasks.open("t", "write the tide table for the harbour, and never round the heights")
+    told = plane.pack("", budget=1000, remind="start", session="s2", now=NOW).text
+    assert told.count("never round the heights") == 1
+    assert "task t (active): write the tide table" in told
+    plane.work.tasks.done("t")
+    again = plane.pack("", budget=1000, remind="start", session="s2", now=NOW).text
+    assert "preference 01-04: please write the tide table" in again

@@ -168,6 +168,16 @@ def test_a_name_takes_the_place_of_the_one_said_longest_ago_when_it_is_said_the_
     assert state.shed_seq == 7
 
 
+def test_tags_that_importers_and_hooks_give_are_no_names_of_the_map():
+    rows = [
+        {"kind": "message", "tags": ("queued", "harbour")},
+        {"kind": "decision", "tags": ("pick", "option"), "data": {"derived": True}},
+        {"kind": "decision", "tags": ("pick",)},
+        {"kind": "summary", "tags": ("compact",)},
+    ]
+    assert told(folded([*rows, *rows]), "tags") == ["harbour", "pick"]
+
+
 def test_names_that_occur_once_never_move_a_full_map():
     rows = [{"kind": "message", "tags": (f"t{n}",)} for n in range(500)]
     state = folded(rows)

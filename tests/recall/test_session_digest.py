@@ -89,6 +89,22 @@ def test_fewer_tokens_give_fewer_words_and_never_more_than_are_allowed():
         assert made is None or COUNTER.count(made.text) <= most
 
 
+def test_what_was_chosen_is_not_cut_within_a_name():
+    chosen = 'Which knot? "B" = `knot: {kind: "bowline"}`: it never slips'
+    made = told([event(1, "Please mend the mast of the Albatros"), event(2, chosen, "decision")])
+    assert 'Decided: Which knot? "B" = `knot: {kind: "bowline"}`: it never slips' in made.text
+
+
+def test_a_task_that_was_closed_leaves_no_step():
+    plan = event(3, "", "task", "assistant", task="rig", data=PLAN)
+    noted = event(4, "so far", "task", "assistant", task="rig", data={})
+    closed = event(5, "", "task", "assistant", task="rig", data={"status": "done"})
+    assert "Left: rig" in told([*SESSION[:2], plan, noted]).text
+    assert "rig" not in told([*SESSION[:2], plan, noted, closed]).text
+    other = closed._replace(task="another")
+    assert "Left: rig" in told([*SESSION[:2], plan, other]).text
+
+
 def filed(call, answer, branch="ann/hal-96-sails", tool="mcp__board__create_issue", status="ok"):
     """A session in which the agent gave an issue its title."""
     data = {"tool": tool, "call": "c1", "branch": branch}

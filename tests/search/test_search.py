@@ -195,7 +195,7 @@ def test_what_does_not_hold_at_the_clock_is_no_hit(plane):
         ({"session": [1]}, "session: expected a list of texts, found [1]"),
         ({"tag": 7}, "tag: expected a list of texts, found 7"),
         ({"ns": "birds"}, "ns: "),
-        ({"since": "2026-01-01"}, "since: "),
+        ({"since": "2026-01-01T08:00:00"}, "since: "),
         ({"as_of": 99}, "as_of: expected a seq from 0 to "),
         ({"channel": "nobody"}, "channel: unknown channel 'nobody'; known: "),
         ({"task": 5}, "task: expected a text, found 5"),
