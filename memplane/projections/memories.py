@@ -398,7 +398,7 @@ class Memories:
                 if error.absent:  # there is nothing to keep it in, and nothing is missing
                     self.unsaved = 0
                 return error.absent
-            except (OSError, ValueError):  # ValueError: text that SQLite cannot hold
+            except (OSError, ValueError, OverflowError):  # a text or number that SQLite cannot hold
                 return False
 
     def close(self) -> None:
