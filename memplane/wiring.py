@@ -23,6 +23,8 @@ from memplane.ports import Clock, Detector, Embedder, TokenCounter
 from memplane.tokens import CountsTokens, PluggedCounter
 
 if TYPE_CHECKING:
+    import mmap
+
     import orjson
 
     from memplane import plane as plane_room
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from memplane.upkeep import restore as upkeep_restore
     from memplane.upkeep.restore import RestoreReport
 else:
+    mmap = late("mmap")
     orjson = late("orjson")
     minilm = late("memplane.adapters.minilm")
     context_context = late("memplane.context.context")
@@ -61,8 +64,10 @@ def make_counter(name: str, scale_ppm: int) -> TokenCounter:
     return tokens.make(name, scale_ppm=scale_ppm, table=_table)
 
 
-def _table() -> bytes:
-    return (Path(__file__).parent / "tokens" / "bound1.idx").read_bytes()
+def _table() -> memoryview:
+    """The counter's table: mapped, since a process asks for a small part of its four megabytes."""
+    with (Path(__file__).parent / "tokens" / "bound1.idx").open("rb") as file:
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
 def find_home(path: str | os.PathLike[str] | None = None) -> Path:

@@ -173,7 +173,7 @@ ELSEWHERE = {
     "importers/records.py": {"os.walk(folder)", "path.open('rb')"},  # transcripts
     "mcp/stdio.py": {"os.open(os.devnull, os.O_RDONLY)"},
     "wiring.py": {
-        "(Path(__file__).parent / 'tokens' / 'bound1.idx').read_bytes()",
+        "(Path(__file__).parent / 'tokens' / 'bound1.idx').open('rb')",
         "(Path(__file__).parent / 'index' / 'data' / 'static.i8').read_bytes()",
         "Path(export).open('rb')",  # what is restored
         "folder.iterdir()",  # whether there is anything

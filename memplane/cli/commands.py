@@ -290,7 +290,9 @@ def plain_command(argv: Sequence[str]) -> Callable[[], Any] | None:
     if declared is None:
         return None
     values = values_of(declared.function, words)
-    return None if values is None else partial(with_project(declared.function), **values)
+    if values is None or (not declared.name and "project" in values):  # a group has no such option
+        return None
+    return partial(with_project(declared.function), **values)
 
 
 def _declared(argv: Sequence[str]) -> tuple[Declared | None, Sequence[str]]:

@@ -208,7 +208,7 @@ def rank(
     if hidden is not None:
         found = found[~hidden[found]]
     scores[found] = _heard(scores[found], found, frame, asked, weights)
-    best = _highest(_topped(found, scores, frame, weights), scores, frame, most)
+    best = _highest(_topped(found, scores, frame, weights, most), scores, frame, most)
     return _in_parts(best, scores[best], mine[best], alike[best] if len(alike) else None, frame)
 
 
@@ -401,12 +401,19 @@ def _best_of_events(docs: Array, scores: Array, frame: Frame) -> Array:
     return best
 
 
-def _topped(docs: Array, scores: Array, frame: Frame, weights: Ranking) -> Array:
-    """The best document of each event, after the best of each group was raised."""
+def _topped(docs: Array, scores: Array, frame: Frame, weights: Ranking, most: int) -> Array:
+    """The best document of each event, after the best of each group was raised.
+
+    Where there are more than `most`, without those that are none of the best so many anyway.
+    """
     docs = _best_of_events(docs, scores, frame)
-    if weights.session_best != _SAME and len(docs):
-        first = _best_of_groups(docs, scores, frame)
-        scores[first] = scores[first] * weights.session_best // _SAME
+    if weights.session_best == _SAME or not len(docs):
+        return docs
+    if 0 < most < len(docs):
+        own = scores[docs]
+        docs = docs[_raised(own, True, weights.session_best) >= lexical.reached(own, most)]
+    first = _best_of_groups(docs, scores, frame)
+    scores[first] = scores[first] * weights.session_best // _SAME
     return docs
 
 

@@ -17,12 +17,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memplane import nofollow
 from memplane.errors import MemplaneError, NotFoundError, PolicyError
-from memplane.inspect.blocks import block_view, left_out_view, pack_shown, prefix_view
-from memplane.inspect.records import (
+from memplane.inspect.views import (
     Found,
     Visible,
+    block_view,
     cut_to,
     files_view,
+    left_out_view,
+    pack_shown,
+    prefix_view,
     read_events,
     sessions_view,
     tasks_view,

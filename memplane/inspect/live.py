@@ -22,7 +22,7 @@ from memplane.errors import MemplaneError
 from memplane.home import VERSION
 from memplane.inspect.compose import PageRequest, compose
 from memplane.inspect.page import content_policy, document, part
-from memplane.inspect.records import Visible
+from memplane.inspect.views import Visible
 from memplane.lazy import NamedTuple
 
 if TYPE_CHECKING:

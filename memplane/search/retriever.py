@@ -286,12 +286,14 @@ class LogRetriever:
         unseen = self._masks.unseen(scope, self._every, self._frame)
         frame = self._indexed.frame(view, *unseen)
         answered = speakers.answered(view.count)
-        if not answered:
+        # Who speaks alone is no company: that takes two names.
+        among_people = not answered and len(names) > 1
+        if among_people:
             weight = self._scoring.retrieval.kinds / 1000
             sought = kinds.asked_kinds(query) if weight else ()
             matches = with_kinds(matches, frame.traits, sought, weight, hidden, view.apart)
         matches = self._weighed(matches, frame)
-        ranking = _heeding(ranking_weights(self._scoring), answered=answered)
+        ranking = _heeding(ranking_weights(self._scoring), answered, among_people)
         read = ask(query, list(names))
         # A preference shapes help, and says nothing about what was or is so.
         helps = answered and not (read.broad or read.looks_up)
@@ -583,14 +585,16 @@ def ranking_weights(scoring: Scoring) -> Ranking:
     )
 
 
-def _heeding(ranking: Ranking, *, answered: bool) -> Ranking:
+def _heeding(ranking: Ranking, answered: bool, among_people: bool) -> Ranking:
     """The weights for talk with an assistant, or for people among themselves.
 
     Of these none speaks to an assistant. What an assistant says is long and names things of many
     kinds.
     """
+    if not among_people:
+        ranking = ranking._replace(impersonal=_UNCHANGED, timed=_UNCHANGED, session_best=_UNCHANGED)
     if answered:
-        return ranking._replace(impersonal=_UNCHANGED, timed=_UNCHANGED, session_best=_UNCHANGED)
+        return ranking
     return ranking._replace(
         first_person=_UNCHANGED, first_person_heard=_UNCHANGED, preference=_UNCHANGED
     )

@@ -30,7 +30,9 @@ NAMES = ("bound/1", "o200k", "cl100k", "len4")
 _MILLION = 1_000_000
 
 
-def make(name: str, *, scale_ppm: int = _MILLION, table: Callable[[], bytes]) -> TokenCounter:
+def make(
+    name: str, *, scale_ppm: int = _MILLION, table: Callable[[], bytes | memoryview]
+) -> TokenCounter:
     """Make the counter of that name. `scale_ppm` multiplies each line's count, rounded up.
 
     `table` returns the bytes of `bound1.idx` or of `bound1.xz`; it is called at the first

@@ -83,10 +83,14 @@ class Ranks:
     __slots__ = ("_asked", "_firsts", "_known", "_ranks", "_read", "_starts", "_text")
 
     def __init__(
-        self, text: bytes, firsts: list[bytes], ranks: array[int], starts: array[int]
+        self,
+        text: memoryview,
+        firsts: list[bytes],
+        ranks: array[int] | memoryview,
+        starts: array[int] | memoryview,
     ) -> None:
         self._text, self._firsts, self._ranks = text, firsts, ranks
-        self._starts = [*starts, len(text)]
+        self._starts = starts
         self._read = bytearray(len(starts))  # a byte for each group: whether it was
         self._known: dict[bytes, int] = {}
         self._asked = 0
@@ -112,10 +116,12 @@ class Ranks:
 
     def all(self) -> dict[bytes, int]:
         """The dictionary itself."""
-        return dict(zip(self._text[:-1].split(_END), self._ranks, strict=True))
+        return dict(zip(bytes(self._text[:-1]).split(_END), self._ranks, strict=True))
 
     def _take(self, number: int) -> None:
-        tokens = self._text[self._starts[number] : self._starts[number + 1] - 1].split(_END)
+        starts, behind = self._starts, number + 1
+        end = starts[behind] if behind < len(starts) else len(self._text)
+        tokens = bytes(self._text[starts[number] : end - 1]).split(_END)
         ranks = self._ranks[number * GROUP : number * GROUP + len(tokens)]
         self._known.update(zip(tokens, ranks, strict=True))
         self._read[number] = 1
@@ -124,7 +130,7 @@ class Ranks:
 class BoundTable(NamedTuple):
     """`characters` as described above; `ranks` of o200k and of cl100k by token."""
 
-    characters: bytes
+    characters: bytes | memoryview
     ranks: tuple[dict[bytes, int] | Ranks, dict[bytes, int] | Ranks]
 
     def entries(self, text: str) -> bytes:
@@ -143,12 +149,16 @@ def single_bytes() -> list[bytes]:
     return [bytes((value,)) for value in printable + others]
 
 
-def unpack(packed: bytes) -> BoundTable:
-    """Read `bound1.idx`, in a millisecond, or the xz file, in some 150."""
-    if packed.startswith(MAGIC):
+def unpack(packed: bytes | memoryview) -> BoundTable:
+    """Read `bound1.idx`, in a millisecond, or the xz file, in some 150.
+
+    Of the former nothing is copied: where it is a mapped file, what is never asked for is not read.
+    """
+    view = memoryview(packed)
+    if view[: len(MAGIC)] == MAGIC:
         start = len(MAGIC) + CHARACTERS
-        o200k, pos = open_ranks(packed, start)
-        return BoundTable(packed[len(MAGIC) : start], (o200k, open_ranks(packed, pos)[0]))
+        o200k, pos = open_ranks(view, start)
+        return BoundTable(view[len(MAGIC) : start], (o200k, open_ranks(view, pos)[0]))
     import lzma  # noqa: PLC0415 - a plane reads the other one, and starts faster without it
 
     blob = lzma.decompress(packed)
@@ -163,7 +173,7 @@ def _ranks(part: bytes) -> dict[bytes, int]:
     return ranks
 
 
-def open_ranks(data: bytes, pos: int) -> tuple[Ranks, int]:
+def open_ranks(data: memoryview, pos: int) -> tuple[Ranks, int]:
     """The ranks that are laid out at `pos`, and the place behind them."""
     count = _read_words(data, pos, 1)[0]
     ranks = _read_words(data, pos + _NUMBER_BYTES, count)
@@ -173,20 +183,21 @@ def open_ranks(data: bytes, pos: int) -> tuple[Ranks, int]:
     pos += _NUMBER_BYTES * groups
     firsts, pos = _read_text(data, pos)
     text, pos = _read_text(data, pos)
-    return Ranks(text, firsts[:-1].split(_END), ranks, starts), pos
+    return Ranks(text, bytes(firsts[:-1]).split(_END), ranks, starts), pos
 
 
-def _read_text(data: bytes, pos: int) -> tuple[bytes, int]:
+def _read_text(data: memoryview, pos: int) -> tuple[memoryview, int]:
     start = pos + _NUMBER_BYTES
     end = start + _read_words(data, pos, 1)[0]
     return data[start:end], end
 
 
-def _read_words(data: bytes, pos: int, count: int) -> array[int]:
-    numbers = array("I")
-    numbers.frombytes(data[pos : pos + _NUMBER_BYTES * count])
-    if sys.byteorder == "big":
-        numbers.byteswap()
+def _read_words(data: memoryview, pos: int, count: int) -> array[int] | memoryview:
+    span = data[pos : pos + _NUMBER_BYTES * count]
+    if sys.byteorder == "little":
+        return span.cast("I")
+    numbers = array("I", bytes(span))
+    numbers.byteswap()
     return numbers
 
 
@@ -526,7 +537,7 @@ class Bound:
 
     def __init__(
         self,
-        table: Callable[[], bytes],
+        table: Callable[[], bytes | memoryview],
         *,
         name: str = "bound/1",
         encodings: tuple[str, ...] = ENCODINGS,
@@ -596,7 +607,7 @@ class _Encoding(Protocol):
 class ExactCounter:
     """Counts one encoding; needs the extra `tokens`. The encoding is loaded at the first count."""
 
-    def __init__(self, table: Callable[[], bytes], *, name: str) -> None:
+    def __init__(self, table: Callable[[], bytes | memoryview], *, name: str) -> None:
         if find_spec("rs_bpe") is None:
             raise MissingExtraError(f"the counter `{name}`", "tokens")
         self.name = name

@@ -267,7 +267,7 @@ def test_of_fresh_secrets_in_every_door_of_the_library_and_the_commands_nothing_
 ):
     seed = random.randrange(1 << 32)
     cases = secrets(seed)
-    sample = cases[:4] + random.Random(seed).sample(cases[4:], 2)
+    sample = cases[:2] + random.Random(seed).sample(cases[2:], 2)
     assert swept(tmp_path, capsys, sample, fixed(seed), ("library", "mcp")) == [], seed
 
 

@@ -143,7 +143,7 @@ _LISTS = (
     ["search", "PostgreSQL"], ["search", "nothing of that kind"], ["log", "--limit", "2"],
     ["task", "list"], ["task"], ["task", "nope"], ["session", "list", "--open", "--json"],
     ["nope"], [], ["--json"], ["--version"], ["--version", "--json"], ["version"], ["--nope"],
-    ["--project", "x"], ["record", "x", "--project", "y"], ["projects"], ["help", "get"],
+    ["--project", "x"], ["record", "x", "--project", "y"], ["projects"], ["projects", "--project", "x"], ["projects", "--json"], ["help", "get"],
 )  # fmt: skip
 
 

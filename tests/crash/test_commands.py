@@ -14,6 +14,7 @@ from process_children import forked
 
 import memplane
 from memplane.cli.app import app
+from memplane.cli.commands import load_command
 from tests.process_copies import import_everything
 
 
@@ -122,6 +123,7 @@ def test_every_command_is_in_the_table():
             else:
                 yield before + name
 
+    load_command("")
     every = set(names(typer.main.get_command(app)))
     parted = {"projects join", "projects assign"}  # of the user's own plane: see tests/projects
     assert every - SERVERS - parted == {name for name in COMMANDS if name in every}

@@ -13,6 +13,7 @@ from memplane.event import Draft, encode
 from memplane.log import verify_log, verifying
 from memplane.log.format import genesis
 from memplane.log.verifying import Scanners, ScanTask, scan
+from memplane.wiring import _Lines
 
 SEGMENTS_MIN = 13
 
@@ -103,10 +104,11 @@ def tasks_of(home):
     return made
 
 
-def test_the_processes_do_the_work_and_are_gone_afterwards(whole):
+@pytest.mark.parametrize("loads", [json.loads, _Lines()], ids=["json", "a plane's"])
+def test_the_processes_do_the_work_and_are_gone_afterwards(whole, loads):
     tasks = tasks_of(whole)
     assert tasks[0][2:] == (0, genesis("demo"))
-    with Scanners(tasks, json.loads, 2) as scanners:
+    with Scanners(tasks, loads, 2) as scanners:
         started = list(scanners._started)
         found = [scanners.take(task.number) for task in tasks]
         assert scanners.take(tasks[0].number) is None  # once
