@@ -104,16 +104,18 @@ def _new_id() -> str:
     return os.urandom(8).hex()
 
 
+def check_observer(given: object) -> None:
+    """Raise ConfigurationError for what is no `Observer`."""
+    if not all(callable(getattr(given, name, None)) for name in ("event", "span")):
+        raise ConfigurationError(
+            f"observer: expected one with `event` and `span`, found {type(given).__name__}"
+        )
+
+
 class Observing:
     """The observer of one plane, as the plane calls it; the first error drops the observer."""
 
     def __init__(self, observer: Observer, plane: str) -> None:
-        if not callable(getattr(observer, "event", None)) or not callable(
-            getattr(observer, "span", None)
-        ):
-            raise ConfigurationError(
-                f"observer: expected one with `event` and `span`, found {type(observer).__name__}"
-            )
         self.observer: Observer | None = observer
         self._plane = hashed(plane)
 

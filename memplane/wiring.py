@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from memplane.adapters import minilm
     from memplane.context import context as context_context, watched_files
     from memplane.index import vectors
-    from memplane.observe import Observer, Observing
+    from memplane.observe import Observer
     from memplane.plane import Plane, packer
     from memplane.projects import entering
     from memplane.providers import AsyncEmbedder, bridge
@@ -168,15 +168,14 @@ def init(
     """
     if path is not None and "\0" in os.fspath(path):
         raise InputError(f"expected a folder, found {quoted_value(os.fspath(path))}", where="path")
+    used, observer = _plugged_in(embedder, observer, environment)
     folder = Path(path).expanduser() if path is not None else Path.cwd() / HOME_NAME
     if not folder.name:  # ".": what is below it would not begin with it
         folder = folder.absolute()
     if path is None and (folder / "plane.json").exists():
         found = in_project(_upward())
         return _warned(
-            _opened(
-                found, durability, clock, detector, environment, embedder, counter, agent, observer
-            )
+            _opened(found, durability, clock, detector, environment, used, counter, agent, observer)
         )
 
     now, empty = clock(), _is_empty(folder)
@@ -185,9 +184,7 @@ def init(
     if trusted and empty:
         _trust(made, folder, now)
     place = in_project(made)
-    return _opened(
-        place, durability, clock, detector, environment, embedder, counter, agent, observer
-    )
+    return _opened(place, durability, clock, detector, environment, used, counter, agent, observer)
 
 
 def _is_empty(folder: Path) -> bool:
@@ -246,12 +243,13 @@ def open_plane(
     `MEMPLANE_BUDGETS__SCALE=1.2`; give {} for none. `observer` is told of each call, with numbers
     and never with what it is about (`memplane.observe`); MEMPLANE_LOG=json writes that to stderr.
     """
+    used, observer = _plugged_in(embedder, observer, environment)
     found = find_plane(path)
     found = in_project(found) if project is None else entering.for_name(found, project)
     if read_only:
         found = found._replace(read_only=True)
     return _warned(
-        _opened(found, durability, clock, detector, environment, embedder, counter, agent, observer)
+        _opened(found, durability, clock, detector, environment, used, counter, agent, observer)
     )
 
 
@@ -443,7 +441,7 @@ def _opened(
     clock: Clock,
     detector: Detector | None,
     environment: Mapping[str, str] | None,
-    embedder: Embedder | AsyncEmbedder | None,
+    embedder: Embedder | None,
     counter: CountsTokens | str | None = None,
     agent: str | None = None,
     observer: Observer | None = None,
@@ -453,8 +451,9 @@ def _opened(
     if durability not in ("sync", "os"):
         raise InputError(f"expected sync or os, found {durability!r}", where="durability")
 
-    used = None if embedder is None else bridge.bridged(embedder, None)
-    on_close = used.stop if used is not embedder and isinstance(used, bridge.Bridged) else None
+    on_close = None
+    if embedder is not None and isinstance(embedder, bridge.Bridged) and embedder.loop is None:
+        on_close = embedder.stop  # its loop is this plane's own
     return plane_room.Plane(
         context_context.PlaneContext(
             found,
@@ -465,19 +464,27 @@ def _opened(
             detector=detector,
             overrides=variables(os.environ if environment is None else environment),
             make_embedder=find_embedder,
-            embedder=used,
+            embedder=embedder,
             agent=agent,
             on_close=on_close,
-            observing=_observing(observer, environment, found),
+            observing=None if observer is None else observe.Observing(observer, str(found.path)),
         )
     )
 
 
-def _observing(
-    observer: Observer | None, environment: Mapping[str, str] | None, found: Home
-) -> Observing | None:
-    """Who is told of what the plane does: the observer, and stderr where MEMPLANE_LOG says json."""
+def _plugged_in(
+    embedder: Embedder | AsyncEmbedder | None,
+    observer: Observer | None,
+    environment: Mapping[str, str] | None,
+) -> tuple[Embedder | None, Observer | None]:
+    """The embedder as a plane takes it, and the observer, with stderr where MEMPLANE_LOG says json.
+
+    Raises ConfigurationError and InputError, before anything is made on the disk.
+    """
+    used = None if embedder is None else bridge.bridged(embedder, None)
     said = (os.environ if environment is None else environment).get(_LOG_VARIABLE, "")
+    if observer is not None:
+        observe.check_observer(observer)
     if said:
         name, _, level = said.partition(":")
         if name != "json":
@@ -487,7 +494,7 @@ def _observing(
             )
         logs = observe.JsonLogs(level=level or "info")
         observer = logs if observer is None else observe.Both(observer, logs)
-    return None if observer is None else observe.Observing(observer, str(found.path))
+    return used, observer
 
 
 class _Lines:

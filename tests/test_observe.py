@@ -251,6 +251,7 @@ def test_a_variable_writes_lines_to_stderr(tmp_path, capsys):
 def test_an_observer_is_checked(tmp_path):
     with pytest.raises(ConfigurationError, match="observer"):
         memplane.init(tmp_path / "p", observer=object())
+    assert not (tmp_path / "p").exists()
 
 
 # --- OpenTelemetry ---

@@ -188,12 +188,13 @@ def test_a_redirect_is_not_followed(server):
     assert len(server.requests) == 1
 
 
-def test_the_dimension_is_known_after_the_first_answer(server):
+def test_the_dimension_is_known_after_the_first_answer(server, tmp_path):
     async def main():
         async with HTTPEmbedder(server.url, "letters") as made:
             assert made.dimension == 0
             with pytest.raises(ConfigurationError, match="dimension="):
-                memplane.init("nowhere", embedder=made)
+                memplane.init(tmp_path / "p", embedder=made)
+            assert not (tmp_path / "p").exists()
             await made.embed(["heron"])
             assert (made.dimension, made.name) == (26, "http:letters:26")
 
