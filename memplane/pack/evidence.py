@@ -50,6 +50,7 @@ _MARKERS: Final = frozenset(MARKERS)
 _LEAST_TURN: Final = 8  # tokens: a label, a few words and the newline
 _NO_ROW: Final = (None, "", 0, "", 0, 0)
 _MISSES_MAX: Final = 24  # turns in a row that were read and did not fit; then the part is full
+_MISSES_AGAIN: Final = 8  # likewise when the last tokens are spent, on what did not fit before
 
 
 class EvidenceQuery(NamedTuple):
@@ -501,7 +502,7 @@ class _Filling:
         first = NONE_FIRST
         if kept:
             first = self._first()
-            self._left, self._misses = self._left - first.tokens, 0
+            self._left, self._misses = self._left - first.tokens, _MISSES_MAX - _MISSES_AGAIN
             self._spend([at for at in good if seqs[at] not in marked.chosen], packing, budget)
             self._left += first.tokens
             first = self._first()
