@@ -5,11 +5,13 @@ its own all the same: with its own stdin, its clock and its end. A request is a 
 descriptor that the first argument names; the answer is a line on the one that the second names.
 """
 
+import gc
 import json
 import os
 import signal
 import sys
 import traceback
+from pathlib import Path
 
 from memplane.__main__ import main
 
@@ -53,4 +55,11 @@ if __name__ == "__main__":
     import memplane.hook.recording
     import memplane.wiring  # noqa: F401
 
+    sys.path.append(str(Path(__file__).parents[2]))
+    from tests.process_copies import read_once, warm
+
+    read_once(setattr)
+    warm()
+    gc.collect()
+    gc.freeze()  # no search for garbage touches what the copies share
     serve()
