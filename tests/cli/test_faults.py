@@ -140,7 +140,7 @@ def test_megabytes_of_text_are_stored_whole(shell, home, size):
 
 def test_megabytes_that_are_no_text_are_refused(shell, home, stored):
     before = stored(home)
-    done = shell("record", "--stdin", "--home", home, stdin=b"\xff\x80\x00\xfe" * (4 * MIB // 4))
+    done = shell("record", "--stdin", "--home", home, stdin=b"\xff\x80\x00\xfe" * (26 * MIB // 4))
     refused(done, 2, "is no text")
     assert stored(home) == before
 
