@@ -20,11 +20,20 @@ def main(argv: list[str] | None = None) -> int:
     gc.disable()  # until it is known how long this lasts: see `_hook`
     from memplane.cli.run import is_brief, run_command_line  # noqa: PLC0415 - likewise
 
-    if argv is None and is_brief(given):
+    if argv is None and _is_program() and is_brief(given):
         _end(run_command_line(given))
     if collects:
         gc.enable()
     return run_command_line(given)
+
+
+def _is_program() -> bool:
+    """Whether this process is memplane's: a program that calls `main` goes on after it."""
+    running = sys.modules.get("__main__")
+    if getattr(getattr(running, "__spec__", None), "name", "") == "memplane.__main__":
+        return True
+    script = str(getattr(running, "__file__", None) or "").replace("\\", "/")
+    return script.rpartition("/")[2] in ("memplane", "memplane.exe")
 
 
 def _end(code: int) -> NoReturn:

@@ -41,7 +41,7 @@ _ID_CHARACTERS: Final = 64
 _HASH_DIGITS: Final = 12
 
 _CORRELATION: Final[ContextVar[str]] = ContextVar("memplane_correlation", default="")
-_OBSERVED: Final[ContextVar[Observing | None]] = ContextVar("memplane_observed", default=None)
+OBSERVED: Final[ContextVar[Observing | None]] = ContextVar("memplane_observed", default=None)
 UNOBSERVED: Final[AbstractContextManager[None]] = nullcontext()
 
 
@@ -88,7 +88,7 @@ def correlation_id() -> str:
 
 def note(name: str, fields: Mapping[str, Any]) -> None:
     """Tell the observer of the call that is under way, if there is one."""
-    observing = _OBSERVED.get()
+    observing = OBSERVED.get()
     if observing is not None:
         observing.event(name, dict(fields))
 
@@ -158,7 +158,7 @@ class _Span:
 
     def __enter__(self) -> None:
         outer = None if _CORRELATION.get() else _CORRELATION.set(_new_id())
-        self._tokens = outer, _OBSERVED.set(self._observing)
+        self._tokens = outer, OBSERVED.set(self._observing)
         observer = self._observing.observer
         self._begun = time.perf_counter()
         if observer is None:
@@ -182,7 +182,7 @@ class _Span:
         finally:
             outer, observed = self._tokens
             if observed is not None:
-                _OBSERVED.reset(observed)
+                OBSERVED.reset(observed)
             if outer is not None:
                 _CORRELATION.reset(outer)
 

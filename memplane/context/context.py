@@ -525,7 +525,8 @@ class PlaneContext:
             )
         if self._folds.catch_up():
             self._notice_purges()
-            note("catch_up", {"seq": self._folds.log.head().seq})
+            if self.observing is not None:
+                note("catch_up", {"seq": self._folds.log.head().seq})
         if self.keeps and self._folds.unsaved > save_after:
             self._save(self._folds)
         if fresh and self.keeps and (outdated := self._folds.outdated):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from memplane.context.calls import checked_request
 from memplane.context.context import PlaneContext
@@ -18,7 +18,7 @@ from memplane.context.materials import (
 from memplane.errors import DegradedError
 from memplane.lazy import late
 from memplane.nofollow import Tally, counting
-from memplane.observe import note, observed
+from memplane.observe import note
 from memplane.pack.block import Block
 from memplane.pack.request import FormCache
 from memplane.policy import Policies
@@ -53,7 +53,6 @@ class Packer:
 
     # --- packing ---
 
-    @observed("pack", lambda block: {"tokens": block.tokens, "count": len(block.entries)})
     def pack(
         self, query: str = "", *, save_report: bool = False, wait: bool = False,
         progress: Callable[[int, int], None] | None = None,
@@ -62,22 +61,23 @@ class Packer:
         """Pack a block for the query within its budget.
 
         `asked`: budget (tokens), channel, intent (auto fast deep orient), session, task, ns, agent,
-        project (the namespace of the only one that is seen), sections, expand (handles), exclude
-        (ids), held_seq (the caller holds the session's events behind it), query_event, since,
-        until, tag and without_tag (events with one of these, and with none of those),
-        importance_min (0 to 1000 or 0.0 to 1.0, as recorded), as_of, dense_seq (no vectors of later
-        events), index_seq (of later events what the hotset holds alone), cited (entries name seqs,
-        statements their day), remind (`prompt`: passages that the session does not hold, where the
-        gate of `hooks.answer` opens; `start`: the user's own words of earlier sessions, what is
-        left and what was decided; `tool`: one passage for the call that query_event names),
-        held_marks (`gate.sentence_marks` of what need not be said), now. Equal inputs give equal
-        bytes. `progress` is told of a long build of the index, `watch` is shown how the block was
-        laid out. Where more events than `index_behind_max` are not indexed yet, a pack that
-        searches the log finds of them what the hotset holds, unless it is to `wait`. What a block
-        was made without, the report says (`degraded`). Raises BudgetError, InputError, PolicyError.
+        project (the only one that is seen), sections, expand (handles), exclude (ids), held_seq
+        (the caller holds the session's events behind it), query_event, since, until, tag and
+        without_tag (events with one, and with none of these), importance_min (0 to 1000 or 0.0 to
+        1.0), as_of, dense_seq (no vectors of later events), index_seq (of later events what the
+        hotset holds), cited (entries name seqs, statements their day), remind (`prompt`: passages
+        that the session does not hold, where the gate of `hooks.answer` opens; `start`: the user's
+        words, what is left and was decided in earlier sessions; `tool`: a passage for the call that
+        query_event names), held_marks (`gate.sentence_marks` of what need not be said), now. Equal
+        inputs give equal bytes. `progress` is told of a long build of the index, `watch` is shown
+        the layout. Where more than `index_behind_max` events are not indexed yet, it finds what the
+        hotset has of them, or is to `wait`. `degraded` in the report: what it went without. Raises
+        BudgetError, InputError, PolicyError.
         """
         context, clock = self.context, Stopwatch()
-        with context.lock, counting(Tally()) as tally, context.log.held():
+        said: dict[str, Any] = {"channel": asked.get("channel")}
+        span = context.span("pack", said)
+        with span, context.lock, counting(Tally()) as tally, context.log.held():
             policies = context.seen_from(asked)
             clock.mark("policy")
             folds = context.caught_up(policies)
@@ -110,9 +110,8 @@ class Packer:
             block = _made_anyhow(made, request)
             if not self._plain:  # a hook only reads
                 context.keep_first()
-        tally.add(context.opening)
-        context.opening = Tally()
-        block.report["io"] = _io_counts(tally)
+            said |= {"tokens": block.tokens, "count": len(block.entries)}
+        block.report["io"] = _io_counts(tally, context)
         return self.save_report(block) if save_report else block
 
     def _search(
@@ -178,7 +177,10 @@ class Packer:
         self.close()
 
 
-def _io_counts(tally: Tally) -> dict[str, int]:
+def _io_counts(tally: Tally, context: PlaneContext) -> dict[str, int]:
+    """What a pack read, with what opening the plane took where it is the first."""
+    tally.add(context.opening)
+    context.opening = Tally()
     return {"files": len(tally.files), "bytes": tally.read, "mapped": tally.mapped}
 
 

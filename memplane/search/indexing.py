@@ -41,7 +41,7 @@ from memplane.index.terms import blank_document
 from memplane.lazy import regex
 from memplane.log.reader import id_hash
 from memplane.log.segments import erased_by
-from memplane.observe import note
+from memplane.observe import OBSERVED
 from memplane.policy import ALL_AGENTS
 from memplane.ports import Line, Position, Progress
 from memplane.projections.projector import overtaken
@@ -252,7 +252,9 @@ class Indexed:
             self._index.reload()
             self._begin()
             raise
-        note("index", {"count": read})
+        observing = OBSERVED.get()
+        if observing is not None:
+            observing.event("index", {"count": read})
         return read
 
     def reached(self, upto: int, progress: Progress | None = None) -> int:
