@@ -8,6 +8,8 @@ while a write runs go into the next one together.
 One thread, because each one that computes is one more that the loop waits for: CPython hands its
 lock on every 5 ms to any of the threads that want it. Reads would not be faster on more of them,
 as a plane answers one at a time.
+
+To import numpy keeps that lock for 40 ms, on whatever thread: so it is imported with this module.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeVar
 
+import memplane.search.retriever  # noqa: F401 - numpy, before a loop runs: see below
 from memplane import wiring
 from memplane.context.calls import Receipt
 from memplane.errors import HomeError, MemplaneError
