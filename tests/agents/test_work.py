@@ -60,7 +60,7 @@ def test_a_list_an_answer_and_a_plan_are_a_task_and_decisions_when_the_next_sess
     with worker.session(person.project) as say:
         block = first_block(say("Good morning", "Hello"))
     tasks, _, rest = block.partition("## Decisions\n")
-    decisions, _, words = rest.partition("## ")
+    decisions, _, words = rest.partition("memplane:end")[0].partition("## ")
     [task] = [line for line in tasks.splitlines() if line.startswith("task ")]
     assert task.endswith("Repair the Kestrel, in the shed. Doing step 2 of 2: Paint the hull.")
     # The newest first.
@@ -69,7 +69,7 @@ def test_a_list_an_answer_and_a_plan_are_a_task_and_decisions_when_the_next_sess
         f"{QUESTION} \u2192 Green",
     ]
     assert "Put her into the dry dock" not in block  # it is done
-    assert "<" not in words.partition("memplane:end")[0]  # nothing of the client's own
+    assert "<" not in words  # nothing of the client's own
     with memplane.open(person.home / ".memplane", environment={}) as plane:
         before = {kind: list(plane.events(kind=kind)) for kind in ("decision", "task")}
         [summary] = [one.text for one in plane.events(kind="summary")]
