@@ -46,7 +46,7 @@ UNOBSERVED: Final[AbstractContextManager[None]] = nullcontext()
 
 
 class Observer(Protocol):
-    """Is told of what a plane does. It may be called from any thread, and must not call the plane.
+    """Receives what a plane does. It may be called from any thread, and must not call the plane.
 
     `fields` are numbers and short texts. Those of a span grow until it ends: `duration_ms`, what
     was found, and `error`, the class of what was raised. One that raises is dropped.
@@ -203,7 +203,7 @@ def observed(
 ) -> Callable[
     [Callable[Concatenate[Any, Given], Answer]], Callable[Concatenate[Any, Given], Answer]
 ]:
-    """A method of an `Observable` whose calls are spans; `said` is what is told of its answer."""
+    """A method of an `Observable` whose calls are spans; `said` gives the fields of its answer."""
 
     def wrap(
         method: Callable[Concatenate[Any, Given], Answer],

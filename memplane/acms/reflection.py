@@ -128,7 +128,7 @@ class ReflectionsDone:
 
 
 def check_reflector(given: object) -> AsyncReflector:
-    """The reflector; raises ConfigurationError for what is none."""
+    """Return the reflector; raise ConfigurationError for anything without `reflect`."""
     if not callable(getattr(given, "reflect", None)):
         raise ConfigurationError(
             f"reflector: expected one with `async reflect(episode, turns)`, found "

@@ -263,7 +263,7 @@ def _is_here(host: str) -> bool:
 
 
 def check_model(model: object) -> str:
-    """The name of a model; raises ConfigurationError for what is none."""
+    """Return the name of a model; raise ConfigurationError for anything else."""
     if not isinstance(model, str) or not model.strip() or len(model) > 200:
         raise ConfigurationError(f"model: expected a name, found {quoted_value(model)}")
     return model
