@@ -11,7 +11,6 @@ costs neither a turn nor a recall.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 from collections import Counter
 from collections.abc import Sequence
@@ -24,6 +23,7 @@ from memplane.event import SENSITIVITIES
 from memplane.intake.redact import quoted_value
 from memplane.lazy import NamedTuple
 from memplane.observe import hashed
+from memplane.providers.prompt import fact_id
 from memplane.work.episodes import (
     Episode,
     Fact,
@@ -311,7 +311,7 @@ def fact_rows(job: ReflectionJob, facts: Sequence[Fact], by: str) -> list[dict[s
         if not sources or not fact.content.strip() or len(fact.content) > _FACT_CHARACTERS:
             continue
         row: dict[str, Any] = {
-            "id": _fact_id(job.episode.id, fact.content),
+            "id": fact_id(job.episode.id, fact.content),
             "kind": "fact",
             "text": fact.content,
             "session": job.episode.session_id,
@@ -330,14 +330,6 @@ def fact_rows(job: ReflectionJob, facts: Sequence[Fact], by: str) -> list[dict[s
             row["data"]["prompt"] = prompt[:64]
         rows[row["id"]] = row
     return list(rows.values())
-
-
-def _fact_id(episode: str, content: str) -> str:
-    """The same text of the same episode has the same id, whoever asked the model."""
-    digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    if len(episode) > _ID_CHARACTERS or not episode.isascii() or not episode.isprintable():
-        episode = hashlib.sha256(episode.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    return f"reflect:{episode}:{digest}".replace(" ", "_")
 
 
 def store_reflection(
