@@ -158,12 +158,12 @@ class _Record(tuple[Any, ...]):
     if TYPE_CHECKING:
         _fields: tuple[str, ...]
         _field_defaults: dict[str, Any]
-        _made: int
+        __made__: int
 
     def __new__(cls, /, *given: Any, **named: Any) -> Self:
         owner: Any = next(one for one in cls.__mro__ if "_fields" in vars(one))
-        owner._made += 1
-        if owner._made < _COMPILED_FROM:
+        owner.__made__ += 1
+        if owner.__made__ < _COMPILED_FROM:
             values = _bound(owner, given, named)
             if values is not None:
                 return tuple.__new__(cls, values)
@@ -209,7 +209,7 @@ class _Fields(type):
         if not fields or [*values] != [*fields[len(fields) - len(values) :]]:
             raise TypeError(f"{name}: expected fields, those with a default last")
         body |= dict(zip(fields, _READERS[: len(fields)], strict=True))
-        body |= {"__slots__": (), "__match_args__": fields, "_fields": fields, "_made": 0}
+        body |= {"__slots__": (), "__match_args__": fields, "_fields": fields, "__made__": 0}
         return type(name, (_Record,), body | {"_field_defaults": values})
 
 
