@@ -50,7 +50,8 @@ class IndexView:
         self._blocks = [block for block in blocks if block.size]
         self.count = count if upto is None else self._below(upto)
         self._blocks = [block for block in self._blocks if block.first < self.count]
-        self._firsts = np.array([block.first for block in self._blocks], np.int64)
+        self._begins = [block.first for block in self._blocks]
+        self._firsts = np.array(self._begins, np.int64)
         self._seqs: list[int] | None = None  # of the first document of each block, once asked for
         self.apart: Array | None = None  # a place for each document, true where it is left out
 
@@ -203,13 +204,21 @@ class IndexView:
 
     def text(self, doc: int) -> str:
         """Return the text of a document."""
-        block = self._blocks[int(np.searchsorted(self._firsts, doc, "right")) - 1]
+        block = self._block_of(doc)
         return block.text(doc - block.first)
 
     def kept(self, doc: int) -> bytes:
         """Return the bytes that the caller keeps beside a document."""
-        block = self._blocks[int(np.searchsorted(self._firsts, doc, "right")) - 1]
+        block = self._block_of(doc)
         return block.kept.of_document(doc - block.first)
+
+    def name(self, doc: int) -> int:
+        """Return the 64 bits by which the caller looks for a document; 0 for none."""
+        block = self._block_of(doc)
+        return int(block.columns["name"][doc - block.first])
+
+    def _block_of(self, doc: int) -> PostingBlock:
+        return self._blocks[bisect_right(self._begins, doc) - 1]
 
     def span(self, seq: int) -> range:
         """Return the documents of one event."""
