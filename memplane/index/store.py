@@ -10,6 +10,7 @@ import copy
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby, islice
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -140,7 +141,7 @@ class IndexView:
             for block in self._blocks
             if start < block.first + block.size and block.first < end
         ]
-        return np.concatenate(parts)
+        return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
     def labelled(self, *labels: str) -> Array:
         """Return the documents that bear any of the labels (a group is one), rising."""
@@ -260,6 +261,25 @@ class IndexView:
                     found[place] -= np.count_nonzero(apart)
         return [int(count) for count in found]
 
+    def present(self, words: Sequence[int]) -> list[int]:
+        """Return which of the words a document holds, in the order given; as `counts` counts.
+
+        The largest segments are asked first, and each only for what the others lack: of words that
+        are used at all most are in the first.
+        """
+        end = sum(block.size for block in self._blocks)
+        if self.apart is not None or self.count < end:
+            return [word for word, count in zip(words, self.counts(words), strict=True) if count]
+        wanted = np.array(words, np.uint64)
+        there = np.zeros(len(wanted), bool)
+        for block in sorted(self._blocks, key=attrgetter("size"), reverse=True):
+            left = np.flatnonzero(~there)
+            if not len(left):
+                break
+            there[left] = block.counts(wanted[left]) > 0
+        found: list[int] = wanted[there].tolist()
+        return found
+
     def having(self, word: int) -> int:
         """Return how many documents hold a word, hidden ones too."""
         return self.counts([word])[0]
@@ -364,6 +384,12 @@ class SegmentedIndex:
     def view(self, upto: int | None = None) -> IndexView:
         """Return the index as of a seq: what it was when it held no later documents."""
         return IndexView(self.blocks(), self.count, upto)
+
+    def let_go(self) -> None:
+        """Give back the memory in which the files lie; what is asked for is read again."""
+        parts = [sealed.segment for sealed in self._sealed]
+        parts += [] if self._opened is None else [self._opened]
+        storage.let_go(data for part in parts if isinstance(data := part.texts.data, memoryview))
 
     def add(self, document: Document) -> None:
         """Add one document; it is found at once. One that is indexed already is ignored."""

@@ -214,6 +214,7 @@ _SAVED_AT_CLOSE: Final = 64
 _ANNOUNCED: Final = 2_000  # events; fewer are indexed in less than a second
 _RELOADED: Final = 2_000  # events behind: another process may have indexed them
 _LINES: Final = 64
+_LET_GO_AFTER: Final = 32  # requests; each touches some megabytes of a million documents
 
 
 class Indexed:
@@ -227,6 +228,7 @@ class Indexed:
     ) -> None:
         self._log, self._folder, self._keeps = log, folder, keeps
         self._plane, self.variant = plane, variant_of(policies)
+        self._requests = 0
         self.renewed = 0  # how often the documents were begun anew
         # Another version of memplane made what the folder has: made again, and then saved.
         self.outdated = (
@@ -310,6 +312,13 @@ class Indexed:
         if seq - self.seq >= _FOLLOWED:
             self.catch_up(upto=max(self._near(seq), min(seq, self.seq + 2 * count)), save=False)
 
+    def begin_request(self) -> None:
+        """Note what stays as it is for one request; now and then give memory back."""
+        self.lines.look()
+        self._requests += 1
+        if self._requests % _LET_GO_AFTER == 0:
+            self._index.let_go()
+
     def view(self, upto: int | None = None) -> IndexView:
         """The index as of a seq."""
         return self._index.view(upto)
@@ -319,7 +328,10 @@ class Indexed:
 
         See `Columns.seen`.
         """
+        before = self._columns.count
         frame = self._columns.frame(view)
+        if frame.size - before > _BATCH:  # every column was read
+            self._index.let_go()
         if unseen is None or not unseen[: frame.size].any():
             return frame
         return self._columns.seen(frame, view, unseen, name)

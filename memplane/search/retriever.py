@@ -462,14 +462,11 @@ class LogRetriever:
         if not (said.related and said.related_most):
             return ()
 
-        def present(some: Sequence[int]) -> Iterable[int]:
-            return [term for term, count in zip(some, view.counts(some), strict=True) if count]
-
         near, kept = neighbours()
         return related(
             query,
             near.near,
-            present,
+            view.present,
             kept,
             most=said.related_most,
             least=said.related_least,

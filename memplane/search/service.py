@@ -136,7 +136,7 @@ class IndexService:
             seen = self._seen = retriever.ItemCache(
                 self._context.log, counter, indexed.renewed, indexed.lines.line, indexed.lines.id
             )
-        indexed.lines.look()
+        indexed.begin_request()
         near = self._near(policies, indexed, wanted.dense_seq, reach)
         if reach == upto:
             return retriever.LogRetriever(indexed, seen, folds, memories, policies.scoring, near)
