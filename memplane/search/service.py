@@ -135,8 +135,9 @@ class IndexService:
         seen = self._seen
         if seen is None or seen.counter is not counter or seen.renewed != indexed.renewed:
             seen = self._seen = retriever.ItemCache(
-                self._context.log, counter, indexed.renewed, indexed.lines.line
+                self._context.log, counter, indexed.renewed, indexed.lines.line, indexed.lines.id
             )
+        indexed.begin_request()
         near = self._near(policies, indexed, wanted.dense_seq, reach)
         if reach == upto:
             return retriever.LogRetriever(indexed, seen, folds, memories, policies.scoring, near)
