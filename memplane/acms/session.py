@@ -26,7 +26,7 @@ from memplane.acms import runner as runners
 from memplane.acms.reflection import Reflecting, ReflectionConfig, check_reflector
 from memplane.acms.storage.backend import StorageBackend
 from memplane.acms.storage.plane import PlaneBackend
-from memplane.acms.stored import RememberingEmbedder, StoredSession, let_go, use
+from memplane.acms.stored import RememberingEmbedder, StoredSession, begin_use, end_use
 from memplane.context.calls import check_text
 from memplane.errors import (
     ConfigurationError,
@@ -605,7 +605,7 @@ class ACMS:
         if not await runners.let_go(runner, self.config.close_timeout_seconds):
             _LOG.warning("session %s: closed while a write was under way", self.session_id)
         if self._stored is not None:
-            await let_go(self._stored.store)
+            await end_use(self._stored.store)
 
     async def _started(self) -> runners.PlaneRunner:
         if self._closed:
@@ -627,7 +627,7 @@ class ACMS:
             place = cast("Plane | str | os.PathLike[str]", self._storage)
             opening = runners.PlaneOpening(place, self.config.durability, embedder, create=True)
             return await runners.held(opening)
-        await use(stored.store)
+        await begin_use(stored.store)
         try:
             runner = await runners.held_in_memory(embedder)
             try:
@@ -636,7 +636,7 @@ class ACMS:
                 await runners.let_go(runner, 0)
                 raise
         except BaseException:
-            await let_go(stored.store)
+            await end_use(stored.store)
             raise
         return runner
 
