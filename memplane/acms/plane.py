@@ -194,7 +194,7 @@ class AsyncPlane(AsyncFace[Plane]):
         """Wait for what is being written, and let go. Again: nothing."""
         runner, self._runner = self._runner, None
         if runner is not None:
-            await runners.let_go(runner, _SECONDS)
+            await runners.release_settled(runner, _SECONDS)
 
     async def __aenter__(self) -> Self:
         return await self.start()

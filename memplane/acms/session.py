@@ -602,7 +602,7 @@ class ACMS:
             return
         if self._reflecting is not None:
             await self._reflecting.stop()
-        if not await runners.let_go(runner, self.config.close_timeout_seconds):
+        if not await runners.release_settled(runner, self.config.close_timeout_seconds):
             _LOG.warning("session %s: closed while a write was under way", self.session_id)
         if self._stored is not None:
             await end_use(self._stored.store)
@@ -633,7 +633,7 @@ class ACMS:
             try:
                 await stored.fill(runner)
             except BaseException:
-                await runners.let_go(runner, 0)
+                await runners.release_settled(runner, 0)
                 raise
         except BaseException:
             await end_use(stored.store)

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from pathlib import Path
-from typing import IO, Annotated, Final, TypeAlias, cast
+from typing import IO, Annotated, Any, Final, TypeAlias, cast
 
 from memplane.cli.commands import FINE, NO, EndedError, command
 from memplane.cli.options import Argument, Home, Json, Option
@@ -83,24 +83,21 @@ def export_to_file(
     as the private channel shows them, redacted again, without files and what was forgotten. With
     --sqlite these are five tables: events, tasks, atoms, artifacts, task_digests.
     """
-    if sqlite:
-        if path == _STREAM:
-            raise InputError("a SQLite file cannot be stdout; name a file", where="--sqlite")
-        with open_plane(home) as plane, Bar("export") as bar:
-            tables = plane.upkeep.export_tables(
-                path, replace=replace, ns=ns or None, kind=kind or None, session=session or None,
-                since=since, until=until, secret=secret, progress=bar,
-            )  # fmt: skip
-        print_answer(tables.as_json(), _tables_words(tables), as_json=as_json)
-        return
+    if sqlite and path == _STREAM:
+        raise InputError("a SQLite file cannot be stdout; name a file", where="--sqlite")
     if path == _STREAM and as_json:
         raise InputError("stdout has the export; name a file", where="--json")
+    asked: dict[str, Any] = {
+        "replace": replace, "ns": ns or None, "kind": kind or None, "session": session or None,
+        "since": since, "until": until, "secret": secret,
+    }  # fmt: skip
     target = _Stream() if path == _STREAM else nullcontext(path)
     with open_plane(home) as plane, Bar("export") as bar, target as to:
-        report = plane.upkeep.export(
-            to, replace=replace, ns=ns or None, kind=kind or None, session=session or None,
-            since=since, until=until, redact=redact, secret=secret, progress=bar,
-        )  # fmt: skip
+        if sqlite:
+            tables = plane.upkeep.export_tables(path, progress=bar, **asked)
+            print_answer(tables.as_json(), _tables_words(tables), as_json=as_json)
+            return
+        report = plane.upkeep.export(to, redact=redact, progress=bar, **asked)
     words = _exported(report)
     print_answer(report.as_json(), "" if path == _STREAM else words, as_json=as_json)
     if path == _STREAM:
