@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 Buffer: TypeAlias = bytes | memoryview | mmap.mmap
 
-FORMAT: Final = 4
+FORMAT: Final = 5
 # The largest is what 16 bits number, so that a posting takes three bytes; merging more would
 # also hold a writer up.
 CAPACITIES: Final = (256, 2_048, 16_384, 65_536)

@@ -22,6 +22,7 @@ The card of an artifact is visible as long as its event may be named (`Scope.nam
 from __future__ import annotations
 
 import contextlib
+import re
 import struct
 from binascii import unhexlify
 from itertools import islice
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
 _FIELDS: Final = struct.Struct("<8s4I")
 NOWHERE: Final = (1 << 32) - 1
 _REST_MAX: Final = 32_768
+_BEGINNING: Final = 192  # bytes that are kept, in which an id ends
 _HASH_BYTES: Final = 16
 _HASH: Final = regex(rb"[0-9a-f]{16}")
 # How a line begins; an id of other characters than these is read with the line.
@@ -116,13 +118,40 @@ def keeping(documents: list[Document], line: Line, before: bytes, raw: bytes) ->
     else:
         rest = raw[:hole] + raw[hole + len(_text_of(said)) :]
     place = _FIELDS.pack(unhexlify(before), line.segment, line.offset, line.end - line.offset, hole)
-    kept = place + (rest if len(rest) <= _REST_MAX else b"")
+    kept = place + (_packed(rest) if len(rest) <= _REST_MAX else b"")
     first = documents[0]._replace(name=id_hash(line.event.id), kept=kept)
     return [first, *documents[1:]]
 
 
 def _text_of(said: str) -> bytes:
     return encode({"text": said})[1:-1].encode()
+
+
+# What lines are made of: a byte each that no line of JSON holds. Not deflate, of which each library
+# gives other bytes. Raise `storage.FORMAT` with a change.
+_PHRASES: Final = (
+    b'","task":"', b'{"seq":', b',"dur":', b',"id":"', b'","ts":"20', b'","rec":"20', b'","kind":"',
+    b'message","session":"', b'tool_call","session":"', b'tool_result","session":"',
+    b'","session":"', b'","actor":"', b'","role":"', b'user",', b'assistant",', b'tool",',
+    b',"tokens":', b',"h":"', b'"}', b".000000Z", b',"data":{"', b'"tool":"', b'"call":"',
+    b'"status":"', b'"path":"', b',"tags":["', b',"markers":["', b',"refs":["', b'","ns":"/',
+    b'","key":"', b',"importance":', b"decision",
+)  # fmt: skip
+_CODES: Final = {phrase: bytes((code,)) for code, phrase in enumerate(_PHRASES)}
+_PHRASE: Final = regex(b"|".join(map(re.escape, sorted(_PHRASES, key=len, reverse=True))))
+_CODE: Final = regex(rb"[\x00-\x1f]")
+
+
+def _packed(rest: bytes) -> bytes:
+    """Bytes without control characters, a code for each phrase; of others nothing is kept."""
+    if _CODE.search(rest):
+        return b""
+    return _PHRASE.sub(lambda found: _CODES[found[0]], rest)
+
+
+def unpacked(kept: bytes, end: int | None = None) -> bytes:
+    """The line without its text that a document keeps, or what `end` bytes of it say."""
+    return _CODE.sub(lambda found: _PHRASES[found[0][0]], kept[_FIELDS.size : end])
 
 
 class KeptLines:
@@ -164,7 +193,7 @@ class KeptLines:
         kept = view.kept(span.start) if span else b""
         if len(kept) <= _FIELDS.size or _FIELDS.unpack_from(kept)[1] == newest:
             return None
-        found = _ID.match(kept, _FIELDS.size)
+        found = _ID.match(unpacked(kept, _BEGINNING))
         if found is None or int(found[1]) != seq:
             return None
         said = found[2].decode()
@@ -185,9 +214,9 @@ class KeptLines:
         if len(kept) < _FIELDS.size:
             return None
         before, segment, offset, length, hole = _FIELDS.unpack_from(kept)
-        raw = kept[_FIELDS.size :]
-        if not raw or segment == newest:
+        if len(kept) == _FIELDS.size or segment == newest:
             return self._log.line_at(seq, segment, offset, length)
+        raw = unpacked(kept)
         if hole != NOWHERE:
             try:
                 said = "".join(map(view.text, span))
@@ -229,6 +258,7 @@ class Indexed:
         self._log, self._folder, self._keeps = log, folder, keeps
         self._plane, self.variant = plane, variant_of(policies)
         self._requests = 0
+        self._unpurged: Position | None = None  # between the documents and there is no purge
         self.renewed = 0  # how often the documents were begun anew
         # Another version of memplane made what the folder has: made again, and then saved.
         self.outdated = (
@@ -343,9 +373,20 @@ class Indexed:
         if not self._keeps or position is None:
             self._index.settle()
             return False
-        return self._index.save(
-            position.seq, position.mark, stale=lambda: overtaken(self._log, position)
-        )
+        return self._index.save(position.seq, position.mark, stale=lambda: self._stale(position))
+
+    def _stale(self, position: Position) -> bool:
+        """Whether something was erased behind a position; of a line it is found out once.
+
+        A long build saves dozens of times, and what lies behind it is most of the log.
+        """
+        head, looked = self._log.head(), self._unpurged
+        if looked is None or looked.seq <= position.seq or not self._log.matches(looked):
+            looked = position
+        if not self._log.matches(position) or overtaken(self._log, looked):
+            return True
+        self._unpurged = head
+        return False
 
     def _erase(self, seqs: Sequence[int]) -> None:
         """Leave nothing of these events but their places, here and in the folders of vectors."""
