@@ -79,6 +79,11 @@ class SearchHit(NamedTuple):
     stale: bool = False
 
     @property
+    def said_by(self) -> str | None:
+        """Who says so: `user`, `agent`, `tool` or `model`; None where the event does not tell."""
+        return self.event.said_by
+
+    @property
     def handle(self) -> str:
         """What `expand` takes to show the whole event."""
         return short_handle(self.event.seq)

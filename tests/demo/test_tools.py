@@ -294,3 +294,10 @@ def test_the_picture_of_the_readme_is_what_the_script_draws(tmp_path):
     drawn = (tmp_path / "demo.svg").read_text()
     assert drawn == (ROOT / "docs" / "images" / "demo.svg").read_text()
     assert "http" not in drawn.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_the_table_of_stems_is_built_again_with_the_same_bytes(tmp_path):
+    target = tmp_path / "stems-en.txt"
+    assert "words" in ran("tools/build_stems.py", target)
+    shipped = ROOT / "memplane" / "index" / "data" / "stems-en.txt"
+    assert target.read_bytes() == shipped.read_bytes()
