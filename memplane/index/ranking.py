@@ -177,8 +177,9 @@ def rank(
     alike: _Sums | None = None
     if similar is not None:
         counts = similar.alone | (_Sums(heads, mine).of(similar.docs) > 0)
-        alike = _Sums(similar.docs[counts].astype(np.int32), similar.scores[counts])
-        heads, mine = _summed((heads, alike.docs), (mine, alike.values))
+        some = similar.docs[counts].astype(np.int32)
+        alike = _Sums(some, similar.scores[counts].astype(np.int64))
+        heads, mine = _joined(_Sums(heads, mine), alike)
         heads, mine = heads[mine != 0], mine[mine != 0]
     lent = _Sums(heads[:0], mine[:0])
     if len(heads):
@@ -202,8 +203,8 @@ def rank(
         more = docs.searchsorted(lent.docs)
         more = more[docs.take(more, mode="clip") == lent.docs]
         more = more[words[more] < bar]
-        heads, mine = _summed((heads, docs[more]), (mine, own(more)))
-    found, scores = _summed((heads, lent.docs), (mine, lent.values))
+        heads, mine = _joined(_Sums(heads, mine), _Sums(docs[more], own(more)))
+    found, scores = _joined(_Sums(heads, mine), lent)
     there = scores > 0
     if hidden is not None:
         there &= ~hidden[found]
@@ -236,9 +237,13 @@ class _Sums(NamedTuple):
         return _Sums(self.docs[keep], self.values[keep])
 
 
-def _summed(docs: Sequence[Array], values: Sequence[Array]) -> tuple[Array, Array]:
-    """Documents of several lists, each once and rising, with the sums of their values."""
-    every, amounts = np.concatenate(docs), np.concatenate(values)
+def _joined(some: _Sums, others: _Sums) -> tuple[Array, Array]:
+    """The documents of both, each once and rising, with the sums of their values."""
+    return _summed(*map(np.concatenate, zip(some, others, strict=True)))
+
+
+def _summed(every: Array, amounts: Array) -> tuple[Array, Array]:
+    """Each document once, rising, with the sum of its values."""
     if not len(every):
         return every.astype(np.int32), amounts
     order = np.argsort(every, kind="stable")
@@ -322,12 +327,15 @@ def _bar(words: Array, seqs: Array, docs: Array, most: int, factors: _Range) -> 
     so many, neither by itself nor in the end. Each step from words to scores rises with both words
     and coverage, also as it is rounded, so that the ends of a range bound what lies between.
     """
-    wanted = _SPARE * most
-    if len(docs) <= _SPARE * wanted or not 0 <= factors.weights.coverage <= _SAME:
+    if len(docs) <= _SPARE * _SPARE * most or not 0 <= factors.weights.coverage <= _SAME:
         return 0
-    low, peak = lexical.reached(words, wanted), int(words.max())
-    found = seqs[docs[words >= low]]
-    if 1 + np.count_nonzero(found[1:] != found[:-1]) < most:
+    peak = int(words.max())
+    for wanted in (most + most // 4, _SPARE * most):  # an event may have several documents
+        low = lexical.reached(words, wanted)
+        found = seqs[docs[words >= low]]
+        if 1 + np.count_nonzero(found[1:] != found[:-1]) >= most:
+            break
+    else:
         return 0
     own, final = factors.least(low, peak)
     below, bar = -1, low
