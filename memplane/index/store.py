@@ -229,7 +229,10 @@ class IndexView:
         at = bisect_left(self._seqs, seq)
         start = end = 0
         for block in self._blocks[max(at - 1, 0) : bisect_right(self._seqs, seq)]:
-            left, right = block.columns["seq"].searchsorted((seq, seq + 1)).tolist()
+            seqs = block.columns["seq"]
+            left = right = int(seqs.searchsorted(seq))
+            while right < len(seqs) and seqs[right] == seq:
+                right += 1
             if left < right:
                 start = start if end else block.first + left
                 end = block.first + right

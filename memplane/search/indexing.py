@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from memplane.artifacts.contents import searched_text
 from memplane.errors import MemplaneError
-from memplane.event import KINDS, PROJECTS, SENSITIVITIES, encode
+from memplane.event import KINDS, PROJECTS, SENSITIVITIES, encode_text
 from memplane.harness import remembered, remembered_text
 from memplane.index import dense, storage
 from memplane.index.columns import Bits, Columns, Fates, Flagged, Frame, Mask, Spans
@@ -63,7 +63,7 @@ from memplane.recall.documents import (
 from memplane.recall.suppress import SPACES, Filter, Scope, is_pattern, namespace_class
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from memplane.event import Event
     from memplane.index.segment import Array
@@ -77,11 +77,8 @@ if TYPE_CHECKING:
 _FIELDS: Final = struct.Struct("<8s4I")
 NOWHERE: Final = (1 << 32) - 1
 _REST_MAX: Final = 32_768
-_BEGINNING: Final = 192  # bytes that are kept, in which an id ends
 _HASH_BYTES: Final = 16
 _HASH: Final = regex(rb"[0-9a-f]{16}")
-# How a line begins; an id of other characters than these is read with the line.
-_ID: Final = regex(rb'\{"seq":(\d+),(?:"dur":\d+,)?"id":"([!#-\[\]-~]+)"')
 _SUFFIX_BYTES: Final = 19  # of a line and its newline, from its hash on
 
 
@@ -124,7 +121,7 @@ def keeping(documents: list[Document], line: Line, before: bytes, raw: bytes) ->
 
 
 def _text_of(said: str) -> bytes:
-    return encode({"text": said})[1:-1].encode()
+    return b'"text":' + encode_text(said).encode()
 
 
 # What lines are made of: a byte each that no line of JSON holds. Not deflate, of which each library
@@ -138,20 +135,27 @@ _PHRASES: Final = (
     b'","key":"', b',"importance":', b"decision",
 )  # fmt: skip
 _CODES: Final = {phrase: bytes((code,)) for code, phrase in enumerate(_PHRASES)}
-_PHRASE: Final = regex(b"|".join(map(re.escape, sorted(_PHRASES, key=len, reverse=True))))
-_CODE: Final = regex(rb"[\x00-\x1f]")
+_OF_CODES: Final = {code: phrase for phrase, code in _CODES.items()}
+_PHRASE: Final = regex(b"(%s)" % b"|".join(map(re.escape, sorted(_PHRASES, key=len)[::-1])))
+_CODE: Final = regex(rb"([\x00-\x1f])")
+# How a packed line begins: {"seq":, perhaps "dur":, "id":, and what comes behind an id.
+_ID: Final = regex(rb'\x01(\d+)(?:\x02\d+)?\x03([^"\x04]+)["\x04]')
 
 
 def _packed(rest: bytes) -> bytes:
     """Bytes without control characters, a code for each phrase; of others nothing is kept."""
-    if _CODE.search(rest):
-        return b""
-    return _PHRASE.sub(lambda found: _CODES[found[0]], rest)
+    return b"" if _CODE.search(rest) else _replaced(rest, _PHRASE, _CODES)
 
 
-def unpacked(kept: bytes, end: int | None = None) -> bytes:
-    """The line without its text that a document keeps, or what `end` bytes of it say."""
-    return _CODE.sub(lambda found: _PHRASES[found[0][0]], kept[_FIELDS.size : end])
+def unpacked(kept: bytes) -> bytes:
+    """The line without its text that a document keeps."""
+    return _replaced(kept[_FIELDS.size :], _CODE, _OF_CODES)
+
+
+def _replaced(text: bytes, wanted: re.Pattern[bytes], by: Mapping[bytes, bytes]) -> bytes:
+    parts = wanted.split(text)
+    parts[1::2] = map(by.__getitem__, parts[1::2])
+    return b"".join(parts)
 
 
 class KeptLines:
@@ -193,10 +197,10 @@ class KeptLines:
         kept = view.kept(span.start) if span else b""
         if len(kept) <= _FIELDS.size or _FIELDS.unpack_from(kept)[1] == newest:
             return None
-        found = _ID.match(unpacked(kept, _BEGINNING))
+        found = _ID.match(kept, _FIELDS.size)
         if found is None or int(found[1]) != seq:
             return None
-        said = found[2].decode()
+        said = _replaced(found[2], _CODE, _OF_CODES).decode()
         return said if view.name(span.start) == id_hash(said) else None
 
     def find(self, id_: str) -> Line | None:
