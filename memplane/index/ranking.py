@@ -176,18 +176,16 @@ def rank(
     heads, mine = docs[places], own(places)
     alike: _Sums | None = None
     if similar is not None:
-        counts = similar.alone | (_Sums(heads, mine).of(similar.docs) > 0)
-        some = similar.docs[counts].astype(np.int32)
-        alike = _Sums(some, similar.scores[counts].astype(np.int64))
+        alike = _counting(similar, _Sums(heads, mine))
         heads, mine = _joined(_Sums(heads, mine), alike)
         heads, mine = heads[mine != 0], mine[mine != 0]
     lent = _Sums(heads[:0], mine[:0])
     if len(heads):
         firsts = _best_of_events(heads, mine, frame)
-        firsts = np.sort(firsts[lexical.best(mine[firsts], limit)])  # so runs of them rise
+        firsts = np.sort(firsts[lexical.best(mine[firsts], limit)])
         lent = _Sums(*_summed(*spread_scores(heads[firsts], mine[firsts], frame, kernel)))
-        faint = _is_faint(lent.docs, frame, weights)
-        lent = lent._replace(values=_raised(lent.values, faint, weights.faint))
+        quiet = _raised(lent.values, _is_faint(lent.docs, frame, weights), weights.faint)
+        lent = lent._replace(values=quiet)
     if len(places) < len(docs):
         # What neighbours lend may lift any match; but most hear too little of them to get far.
         final = _heard(lent.of(heads) + mine, heads, frame, asked, weights)
@@ -205,16 +203,12 @@ def rank(
         more = more[words[more] < bar]
         heads, mine = _joined(_Sums(heads, mine), _Sums(docs[more], own(more)))
     found, scores = _joined(_Sums(heads, mine), lent)
-    there = scores > 0
-    if hidden is not None:
-        there &= ~hidden[found]
+    there = (scores > 0) if hidden is None else (scores > 0) & ~hidden[found]
     found, scores = found[there], scores[there]
     scores = _heard(scores, found, frame, asked, weights)
     found, scores = _topped(found, scores, frame, weights, most)
     best = _highest(found, scores, frame, most)
-    found, scores = found[best], scores[best]
-    like = None if alike is None else alike.of(found)
-    return _in_parts(found, scores, _Sums(heads, mine).of(found), like, frame)
+    return _in_parts(_Sums(found[best], scores[best]), _Sums(heads, mine), alike, frame)
 
 
 class _Sums(NamedTuple):
@@ -237,6 +231,13 @@ class _Sums(NamedTuple):
         return _Sums(self.docs[keep], self.values[keep])
 
 
+def _counting(similar: Similar, own: _Sums) -> _Sums:
+    """What documents earn by their vectors: those that match without a word, or hold one."""
+    counts = similar.alone | (own.of(similar.docs) > 0)
+    docs, scores = similar.docs[counts], similar.scores[counts]
+    return _Sums(docs.astype(np.int32), scores.astype(np.int64))
+
+
 def _joined(some: _Sums, others: _Sums) -> tuple[Array, Array]:
     """The documents of both, each once and rising, with the sums of their values."""
     return _summed(*map(np.concatenate, zip(some, others, strict=True)))
@@ -252,12 +253,11 @@ def _summed(every: Array, amounts: Array) -> tuple[Array, Array]:
     return every[starts].astype(np.int32, copy=False), np.add.reduceat(amounts, starts)
 
 
-def _in_parts(
-    docs: Array, scores: Array, mine: Array, alike: Array | None, frame: Frame
-) -> RankedEvents:
+def _in_parts(best: _Sums, mine: _Sums, alike: _Sums | None, frame: Frame) -> RankedEvents:
     """The events with what words and vectors earned of each score: no more than all of it."""
-    own = np.minimum(mine, scores)
-    like = np.zeros(len(docs), np.int64) if alike is None else np.minimum(alike, own)
+    docs, scores = best
+    own = np.minimum(mine.of(docs), scores)
+    like = np.zeros(len(docs), np.int64) if alike is None else np.minimum(alike.of(docs), own)
     return RankedEvents(frame.seq[docs], scores, own - like, like, docs)
 
 

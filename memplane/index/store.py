@@ -407,11 +407,13 @@ class SegmentedIndex:
         assert merged is not None
         return [merged]
 
-    def let_go(self) -> None:
+    def release_pages(self) -> None:
         """Give back the memory in which the files lie; what is asked for is read again."""
         parts = [sealed.segment for sealed in self._sealed]
         parts += [] if self._opened is None else [self._opened]
-        storage.let_go(data for part in parts if isinstance(data := part.texts.data, memoryview))
+        storage.release_pages(
+            data for part in parts if isinstance(data := part.texts.data, memoryview)
+        )
 
     def add(self, document: Document) -> None:
         """Add one document; it is found at once. One that is indexed already is ignored."""

@@ -147,7 +147,7 @@ def _packed(rest: bytes) -> bytes:
     return b"" if _CODE.search(rest) else _replaced(rest, _PHRASE, _CODES)
 
 
-def unpacked(kept: bytes) -> bytes:
+def unpacked_line(kept: bytes) -> bytes:
     """The line without its text that a document keeps."""
     return _replaced(kept[_FIELDS.size :], _CODE, _OF_CODES)
 
@@ -220,7 +220,7 @@ class KeptLines:
         before, segment, offset, length, hole = _FIELDS.unpack_from(kept)
         if len(kept) == _FIELDS.size or segment == newest:
             return self._log.line_at(seq, segment, offset, length)
-        raw = unpacked(kept)
+        raw = unpacked_line(kept)
         if hole != NOWHERE:
             try:
                 said = "".join(map(view.text, span))
@@ -247,7 +247,7 @@ _SAVED_AT_CLOSE: Final = 64
 _ANNOUNCED: Final = 2_000  # events; fewer are indexed in less than a second
 _RELOADED: Final = 2_000  # events behind: another process may have indexed them
 _LINES: Final = 64
-_LET_GO_AFTER: Final = 32  # requests; each touches some megabytes of a million documents
+_RELEASED_AFTER: Final = 32  # requests; each touches some megabytes of a million documents
 
 
 class Indexed:
@@ -350,8 +350,8 @@ class Indexed:
         """Note what stays as it is for one request; now and then give memory back."""
         self.lines.look()
         self._requests += 1
-        if self._requests % _LET_GO_AFTER == 0:
-            self._index.let_go()
+        if self._requests % _RELEASED_AFTER == 0:
+            self._index.release_pages()
 
     def view(self, upto: int | None = None) -> IndexView:
         """The index as of a seq."""
@@ -365,7 +365,7 @@ class Indexed:
         before = self._columns.count
         frame = self._columns.frame(view)
         if frame.size - before > _BATCH:  # every column was read
-            self._index.let_go()
+            self._index.release_pages()
         if unseen is None or not unseen[: frame.size].any():
             return frame
         return self._columns.seen(frame, view, unseen, name)

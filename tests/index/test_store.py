@@ -403,7 +403,7 @@ def test_memory_that_is_let_go_is_read_again(tmp_path):
     index.add_many(Document(seq, text=f"heron {seq}") for seq in range(1, 600))
     index.save(599)
     before = index.view().hits(terms.query("heron 7"), 5)
-    index.let_go()
+    index.release_pages()
     assert index.view().hits(terms.query("heron 7"), 5) == before
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 import memplane
 from memplane.log import FileLog
 from memplane.search import indexing
-from memplane.search.indexing import KeptLines, raw_lines, unpacked
+from memplane.search.indexing import KeptLines, raw_lines, unpacked_line
 from memplane.search.service import index_service
 
 TEXTS = ("herons nest by the lake", 'a "quoted" heron\n\tand\\more', "왜가리 鷺 🪶", "heron " * 900)
@@ -104,7 +104,7 @@ def test_what_is_packed_always_comes_back_or_is_not_kept(line):
     if any(one < 32 for one in line):
         assert not packed
     else:
-        assert unpacked(bytes(indexing._FIELDS.size) + packed) == line
+        assert unpacked_line(bytes(indexing._FIELDS.size) + packed) == line
         assert len(packed) <= len(line)
 
 
@@ -148,7 +148,7 @@ def test_nothing_of_a_purged_line_is_kept(home):
         assert index_of(plane).lines.find("first:1") is None
     with memplane.open(home) as plane:
         view = index_of(plane).view()
-        kept = [unpacked(view.kept(doc)) for doc in range(view.count)]
+        kept = [unpacked_line(view.kept(doc)) for doc in range(view.count)]
         assert not [line for line in kept if b"first:1" in line]
         assert [line for line in kept if b"first:2" in line]
         assert plane.upkeep.differing() == []
