@@ -108,9 +108,9 @@ class Recent:
 
 # What an open plane holds: files, log, projections, counter, intake.
 _PINS_MAX = 100  # of one session
-# Folding waits for the first reader; a process that records on and on folds as it goes.
-_FOLD_AFTER = 32
-# From then on so many at once: to look where the log ends costs as much as to fold some lines.
+# A process that reads projections folds as it records, so many at once: to look where the log ends
+# costs as much as to fold some lines. One that only writes leaves it to the readers: it would fold
+# what the other writers record too.
 _FOLD_EVERY = 16
 _CHECKPOINT_EVENTS = 500
 # A busy writer saves less often: half a megabyte every 500 events would cost a quarter of its time.
@@ -332,14 +332,23 @@ class PlaneContext:
         if any(draft.ns == project and not one.duplicate for draft, one in here):
             self.enter()
         self._recorded += len(drafts)
-        if self._recorded >= (_FOLD_AFTER if self._folds is None else _FOLD_EVERY):
+        reads = self._folds is not None or bool(self._parts)
+        if self._recorded >= (_FOLD_EVERY if reads else _CHECKPOINT_WRITING):
             recorded, self._recorded = self._recorded, 0
             with self.lock:
+                if not reads:
+                    self._save_for_readers()
+                    return done
                 policies = self.watched.policies_last_read()
                 self.caught_up(policies, save_after=_CHECKPOINT_WRITING)
                 for part in self._parts.values():
                     part.follow(done[-1].seq if done else 0, recorded)
         return done
+
+    def _save_for_readers(self) -> None:
+        """Bring the checkpoints up to the log's end where this process only writes."""
+        self.caught_up(self.watched.policies_last_read(), save_after=0)
+        self._drop_folds()
 
     def take_in_waiting(self) -> None:
         """Append the events in the spool, before a decision that may depend on them.
@@ -745,6 +754,8 @@ class PlaneContext:
 
     def close(self) -> None:
         """Write checkpoints where that is worth it and let go of the files. Again: nothing."""
+        if self._folds is None and self.keeps and self._recorded >= _CHECKPOINT_EVENTS:
+            self._save_for_readers()
         self.closed = True
         if self._folds is not None:
             if self.keeps and self._folds.unsaved >= _CHECKPOINT_AT_CLOSE:
