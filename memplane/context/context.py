@@ -213,6 +213,7 @@ class PlaneContext:
             self.log = log or self._opened_log(loads)
         self._emptied = _emptied_later(self) if home.passing and log is None else None
         self._folds: Folds | None = None
+        self._opened_now = False  # the folds, and not caught up since
         self._prefixes: Prefixes | None = None
         self._intake: tuple[str, Intake] | None = None
         self._approvals: ArtifactApprovals | None = None
@@ -541,31 +542,46 @@ class PlaneContext:
         self, policies: Policies | None = None, *, save_after: int = _CHECKPOINT_EVENTS
     ) -> Folds:
         """The projections at the head of the log. Hold `lock`."""
-        self.check_open()
         policies = policies or self.watched.policies_or_last()
-        counter = self.counter(policies)
-        self._follow_projects()
         if self.as_of is not None:
+            self.check_open()
+            self._follow_projects()
             return self.prefix(self.as_of, policies)
+        folds = self._opened_folds(policies)
+        if folds.catch_up():
+            self._notice_purges()
+            if self.observing is not None:
+                note("catch_up", {"seq": folds.log.head().seq})
+        if self.keeps and folds.unsaved > save_after:
+            self._save(folds)
+        fresh, self._opened_now = self._opened_now, False
+        if fresh and self.keeps and (outdated := folds.outdated):
+            self._renew(folds, outdated)
+        return folds
+
+    def lines_to_fold(self, policies: Policies, *, digests: bool = False) -> int:
+        """How many lines of the log `caught_up` has to fold now. Hold `lock`.
+
+        `digests`: with those of sessions, which are opened on demand.
+        """
+        if self.as_of is not None:
+            return self.as_of
+        return self._opened_folds(policies).lines_behind(digests=digests)
+
+    def _opened_folds(self, policies: Policies) -> Folds:
+        """The projections of now as they were left, or as they are on the disk."""
+        self.check_open()
+        counter, variant = self.counter(policies), self._variant(policies)
+        self._follow_projects()
         if self.log.finished != self._finished:  # what was folded may have a hole there
             self._finished = self.log.finished
             self.forget_folds()
-        if self._folds is not None and self._folds.variant != self._variant(policies):
+        if self._folds is not None and self._folds.variant != variant:
             self._drop_folds()
-        fresh = self._folds is None
         if self._folds is None:
             folder = None if self.home.passing else self.home.path / "projections"
-            self._folds = context_folds.Folds(
-                self.log, folder, self.cache_id, counter, self._variant(policies)
-            )
-        if self._folds.catch_up():
-            self._notice_purges()
-            if self.observing is not None:
-                note("catch_up", {"seq": self._folds.log.head().seq})
-        if self.keeps and self._folds.unsaved > save_after:
-            self._save(self._folds)
-        if fresh and self.keeps and (outdated := self._folds.outdated):
-            self._renew(self._folds, outdated)
+            self._opened_now = True
+            self._folds = context_folds.Folds(self.log, folder, self.cache_id, counter, variant)
         return self._folds
 
     def _follow_projects(self) -> None:

@@ -351,6 +351,13 @@ class Folds:
         self._caught = at.pop() if len(at) == 1 else None
         return read
 
+    def lines_behind(self, *, digests: bool = False) -> int:
+        """How many lines of the log the one furthest behind has to fold; `digests`: them too."""
+        if digests:
+            self.open_digests()
+        at = [one.position for one in self.followers]
+        return self.log.head().seq - min(0 if one is None else one.seq for one in at)
+
     @property
     def outdated(self) -> list[str]:
         """The files of these projections that another version of memplane wrote."""
