@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 from memplane import nofollow
 from memplane.context.calls import check_channel, check_texts
 from memplane.context.watched_files import Frozen, watched
-from memplane.errors import HomeError, InputError, WriteError
+from memplane.errors import HomeError, InputError, MemplaneError, WriteError
 from memplane.event import GLOBAL, PROJECTS, UPKEEP_KINDS, Draft, Event
 from memplane.home import Home, RefoldWarning, replace_file
 from memplane.intake import Intake, Marker, Redactor, namespace, same, timestamp
@@ -796,8 +796,21 @@ class PlaneContext:
 
     def close(self) -> None:
         """Write checkpoints where that is worth it and let go of the files. Again: nothing."""
+        self._close_folds()
+        for part in self._parts.values():
+            part.close()
+        if self.as_of is None:
+            self.log.close()
+        if self._on_close is not None:
+            self._on_close()
+        if self._emptied is not None:
+            self._emptied()
+
+    def _close_folds(self) -> None:
         if self._folds is None and self.keeps and self._recorded >= _CHECKPOINT_EVENTS:
-            self._save_for_readers()
+            # What the log will not give is for whoever reads it next, not for who closes.
+            with suppress(MemplaneError, OSError):
+                self._save_for_readers()
         self.closed = True
         if self._folds is not None:
             if self.keeps and self._folds.unsaved >= _CHECKPOINT_AT_CLOSE:
@@ -808,14 +821,6 @@ class PlaneContext:
                 if self._folds.bundle.missed:
                     self._folds.bundle.keep()
             self._drop_folds()
-        for part in self._parts.values():
-            part.close()
-        if self.as_of is None:
-            self.log.close()
-        if self._on_close is not None:
-            self._on_close()
-        if self._emptied is not None:
-            self._emptied()
 
     def _notice_purges(self) -> None:
         """Forget what was kept of lines that may be erased since."""
