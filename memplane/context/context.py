@@ -539,16 +539,20 @@ class PlaneContext:
         return known
 
     def caught_up(
-        self, policies: Policies | None = None, *, save_after: int = _CHECKPOINT_EVENTS
+        self,
+        policies: Policies | None = None,
+        *,
+        save_after: int = _CHECKPOINT_EVENTS,
+        progress: Callable[[int, int], None] | None = None,
     ) -> Folds:
-        """The projections at the head of the log. Hold `lock`."""
+        """The projections at the head of the log; `progress` is told the seqs. Hold `lock`."""
         policies = policies or self.watched.policies_or_last()
         if self.as_of is not None:
             self.check_open()
             self._follow_projects()
             return self.prefix(self.as_of, policies)
         folds = self._opened_folds(policies)
-        if folds.catch_up():
+        if folds.catch_up(progress):
             self._notice_purges()
             if self.observing is not None:
                 note("catch_up", {"seq": folds.log.head().seq})

@@ -284,6 +284,10 @@ class Writer:
                     self.shared.sync(active.fd, end, lambda: self._sync_file(active))
             except OSError as error:
                 raise self._not_durable(active, str(error.strerror)) from error
+            if not alone and os.access(active.broken_path, os.F_OK):
+                # What that sync was for may hold these lines, and no later one brings them back.
+                active.failed = True
+                raise self._not_durable(active, "a sync of another process failed")
             active.synced = max(active.synced, covers)
             self.last_sync = time.monotonic()
 

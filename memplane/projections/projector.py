@@ -253,6 +253,17 @@ class Bundle:
         self.missed = self.missed or seen is not None
         return read_checkpoint(path)
 
+    def is_whole(self) -> bool:
+        """Whether all copies that stand for their files are the same bytes; True without a file."""
+        if self._folder is None or not nofollow.is_file(self._folder / BUNDLE):
+            return True
+        copies = self._load()
+        for name, (seen, data) in copies.items():
+            path = self._folder / name
+            if seen == _signature(path) and data != nofollow.read_bytes(path, FILE_BYTES_MAX):
+                return False
+        return bool(copies)
+
     def keep(self) -> None:
         """Copy the files as they are; nothing where another writes or the disk refuses."""
         if self._folder is None:
