@@ -209,14 +209,17 @@ class PlaneUpkeep(OfPlane):
         reason = f"keep of plane.yaml: {due}"
         return self.purge(*due.seqs, reason=reason, dry_run=dry_run, progress=progress)
 
-    def rebuild(self, *, progress: Callable[[int, int], None] | None = None) -> int:
+    def rebuild(
+        self, *, progress: Callable[[int, int], None] | None = None, processes: int = 1
+    ) -> int:
         """Throw the projections away and fold the log again; returns the events folded.
 
-        So too the index, if there is one; `progress` is told where that is much: done, in all.
-        Raises LockError where another process has them, WriteError where they cannot be kept.
+        So too the index, if there is one: by a process beside this one where `processes` allows it
+        and that is much. `progress` is told done and total, of both. Raises LockError where another
+        process has them, WriteError where they cannot be kept.
         """
         with self._context.lock:
-            return verify.rebuild_caches(self._context, progress)
+            return verify.rebuild_caches(self._context, progress, processes)
 
     def verify(
         self,
@@ -227,14 +230,15 @@ class PlaneUpkeep(OfPlane):
     ) -> PlaneReport:
         """Check every byte of the log, its bodies, and what was made from it; writes nothing.
 
-        `progress` is told done and total, of all parts; `processes` scan the segments. `deep`: of
-        caches also the parsed policies. Never raises for what is damaged.
+        `progress` is told done and total, of all parts; `processes` work beside each other.
+        Projections and index are believed by the sums that they state; `deep`: they are made again
+        and compared, and so is the parsed form of the policies. Never raises for what is damaged.
         """
         context = self._context
         context.need_files("to verify it")
-        report = verify.of_log(context, progress, processes)
+        report = verify.of_log(context, progress, processes, deep=deep)
         with context.lock:
-            return verify.verify_caches(context, report, progress, deep=deep)
+            return verify.verify_caches(context, report, progress, processes, deep=deep)
 
     def differing(self) -> list[str]:
         """Files that say something else than the log; reads, never writes.

@@ -25,7 +25,7 @@ PARTS = {
     "chunks", "crowds", "hook_works", "session_works", "index_peers", "index_works", "large_log", "layouts",
     "mcp_works", "measure", "memory_peers", "memory_works", "peers", "place", "process_works", "shelf",
     "side_by_side",
-    "text_works", "workload", "works",
+    "text_works", "workload", "works", "writing_works",
 }  # fmt: skip
 
 
