@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from memplane.event import GLOBAL, PROJECTS, RELAYED, said_by, speaker_mark
 from memplane.lazy import NamedTuple, late, regex
 from memplane.pack.block import Entry, Omission
-from memplane.pack.layout import PARTS, BlockPart, Sheet, own_part
+from memplane.pack.layout import PARTS, BlockPart, ContradictionNote, Sheet, own_part
 from memplane.pack.request import Materials, PackContext, View
 from memplane.policy import Budgets, SectionBudget
 from memplane.projections.item import Item
@@ -149,6 +149,28 @@ def enters_head(item: Item, head: str) -> bool:
         return True
     by = said_by(item.kind, item.role, item.actor, item.id)
     return by not in ("agent", "model") and not item.id.startswith(RELAYED)
+
+
+# Reasons for which an older statement is not in this block that leave it in force.
+_IN_FORCE: Final = (None, "expired", "time", "excluded", "tag", "importance")
+
+
+def contradictions(context: PackContext) -> dict[int, ContradictionNote]:
+    """What the labels of statements say that contradict an older one, by seq, by the policy.
+
+    Only of an older one that the reader may see and that is in force.
+    """
+    materials, hides = context.materials, context.scope.hides
+    rule = materials.policies.plane.contradictions
+    stated = {one.seq: one for one in (*materials.decisions, *materials.cards)}
+    if rule == "off":
+        return {}
+    ask = ": ask the user" if rule == "ask" else ""
+    return {
+        one.seq: ContradictionNote(one.differs, f" (differs from #{one.differs}{ask})")
+        for one in stated.values()
+        if one.differs in stated and hides(stated[one.differs]) in _IN_FORCE
+    }
 
 
 def _decisions(context: PackContext) -> Iterable[tuple[Item, tuple[Item, ...]]]:
