@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 # Modules are compiled once, and not by every process that a test starts.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test quick coverage test-long test-agents test-browser record-sessions bench lint docs clean
+.PHONY: demo test quick coverage test-long test-agents test-browser record-sessions bench bench-quick lint docs clean
 
 $(STAMP): pyproject.toml requirements-dev.txt
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "memplane needs Python 3.11 or newer")'
@@ -56,6 +56,9 @@ test-browser: $(STAMP)  ## pages in the system's chromium; installs playwright a
 
 bench: $(STAMP)  ## the table of speeds, with a peer or a floor beside each figure
 	$(BIN)/python benchmarks/run.py
+
+bench-quick: $(STAMP)  ## the same of small planes, in two minutes: for its form
+	$(BIN)/python benchmarks/run.py --quick
 
 lint: $(STAMP)  ## style, types, direction of imports
 	$(BIN)/ruff check .
