@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from memplane.event import bare_project
+from memplane.event import bare_project, said_by
 from memplane.lazy import late
 from memplane.pack.block import Entry, Omission
 from memplane.pack.head import is_card, merge_cards
@@ -134,13 +134,18 @@ def place_sessions(sheet: Sheet, context: PackContext, _: SectionBudget) -> None
     """The last sessions: the digest of each, the newest session first.
 
     With the summary or plan that was recorded in it; without material for a digest, its last words.
+    A summary that a model made stands in the digest's place.
     """
     part, hides = _BY_NAME["sessions"], context.scope.hides
     then = context.then if context.asked is not None else None
     for session in context.materials.source.last_sessions() if then is None else then:
-        told = _place_session(sheet, context, session)
+        key = f"session/{session.id}/summary"
+        made = (item for item in session.items if item.key == key and not hides(item))
+        by_model = next((item for item in made if is_by_model(item)), None)
+        placed = by_model is not None and sheet.offer(part, by_model, source="projection:sessions")
+        told = not placed and _place_session(sheet, context, session)
         for item in session.items:
-            generated = item.key == f"session/{session.id}/summary"
+            generated = item.key == key
             if told and generated:  # nor does the window show it
                 sheet.omit_all([item], part.section, "duplicate")
                 continue
@@ -150,6 +155,11 @@ def place_sessions(sheet: Sheet, context: PackContext, _: SectionBudget) -> None
                 # Of a long answer the first third is enough.
                 tier = 0 if item.kind == "summary" else 1
                 sheet.offer(part, item, tier=tier, source="projection:sessions")
+
+
+def is_by_model(item: Item) -> bool:
+    """Whether a model made what the item says."""
+    return said_by(item.kind, item.role, item.actor, item.id) == "model"
 
 
 def _place_session(sheet: Sheet, context: PackContext, session: LastSession) -> bool:
