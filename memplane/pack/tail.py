@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from memplane.event import bare_project, said_by
+from memplane.event import bare_project
 from memplane.lazy import late
 from memplane.pack.block import Entry, Omission
-from memplane.pack.head import is_card, merge_cards
+from memplane.pack.head import is_by_model, is_card, merge_cards
 from memplane.pack.layout import PARTS, BlockPart, Sheet, is_task_of, own_part
 from memplane.pack.request import (
     Expansion,
@@ -88,7 +88,11 @@ def place_more_cards(
         return
     text = "" if query is None else query.text
     # All are scored, the placed ones too: how rare a word is does not depend on the head.
-    cards = [card for card in materials.cards if card.role != "tool" and is_card(card)]
+    cards = [
+        card
+        for card in materials.cards
+        if card.role != "tool" and is_card(card) and not is_by_model(card)
+    ]
     if text:
         found = _answering(text, cards, scope.hides, materials.policies.scoring)
     else:
@@ -155,11 +159,6 @@ def place_sessions(sheet: Sheet, context: PackContext, _: SectionBudget) -> None
                 # Of a long answer the first third is enough.
                 tier = 0 if item.kind == "summary" else 1
                 sheet.offer(part, item, tier=tier, source="projection:sessions")
-
-
-def is_by_model(item: Item) -> bool:
-    """Whether a model made what the item says."""
-    return said_by(item.kind, item.role, item.actor, item.id) == "model"
 
 
 def _place_session(sheet: Sheet, context: PackContext, session: LastSession) -> bool:
