@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import memplane
 from memplane.acms import ACMS, ACMSConfig, EpisodeBoundaryConfig, StorageError
 from memplane.acms.storage import InMemoryBackend, SQLiteBackend
 from memplane.work.episodes import Role, Turn
@@ -334,3 +335,19 @@ def test_a_database_of_another_program_is_refused_and_left_as_it_was(run, tmp_pa
         run(SQLiteBackend(path).initialize())
     assert path.read_bytes() == before
     assert [one.name for one in tmp_path.iterdir()] == ["rows.sqlite"]
+
+
+def test_a_session_in_memory_is_a_plane_of_its_own_and_no_folder_of_that_name(
+    run, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+
+    async def main():
+        async with ACMS("s", ":memory:") as one, ACMS("s", ":memory:") as other:
+            await one.ingest("user", "a")
+            async with memplane.aopen(":memory:") as plane:
+                await plane.record(kind="message", role="user", text="b")
+            return contents(one), (await other.get_session_stats()).turn_count
+
+    assert run(main()) == (["a"], 0)
+    assert not list(tmp_path.iterdir())
