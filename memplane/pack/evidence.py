@@ -602,9 +602,12 @@ class _Filling:
     def _barred(self, at: int, item: Item, form: Form, *, told: bool) -> str:
         """Why the lines of an event are not worth their tokens, "" where they are.
 
-        They only say what its agent does next, but for `told`, or others show a third of them.
+        They only say what its agent does next, but for `told`, or others show a third of them. Not
+        a user's: what is pasted again comes with another question.
         """
         seq = item.seq
+        if item.role == "user":
+            return ""
         if not told and _narrates(item):
             self._narrated += [at] if at not in self._narrated else []
             return "not_relevant"

@@ -680,6 +680,8 @@ class Retrieval(NamedTuple):
     speaker_heard: int
     first_person: int
     first_person_heard: int
+    answer: int
+    opening: int
     preference: int
     tool_call: int
     tool_result: int

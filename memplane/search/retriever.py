@@ -577,6 +577,8 @@ def ranking_weights(scoring: Scoring) -> Ranking:
         impersonal=said.impersonal,
         timed=said.timed,
         session_best=said.session_best,
+        answer=said.answer,
+        opening=said.opening,
         sources_max=said.sources_max,
         wide_sources_max=said.wide_sources_max,
         faint=said.tool_heard,
@@ -596,7 +598,11 @@ def _heeding(ranking: Ranking, answered: bool, among_people: bool) -> Ranking:
     if answered:
         return ranking
     return ranking._replace(
-        first_person=_UNCHANGED, first_person_heard=_UNCHANGED, preference=_UNCHANGED
+        first_person=_UNCHANGED,
+        first_person_heard=_UNCHANGED,
+        preference=_UNCHANGED,
+        answer=_UNCHANGED,
+        opening=_UNCHANGED,
     )
 
 

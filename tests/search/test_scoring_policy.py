@@ -100,6 +100,8 @@ WIDE = "give me an overview of the herons"
         ("speaker_heard", 5, "what did ann say of the lake"),
         ("first_person", 5, "what did I say of the lake"),
         ("first_person_heard", 5, "what did I say of the lake"),
+        ("answer", 0.1, "what did I say of the lake"),
+        ("opening", 5, WIDE),
         ("preference", 3, "lake"),
         ("tool_call", 3, "dredge the lake"),
         ("tool_result", 0.1, "dredge the lake"),
@@ -188,7 +190,7 @@ def test_the_figures_of_the_shipped_policy_are_those_that_the_index_was_measured
     # themselves.
     measured = Ranking()._replace(
         faint=300, faint_bits=KIND_BITS, faint_numbers=(1, 2),
-        impersonal=700, timed=1_200, session_best=1_300,
+        impersonal=700, timed=1_200, session_best=1_300, answer=500, opening=1_700,
     )  # fmt: skip
     assert ranking_weights(scoring) == measured
     assert (said.k1 / 1000, said.b / 1000) == BM25()
