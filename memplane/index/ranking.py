@@ -111,6 +111,7 @@ class Ranking(NamedTuple):
     1,000, multiplies the best of each group. Where a question is about the user who asks, what an
     assistant says is multiplied by `answer`; where it is broad, one of the first few turns of the
     user in each group by `opening`: they say what the group is about.
+    Where it asks for the beginning, those of the first group are multiplied by `beginning`.
     """
 
     lexical: bm25.Weights = bm25.Weights(related=0.4)
@@ -130,17 +131,22 @@ class Ranking(NamedTuple):
     session_best: int = 1_000
     answer: int = 1_000
     opening: int = 1_000
+    beginning: int = 1_000
     faint: int = 1_000
     faint_bits: tuple[int, int] = (0, 0)
     faint_numbers: tuple[int, ...] = ()
 
 
 class RankingQuery(NamedTuple):
-    """`Question` in the terms of the index: speakers as the column `speaker` numbers them."""
+    """`Question` in the terms of the index: speakers as the column `speaker` numbers them.
+
+    `beginning` is the first group that may be seen, where it asks how something began, else 0.
+    """
 
     speakers: tuple[int, ...] = ()
     first_person: bool = False
     broad: bool = False
+    beginning: int = 0
 
 
 class RankedEvents(NamedTuple):
@@ -268,6 +274,7 @@ class _Range(NamedTuple):
         heard += [weights.first_person_heard] * asked.first_person
         heard += [weights.answer] * asked.first_person
         heard += [weights.opening] * asked.broad
+        heard += [weights.beginning] * bool(asked.beginning)
         heard.append(weights.preference)
         if _of_turns(asked):
             heard += [weights.impersonal, weights.timed]
@@ -361,6 +368,9 @@ def _heard(
         scores = _raised(scores, frame.role[docs] == _ASSISTANT, weights.answer)
     if asked.broad and weights.opening != _SAME:
         scores = _raised(scores, _opens(docs, frame), weights.opening)
+    if asked.beginning and weights.beginning != _SAME:
+        first = frame.group[docs] == np.uint64(asked.beginning)
+        scores = _raised(scores, first & _opens(docs, frame), weights.beginning)
     scores = _raised(scores, (frame.flags[docs] & weights.preferring) != 0, weights.preference)
     if _of_turns(asked):
         traits = frame.traits[docs]

@@ -219,6 +219,7 @@ class ItemCache:
 # Search over the whole log for one request: query, mask, ranking, exact names, boosts.
 _NAMES_MAX: Final = 100  # words of a query that may be a key or a tag
 _UNCHANGED: Final = 1000  # a factor
+_TWO: Final = 2
 _AROUND: Final = regex(r"^[^\w/#@]+|[^\w/#@]+$")
 _READ_KEPT: Final = 1 << 16  # characters of a text that a request keeps
 _CALL: Final = kind_number("tool_call")
@@ -294,13 +295,16 @@ class LogRetriever:
             matches = with_kinds(matches, frame.traits, sought, weight, hidden, view.apart)
         matches = self._weighed(matches, frame)
         ranking = _heeding(ranking_weights(self._scoring), answered, among_people)
+        if among_people and len(names) > _TWO:  # short turns, and each needs those around it
+            ranking = ranking._replace(near=Kernel(*self._scoring.retrieval.near_many))
         read = ask(query, list(names))
         # A preference shapes help, and says nothing about what was or is so.
         helps = answered and not (read.broad or read.looks_up)
         if not helps:
             ranking = ranking._replace(preference=_UNCHANGED)
         meant = tuple(sorted(names[name] for name in read.speakers))
-        asked = RankingQuery(meant, read.first_person, read.broad)
+        first = _first_group(frame, hidden) if read.begins and answered else 0
+        asked = RankingQuery(meant, read.first_person, read.broad, first)
         similar = None if self._near is None else self._similar(self._near, query, hidden)
         ranked = rank(matches, frame, asked, ranking, most=most, hidden=hidden, similar=similar)
         heeded = {"custom:instruction": answered, "custom:preference": helps}
@@ -579,6 +583,7 @@ def ranking_weights(scoring: Scoring) -> Ranking:
         session_best=said.session_best,
         answer=said.answer,
         opening=said.opening,
+        beginning=said.beginning,
         sources_max=said.sources_max,
         wide_sources_max=said.wide_sources_max,
         faint=said.tool_heard,
@@ -603,7 +608,14 @@ def _heeding(ranking: Ranking, answered: bool, among_people: bool) -> Ranking:
         preference=_UNCHANGED,
         answer=_UNCHANGED,
         opening=_UNCHANGED,
+        beginning=_UNCHANGED,
     )
+
+
+def _first_group(frame: Frame, hidden: Array) -> int:
+    """The first session of which something may be seen, 0 where there is none."""
+    shown = (frame.group != 0) & ~hidden[: frame.size]
+    return int(frame.group[shown.argmax()]) if shown.any() else 0
 
 
 def _bits(scoring: Scoring) -> int:

@@ -127,6 +127,16 @@ def test_a_broad_question_prefers_the_turns_with_which_the_user_opened_a_session
     assert by_seq(found(where, "kayak", opening)) == by_seq(found(where, "kayak", ALONE))
 
 
+def test_a_question_about_the_beginning_prefers_the_opening_of_that_session_alone():
+    where = view(*long_session(1, "s"), *long_session(21, "t"))
+    frame = Columns().frame(where)
+    weights = ALONE._replace(beginning=3_000)
+    asked = RankingQuery(beginning=int(frame.group[0]))
+    plain, scores = (by_seq(found(where, "kayak", weights, by)) for by in (ANY, asked))
+    first = {1, 3, 5, 7, 9}
+    assert scores == {seq: plain[seq] * (3 if seq in first else 1) for seq in plain}
+
+
 def test_a_reader_counts_the_opening_turns_that_it_sees():
     where = view(*(turn(seq, "kayak", role="user") for seq in range(1, 9)))
     columns = Columns()
@@ -384,7 +394,8 @@ turns = st.lists(
 @settings(max_examples=examples(50), deadline=None)
 @given(
     turns,
-    st.tuples(*[factors] * 9, st.sampled_from([1_000, 1_300])),
+    st.tuples(*[factors] * 10, st.sampled_from([1_000, 1_300])),
+    st.booleans(),
     st.booleans(),
     st.booleans(),
     st.booleans(),
@@ -393,7 +404,7 @@ turns = st.lists(
     st.integers(1, 6),
 )
 def test_the_matches_that_are_never_scored_are_always_those_that_change_nothing(
-    rows, by, named, first_person, broad, coverage, limit, most
+    rows, by, named, first_person, broad, at_first, coverage, limit, most
 ):  # fmt: skip
     seq, documents, hidden = 0, [], []
     for words, speaker, role, begins, flags, out in rows:
@@ -406,12 +417,12 @@ def test_the_matches_that_are_never_scored_are_always_those_that_change_nothing(
         hidden.append(hidden[-1] if part else out)
     where, out = view(*documents), np.array(hidden)
     speakers = (terms.exact_term("ana"),) if named else ()
-    asked = RankingQuery(speakers, first_person, broad)
     weights = Ranking(coverage=coverage, speaker=by[0], speaker_heard=by[1], first_person=by[2],
                       first_person_heard=by[3], preference=by[4], impersonal=by[5], timed=by[6],
-                      answer=by[7], opening=by[8], session_best=by[9], near=Kernel(400, 9, 2),
+                      answer=by[7], opening=by[8], beginning=by[9], session_best=by[10], near=Kernel(400, 9, 2),
                       sources_max=limit, wide_sources_max=limit)  # fmt: skip
     matches, frame = where.match(terms.query("red kayak lake boat"), out), Columns().frame(where)
+    asked = RankingQuery(speakers, first_person, broad, at_first * int(frame.group[0]))
     few = rank(matches, frame, asked, weights, most=most, hidden=out)
     # Where vectors take part, everything is scored.
     every = rank(matches, frame, asked, weights, most=most, hidden=out, similar=NO_VECTORS)
