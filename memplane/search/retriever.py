@@ -288,15 +288,13 @@ class LogRetriever:
         frame = self._indexed.frame(view, *unseen)
         answered = speakers.answered(view.count)
         # Who speaks alone is no company: that takes two names.
-        among_people = not answered and len(names) > 1
+        among_people = not answered and len(names) >= _TWO
         if among_people:
             weight = self._scoring.retrieval.kinds / 1000
             sought = kinds.asked_kinds(query) if weight else ()
             matches = with_kinds(matches, frame.traits, sought, weight, hidden, view.apart)
         matches = self._weighed(matches, frame)
-        ranking = _heeding(ranking_weights(self._scoring), answered, among_people)
-        if among_people and len(names) > _TWO:  # short turns, and each needs those around it
-            ranking = ranking._replace(near=Kernel(*self._scoring.retrieval.near_many))
+        ranking = _heeding(self._scoring, answered, len(names))
         read = ask(query, list(names))
         # A preference shapes help, and says nothing about what was or is so.
         helps = answered and not (read.broad or read.looks_up)
@@ -592,16 +590,19 @@ def ranking_weights(scoring: Scoring) -> Ranking:
     )
 
 
-def _heeding(ranking: Ranking, answered: bool, among_people: bool) -> Ranking:
-    """The weights for talk with an assistant, or for people among themselves.
+def _heeding(scoring: Scoring, answered: bool, names: int) -> Ranking:
+    """The weights for talk with an assistant, or for so many people among themselves.
 
     Of these none speaks to an assistant. What an assistant says is long and names things of many
-    kinds.
+    kinds. Where more than two talk, turns are short and need those around them.
     """
-    if not among_people:
+    ranking = ranking_weights(scoring)
+    if answered or names < _TWO:
         ranking = ranking._replace(impersonal=_UNCHANGED, timed=_UNCHANGED, session_best=_UNCHANGED)
     if answered:
         return ranking
+    if names > _TWO:
+        ranking = ranking._replace(near=Kernel(*scoring.retrieval.near_many))
     return ranking._replace(
         first_person=_UNCHANGED,
         first_person_heard=_UNCHANGED,
