@@ -73,20 +73,20 @@ class Tulving:
     def __init__(self, module: Any, path: Path) -> None:
         path.mkdir()
         self._type = module.MemoryType.OBSERVATION
-        self._memory = module.Memory(path, agent_id="bench", embedding_adapter=HashedWords())
+        self.memory = module.Memory(path, agent_id="bench", embedding_adapter=HashedWords())
 
     def add(self, text: str) -> None:
-        self._memory.store(text, type=self._type)
+        self.memory.store(text, type=self._type)
 
     def fill(self, texts: Sequence[str]) -> None:
         for text in texts:
             self.add(text)
 
     def recall(self, query: str, _: int) -> object:
-        return self._memory.curate(query, token_budget=4_000)
+        return self.memory.curate(query, token_budget=4_000)
 
     def close(self) -> None:
-        self._memory.close()
+        self.memory.close()
 
 
 class Mem0:

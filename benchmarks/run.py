@@ -1,4 +1,4 @@
-"""The table of speeds: `make bench`, in about six minutes; `--quick` in seconds, for its form.
+"""The tables of speeds: `make bench`, in about 12 minutes; `make bench-quick`, for their form.
 
 Prints it and leaves it in `reports/bench-<date>.txt` and `.json`. Figures compare within one run
 and one machine only: that is why each has a peer or a floor in the same rounds.
@@ -30,6 +30,7 @@ from memory_works import MEMORY_WORKS
 from place import Place
 from process_works import PYTHONS
 from session_works import SESSION_WORKS
+from side_by_side import SIDE_WORDS, SIZE_LARGE, SIZES, Sided, compare, side_rows, side_table
 from works import WORKS
 
 from memplane.inspect.figures import bench_page
@@ -42,7 +43,9 @@ _MEMORIES, _MEMORIES_QUICK = 100_000, 2_000
 _LARGE = LARGE_WORKS | LARGE_LOG_WORKS
 _USUAL = WORKS | CROWD_WORKS | MEMORY_WORKS | SESSION_WORKS | INDEX_WORKS | HOOK_WORKS | MCP_WORKS
 _ALL = _USUAL | _LARGE
+_SIDE = "side-by-side"
 _ROUNDS, _ROUNDS_QUICK = 5, 1
+_ROUNDS_SIDE = 3
 _RUNS, _RUNS_QUICK = 200, 20
 _PROMPTS, _PROMPTS_QUICK = 100, 4
 
@@ -64,29 +67,34 @@ def main() -> int:
         works = []
         usual = [*_USUAL]
         usual += _LARGE if asked.large else ()
-        for name in asked.only or usual:
+        for name in [one for one in asked.only or usual if one != _SIDE]:
             _tell(f"preparing {name}")
             works.append(_ALL[name](place, _RUNS_QUICK if asked.quick else _RUNS))
-        quiet = measure(works, rounds, _tell)
+        quiet = measure(works, rounds, _tell) if works else 0.0
         series = [] if asked.only else _layouts(folder / "layouts", asked)
+        side, unable = _side(folder, asked)
     finally:
         place.close()
         shutil.rmtree(folder, ignore_errors=True)
     _tell("")
     _settle(works)
     facts = _facts(place, rounds, quick=asked.quick, took=time.perf_counter() - begun)
+    facts["unable"] = unable
     text = f"{_words(facts)}\n\n{table(works, quiet)}\n"
     if series:
         text += f"\n{_LAYOUT_WORDS}\n\n{layout_table(series)}\n"
+    if side:
+        text += f"\n{SIDE_WORDS}\n\n{side_table(side, unable)}\n"
     print(text, end="")
     stem = asked.reports / f"bench-{datetime.now(UTC):%Y-%m-%d-%H%M%S}"
     rows, told = [work.as_json(quiet) for work in works], [one.as_json() for one in series]
+    beside = side_rows(side)
     stem.with_suffix(".txt").write_text(text)
     stem.with_suffix(".json").write_text(
-        json.dumps({**facts, "rows": rows, "layouts": told}, indent=1) + "\n"
+        json.dumps({**facts, "rows": rows, "layouts": told, "side": beside}, indent=1) + "\n"
     )
     if asked.html is not None:
-        write_page(asked.html, document(bench_page(facts, rows, told)), where="--html")
+        write_page(asked.html, document(bench_page(facts, rows, told, beside)), where="--html")
     print(f"\n{stem.with_suffix('.txt').name} and .json are in {asked.reports.name}/")
     return 0
 
@@ -105,13 +113,26 @@ def _layouts(home: Path, asked: argparse.Namespace) -> list[Series]:
     return layouts(home, transcript_rows(asked.transcripts), tell=_tell)
 
 
+def _side(folder: Path, asked: argparse.Namespace) -> tuple[list[Sided], list[str]]:
+    """The third table, and the engines that are not installed or not able."""
+    if asked.only and _SIDE not in asked.only:
+        return [], []
+    sizes = SIZES[:1] if asked.quick else (*SIZES, *([SIZE_LARGE] if asked.large else []))
+    if asked.texts:
+        sizes = tuple(asked.texts)
+    return compare(folder, sizes, _ROUNDS_QUICK if asked.quick else _ROUNDS_SIDE, tell=_tell)
+
+
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="small planes, one round")
-    parser.add_argument("--only", action="append", choices=_ALL, metavar="NAME",
-                        help=f"only this row; may be repeated: {', '.join(_ALL)}")  # fmt: skip
-    parser.add_argument("--large", action="store_true",
-                        help="an index and a log of a million as well: minutes")  # fmt: skip
+    names = [*_ALL, _SIDE]
+    only = f"only this row; may be repeated: {', '.join(names)}"
+    parser.add_argument("--only", action="append", choices=names, metavar="NAME", help=only)
+    large = "a million in the index, the log and side by side: minutes"
+    parser.add_argument("--large", action="store_true", help=large)
+    parser.add_argument("--texts", type=int, nargs="+", metavar="N",
+                        help="sizes of the side by side, in texts")  # fmt: skip
     parser.add_argument("--events", type=int, help=f"size of the big plane (default {_EVENTS})")
     parser.add_argument("--rounds", type=int, help=f"rounds (default {_ROUNDS})")
     parser.add_argument("--transcripts", type=Path, metavar="FOLDER",

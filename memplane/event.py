@@ -7,8 +7,9 @@ Keys of `data` that memplane writes itself: `redactions` and `replaced` (counts)
 ({sha256, bytes}: the whole text of an event whose line holds its head), and `recalled`: the quoted
 blocks that were moved out of the text, each {sha256, bytes, lines} of a file in bodies/. Events of
 earlier versions have the checksums of their blocks there, 16 hex digits, and no files. A change
-names what it took the place of: `updates` (ids that it forgot), `undoes` (ids that it takes back)
-and `restores` (the id of the value that holds again).
+names what it took the place of: `updates` (ids that it forgot), `undoes` (ids that it takes back),
+`restores` (the id of the value that holds again) and `confirms` (the id of what a user confirmed).
+Relations that a caller states stand in `relations`: a name to a list of ids.
 """
 
 from __future__ import annotations
@@ -109,6 +110,11 @@ class Event(NamedTuple):
     dur: int = 0  # highest seq of this segment that the writer knew to be synced
     h: str = ""
 
+    @property
+    def said_by(self) -> str | None:
+        """Who says so: one of SPEAKERS, None where nothing says it; see `said_by`."""
+        return said_by(self.kind, self.role, self.actor, self.id)
+
 
 class AnyEventFields(TypedDict, total=False):
     """What a caller may say of an event whatever records it; None is as good as nothing said.
@@ -160,6 +166,105 @@ class Draft(NamedTuple):
         None  # text too large for a line: goes to bodies/ before the line is written
     )
     recalled: tuple[bytes, ...] = ()  # blocks moved out of the text: to bodies/, as a body is
+
+
+# Who says so. A reader trusts a user's word, and weighs what an agent inferred, a tool printed or a
+# model made of turns.
+SPEAKERS: Final = ("user", "agent", "tool", "model")
+REFLECTOR: Final = "reflector:"  # how the actor of what a model made of turns begins
+RELAYED: Final = "mcp:"  # how the id of what an agent stores through MCP begins
+_BY_ROLE: Final = {"user": "user", "assistant": "agent", "tool": "tool"}
+
+
+def said_by(kind: str, role: str | None, actor: str | None, id: str) -> str | None:  # noqa: A002
+    """Return who says what an event says: one of SPEAKERS; None where its fields do not tell.
+
+    Of the event alone, so it never changes: a user who confirms a statement says it anew. A user's
+    role counts before everything else, as a confirmation keeps the rest of what it confirms.
+    """
+    if role == "user":
+        return "user"
+    if actor is not None and actor.startswith(REFLECTOR):
+        return "model"
+    if role is None:
+        if kind == "tool_result":
+            return "tool"
+        return "agent" if kind == "tool_call" or id.startswith(RELAYED) else None
+    return _BY_ROLE.get(role)
+
+
+def speaker_mark(kind: str, role: str | None, actor: str | None, id: str) -> str:  # noqa: A002
+    """Return the word that marks a statement in blocks: `agent`, `tool` or `model`, "" for none.
+
+    A user's statement needs none, nor do turns, whose labels name who speaks.
+    """
+    if kind not in TYPED_KINDS:
+        return ""
+    by = said_by(kind, role, actor, id)
+    return "" if by is None or by == "user" else by
+
+
+class Relation(NamedTuple):
+    """What one memory has to do with another: the name of the relation, and the other's id."""
+
+    name: str
+    id: str
+
+
+class SourceInfo(NamedTuple):
+    """Where a statement is from, as its event says it.
+
+    `said_by`: one of SPEAKERS or None. `actor`: who is named; `through`: `mcp` where an agent
+    relays it. Of what a model made: the episode, how sure it was (0 to 1) and the SHA-256 of the
+    prompt. `tool`: what printed or imported it.
+    """
+
+    said_by: str | None
+    actor: str | None = None
+    through: str | None = None
+    episode: str | None = None
+    confidence: float | None = None
+    prompt: str | None = None
+    tool: str | None = None
+
+
+def source_of(event: Event) -> SourceInfo:
+    """Return where an event is from."""
+    get = event.data.get
+    sure = get("confidence")
+    return SourceInfo(
+        event.said_by,
+        event.actor,
+        "mcp" if event.id.startswith(RELAYED) else None,
+        _word(get("episode")),
+        float(sure) if isinstance(sure, int | float) and not isinstance(sure, bool) else None,
+        _word(get("prompt")),
+        _word(get("tool")),
+    )
+
+
+def relations_of(event: Event) -> tuple[Relation, ...]:
+    """Return how an event relates to others, at most REFS_MAX, each other event once a relation.
+
+    What memplane wrote (`confirms`, `updates`, `restores`), what a caller stated in
+    `data.relations`, and the rest of `refs`: `derived_from` where the event was made of them, else
+    `refers_to`.
+    """
+    found: dict[Relation, None] = {}
+    stated = event.data.get("relations")
+    named = {name: event.data.get(name) for name in ("confirms", "updates", "restores")}
+    for name, ids in [*named.items(), *(stated.items() if isinstance(stated, dict) else ())]:
+        each = [ids] if isinstance(ids, str) else ids if isinstance(ids, list) else []
+        found.update((Relation(name, id_), None) for id_ in each if isinstance(id_, str))
+    known = {one.id for one in found}
+    derived = event.data.get("derived") is True or event.data.get("extract") is True
+    rest = "derived_from" if derived else "refers_to"
+    found.update((Relation(rest, ref), None) for ref in event.refs if ref not in known)
+    return tuple(found)[:REFS_MAX]
+
+
+def _word(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
 
 
 def lifting(markers: Iterable[str]) -> tuple[str, ...]:

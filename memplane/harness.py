@@ -267,6 +267,19 @@ def typed_once(events: Iterable[Event]) -> Iterator[Event]:
         yield event
 
 
+def is_typed_again(prompt: Event, before: Iterable[Event]) -> bool:
+    """Whether `typed_once` leaves out a prompt of a user; `before`: events, the newest first."""
+    stopped = False
+    for event in before:
+        if event.session != prompt.session:
+            continue
+        if is_interruption(event):
+            stopped = True
+        elif event.kind == "message" and event.role == "user":
+            return stopped and event.text.strip() == prompt.text.strip()
+    return False
+
+
 def rejection_reason(text: str) -> str:
     """What a person said in refusing a tool's call, by the text of its result; "" for nothing."""
     start, end = _reason(text, len(text)) if text.startswith(_REJECTED) else (0, 0)

@@ -75,7 +75,8 @@ class Home(NamedTuple):
     `trusted`: of a plane that was not named but found, what stands for files that differ from it.
     `read`: bytes that it took to open it. `parted`: it is the user's own, `~/.memplane`, and parted
     into projects. `project`: the namespace of the one in which whoever asks works; None for all.
-    `entry`: rows that say which folder is of it, to be recorded before anything else is.
+    `entry`: rows that say which folder is of it, to be recorded before anything else is. `passing`:
+    the plane lives in this process alone, and nothing but what must be a file lies in the folder.
     """
 
     folder: str
@@ -86,6 +87,7 @@ class Home(NamedTuple):
     parted: bool = False
     project: str | None = None
     entry: tuple[Mapping[str, Any], ...] = ()
+    passing: bool = False
 
     @property
     def path(self) -> Path:

@@ -30,10 +30,14 @@ from threading import get_ident
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from memplane.errors import StrangeFileError
+from memplane.lazy import late
 
 if TYPE_CHECKING:
     import mmap
+    import tempfile
     from collections.abc import Iterator
+else:
+    tempfile = late("tempfile")
 
 Path = str | os.PathLike[str]
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -250,6 +254,11 @@ def enter(folder: Path, home: Path | None = None) -> int:
         os.close(fd)
         raise
     return fd
+
+
+def temporary_folder() -> str:
+    """Make an empty folder for the owner alone, where the system has such folders."""
+    return tempfile.mkdtemp(prefix="memplane-")
 
 
 def make_folder(folder: Path, home: Path | None = None) -> None:

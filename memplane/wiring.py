@@ -18,6 +18,7 @@ from memplane.errors import HomeError, InputError, WriteError
 from memplane.home import HOME_NAME, Assets, Home
 from memplane.intake.redact import quoted_value, unexpected
 from memplane.lazy import NamedTuple, late
+from memplane.nofollow import temporary_folder
 from memplane.policy import NAMES, variables
 from memplane.ports import Clock, Detector, Embedder, TokenCounter
 from memplane.tokens import CountsTokens, PluggedCounter
@@ -49,6 +50,8 @@ else:
     entering = late("memplane.projects.entering")
     bridge = late("memplane.providers.bridge")
     upkeep_restore = late("memplane.upkeep.restore")
+
+MEMORY: Final = ":memory:"  # what `open` and `init` take for a plane in this process alone
 
 # The groups of entry points.
 DETECTORS = "memplane.detectors"
@@ -169,6 +172,11 @@ def init(
     if path is not None and "\0" in os.fspath(path):
         raise InputError(f"expected a folder, found {quoted_value(os.fspath(path))}", where="path")
     used, observer = _plugged_in(embedder, observer, environment)
+    if in_memory(path):
+        return _opened(
+            passing_home(clock), durability, clock, detector, environment, used, counter, agent,
+            observer,
+        )  # fmt: skip
     folder = Path(path).expanduser() if path is not None else Path.cwd() / HOME_NAME
     if not folder.name:  # ".": what is below it would not begin with it
         folder = folder.absolute()
@@ -231,6 +239,7 @@ def open_plane(
 ) -> Plane:
     """Open the plane in a folder; without one, find it as `find_home` does.
 
+    `:memory:` is a new plane in this process, with the shipped policies, gone when it is closed.
     `project`: of the user's own plane this project and `/global` are seen, and it is recorded into;
     without one all of them, and where a pack names a session, the session's.
     `agent`: who asks where a call names nobody (its own namespace is seen, no other agent's), who
@@ -244,6 +253,13 @@ def open_plane(
     and never with what it is about (`memplane.observe`); MEMPLANE_LOG=json writes that to stderr.
     """
     used, observer = _plugged_in(embedder, observer, environment)
+    if in_memory(path):
+        if project is not None:
+            raise InputError("a plane in memory has no projects", where="project")
+        found = passing_home(clock)._replace(read_only=read_only)
+        return _opened(
+            found, durability, clock, detector, environment, used, counter, agent, observer
+        )
     found = find_plane(path)
     found = in_project(found) if project is None else entering.for_name(found, project)
     if read_only:
@@ -251,6 +267,23 @@ def open_plane(
     return _warned(
         _opened(found, durability, clock, detector, environment, used, counter, agent, observer)
     )
+
+
+def in_memory(path: object) -> bool:
+    """Whether a path means a plane in memory, as SQLite calls it: `:memory:`.
+
+    Not on the command line, where it would be gone with what it was told.
+    """
+    return isinstance(path, str) and path == MEMORY and CALLER.get().tell is None
+
+
+def passing_home(clock: Clock) -> Home:
+    """The home of a plane in memory, with an empty folder of its own.
+
+    In it lie what an embedder made and copies of artifacts, if there are any, until the plane is
+    closed.
+    """
+    return Home(temporary_folder(), ulid(clock()), read_only=False, passing=True)
 
 
 def _warned(plane: Plane) -> Plane:
@@ -353,6 +386,8 @@ def restore(
 
 def _restored_to(into: str | os.PathLike[str] | None) -> Path:
     """The folder that is named or found; the usual one here where there is none."""
+    if in_memory(into):
+        raise InputError("expected a folder; a plane in memory cannot be restored", where="into")
     named = into is not None or os.environ.get("MEMPLANE_HOME")
     if not named and home.nearest_home(os.getcwd()) is None:  # noqa: PTH109 - a text is asked for
         return Path(HOME_NAME).absolute()
@@ -454,9 +489,13 @@ def _opened(
     on_close = None
     if embedder is not None and isinstance(embedder, bridge.Bridged) and embedder.loop is None:
         on_close = embedder.stop  # its loop is this plane's own
+    files = None
+    if found.passing:
+        files = {f"policies/{name}": home.asset(f"policies/{name}") for name in NAMES}
     return plane_room.Plane(
         context_context.PlaneContext(
             found,
+            files=files,
             clock=clock,
             make_counter=make_counter if counter is None else _plugged(counter),
             durability=durability,

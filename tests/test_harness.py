@@ -11,10 +11,12 @@ from memplane.harness import (
     SPANS,
     harness_spans,
     is_interruption,
+    is_typed_again,
     marked_text,
     rejection_reason,
     remembered,
     remembered_text,
+    typed_once,
     variant_with,
     without_harness,
 )
@@ -360,3 +362,25 @@ def test_a_rejected_call_is_no_failure_of_a_task(plane):
     row = tool_result(REFUSED.format("use hemp"), status="error")
     plane.record_many([{**row, "task": task, "session": "s1"}])
     assert "failing" not in plane.work.tasks.get(task).paragraph
+
+
+_STOPPED = "[Request interrupted by user]"
+turns = st.tuples(
+    st.sampled_from(["count", "count ", "stop it", _STOPPED]),
+    st.sampled_from(["user", "assistant"]),
+    st.sampled_from(["s1", "s2", None]),
+)
+
+
+@given(st.lists(turns, max_size=12))
+def test_a_prompt_looked_at_backwards_is_always_typed_again_where_going_forwards_it_is(rows):
+    events = [
+        remembered(event(text, role, session=session)._replace(seq=seq))
+        for seq, (text, role, session) in enumerate(rows)
+    ]
+    once = {one.seq for one in typed_once(events)}
+    for one in events:
+        if one.role == "user" and not is_interruption(one):
+            assert is_typed_again(one, events[one.seq - 1 :: -1] if one.seq else ()) == (
+                one.seq not in once
+            )

@@ -171,6 +171,7 @@ ELSEWHERE = {
         "(place / _WEIGHTS).open('rb')", "(place / _VOCABULARY).read_text(encoding='utf-8')",
     },
     "importers/records.py": {"os.walk(folder)", "path.open('rb')"},  # transcripts
+    "index/stems.py": {"path.read_text(encoding='ascii')"},  # ships with memplane
     "mcp/stdio.py": {"os.open(os.devnull, os.O_RDONLY)"},
     "wiring.py": {
         "(Path(__file__).parent / 'tokens' / 'bound1.idx').open('rb')",

@@ -31,6 +31,7 @@ from memplane.tokens.bound import (
     UNSURE,
     UPPER,
     WHITE,
+    TokenRanks,
     merged_count,
     pretoken_count,
     unpack,
@@ -121,7 +122,7 @@ class Ends:
     """How tokens begin and end, as far as a character's bytes can tell."""
 
     def __init__(self, vocabulary: list[bytes]) -> None:
-        self.ranks = {token: rank for rank, token in enumerate(vocabulary)}
+        self.ranks = TokenRanks((token, rank) for rank, token in enumerate(vocabulary))
         # `closing` rests on both.
         assert all(merged_count(token, self.ranks) == 1 for token in vocabulary)
         reading_on = filter(None, map(READING_ON.match, vocabulary))

@@ -2,7 +2,7 @@
 
     python tools/build_static.py [--model FOLDER] [FILE]
 
-Without a model the table stays as it is. Beside it lies `near.bin`, the nearest words of its common
+Without a model the table stays as it is. Beside it lie `near.bin`, the nearest words of each of its
 words, and `common.txt`, words that name nothing in particular, made from the table alone: see
 memplane/index/vectors.py and memplane/search/passages.py.
 
@@ -30,9 +30,7 @@ from memplane.index.vectors import Neighbours, StaticTable
 TARGET = Path(__file__).parent.parent / "memplane" / "index" / "data" / "static.i8"
 MODEL = "all-MiniLM-L6-v2/static-256"
 DIMENSION = 256
-SIZE_MAX = 8_000_000  # of both files
-NEAR_WORDS = 8_700
-NEAR_MOST = 8
+SIZE_MAX = 10_500_000  # of both files
 BATCH = 128
 BEGIN, END = "[CLS]", "[SEP]"
 WEIGHT_MAX = 65_535
@@ -67,10 +65,9 @@ def write(target: Path, data: bytes) -> None:
 
 
 def nearest(table: StaticTable) -> bytes:
-    """What is nearest to each of the common words."""
+    """What is nearest to each of the whole words."""
     near = Neighbours(table).near
-    words = table.vocabulary()[:NEAR_WORDS]
-    return encode_neighbours(table, [[one.word for one in near(word)] for word in words], NEAR_MOST)
+    return encode_neighbours(table, list(map(near, table.vocabulary()[: table.words])))
 
 
 def common(table: StaticTable) -> bytes:

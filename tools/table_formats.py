@@ -1,16 +1,15 @@
 """Lay out the tables that ship with memplane: the bytes that its readers expect.
 
 The formats are described where they are read: `memplane/tokens/bound.py` (vocabularies) and
-`memplane/index/vectors.py` (word vectors, and the nearest words of common ones).
+`memplane/index/vectors.py` (word vectors, and the nearest words of each).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import accumulate, takewhile
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,9 +17,8 @@ import numpy as np
 from memplane.index import terms
 from memplane.index.vectors import (
     NEAR_MAGIC,
-    NO_WORD,
-    OTHER_ENDING,
     STATIC_MAGIC,
+    NearWord,
     Rows,
     StaticTable,
     aligned,
@@ -97,36 +95,24 @@ def encode_static_table(
     return STATIC_MAGIC + line + b" " * (aligned(size) - size) + b"\n" + bytes(body)
 
 
-def encode_neighbours(table: StaticTable, near: Sequence[Iterable[str]], most: int) -> bytes:
-    """The bytes of the file; `near` has what is near to each of the first words, in order."""
+def encode_neighbours(table: StaticTable, near: Sequence[Iterable[NearWord]]) -> bytes:
+    """The bytes of the file; `near` has what is near to each whole word, in order."""
     words = table.vocabulary()[: table.words]
-    pairs = [_ending(word) for word in words]
-    counted = sorted(Counter(pairs).items(), key=lambda pair: (-pair[1], pair[0]))
-    endings = [pair for pair, _ in counted[:OTHER_ENDING]]
-    codes = {pair: code for code, pair in enumerate(endings)}
     place = {word: number for number, word in enumerate(words)}
-    numbers = np.full((len(near), most), NO_WORD, "<u2")
-    for row, (word, others) in enumerate(zip(words, near, strict=False)):
-        seen = {terms.stem(word)}
-        kept = []
-        for other in others:
-            if terms.stem(other) not in seen:
-                seen.add(terms.stem(other))
-                kept.append(place[other])
-        numbers[row, : len(kept)] = kept[:most]
-    body = bytes(codes.get(pair, OTHER_ENDING) for pair in pairs) + numbers.tobytes()
-    header = {
-        "table": table.sha256,
-        "words": len(near),
-        "most": most,
-        "endings": endings,
-        "sha256": hashlib.sha256(body).hexdigest(),
-    }
-    return NEAR_MAGIC + json.dumps(header, separators=(",", ":")).encode() + b"\n" + body
-
-
-def _ending(word: str) -> tuple[int, str]:
-    """How many letters come off a word for its stem, and what takes their place."""
-    stem = terms.stem(word)
-    kept = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(word, stem, strict=False)))
-    return len(word) - kept, stem[kept:]
+    stems = np.array([terms.whole_term(terms.stem(word)) for word in words], "<u8")
+    starts, kept = [0], []
+    for number, others in enumerate(near):
+        seen = {stems[number]}
+        for other, permille in others:
+            at = place[other]
+            if stems[at] not in seen:
+                seen.add(stems[at])
+                kept.append((at, permille))
+        starts.append(len(kept))
+    numbers, permilles = np.array(kept, "<u2").reshape(-1, 2).T
+    arrays = (stems, np.array(starts, "<u4"), numbers, permilles)
+    body = b"".join(one.tobytes() for one in arrays)
+    header = {"table": table.sha256, "near": len(kept), "sha256": hashlib.sha256(body).hexdigest()}
+    line = json.dumps(header, separators=(",", ":")).encode()
+    size = len(NEAR_MAGIC) + len(line) + 1
+    return NEAR_MAGIC + line + b" " * (aligned(size) - size) + b"\n" + body

@@ -67,6 +67,7 @@ SECTIONS: Final = {
         "record": "record",
         "remember": "work",
         "update": "memories",
+        "confirm": "memories",
         "forget": "memories",
         "unforget": "memories",
         "undo": "memories",

@@ -1,4 +1,4 @@
-"""`memplane forget`, `unforget`, `pin`, `unpin`, `touch`, `evict`, `update`, `undo` and `purge`.
+"""Commands that change memories: `forget`, `pin`, `evict`, `confirm`, `update`, `undo`, `purge`.
 
 They change what blocks may contain; only `purge` erases.
 """
@@ -288,6 +288,23 @@ def _words(given: dict[str, Any]) -> str:
 
 def _tell(receipt: Receipt, words: str, *, as_json: bool) -> None:
     print_answer(receipt.as_json(), f"{words} (event {receipt.seq})", as_json=as_json)
+
+
+@command("confirm", example="confirm 4")
+def confirm_memory(
+    event: Annotated[str, Argument(metavar="ID|SEQ", help="The statement that you confirm.")],
+    *,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Say that a statement of an agent, a tool or a model is right: from now on it is yours.
+
+    It is recorded anew as a user's and takes the place of the old one; blocks no longer mark it.
+    `undo` takes that back.
+    """
+    with open_plane(home) as plane:
+        receipt = plane.work.confirm(options.ref(event))
+    print_answer(receipt.as_json(), f"{receipt.seq} {receipt.id}", as_json=as_json)
 
 
 # `memplane update` and `memplane undo`: a statement changed, and the last word taken back.

@@ -38,6 +38,7 @@ from memplane.cli.output import (
     say_damage,
 )
 from memplane.errors import InputError, MemplaneError
+from memplane.event import TYPED_KINDS
 from memplane.intake.redact import masked, quoted_value, unexpected
 from memplane.lazy import late
 from memplane.upkeep import reports
@@ -464,7 +465,8 @@ def _print_hits(hits: Sequence[SearchHit], *, as_json: bool) -> None:
 def _cells(hit: SearchHit) -> tuple[str, ...]:
     """A hit on a terminal: its passage wraps."""
     event = hit.event
-    what = event.data.get("tool") or event.role or event.key
+    said = event.said_by if event.kind in TYPED_KINDS else event.role
+    what = event.data.get("tool") or said or event.key
     named = clipped_line(f"{event.kind} {what or ''}", 24)
     passage = " ".join(hit.text.split()) + ("" if hit.whole else " …")
     stale = " (stale)" if hit.stale else ""
@@ -479,6 +481,7 @@ def _fields(hit: SearchHit) -> dict[str, Any]:
         "text": hit.text,
         "whole": hit.whole,
         "stale": hit.stale,
+        "said_by": hit.said_by,
         "handle": hit.handle,
         "parts": hit.parts,
         "event": event,
@@ -488,7 +491,8 @@ def _fields(hit: SearchHit) -> dict[str, Any]:
 def _words(hit: SearchHit) -> str:
     event = hit.event
     tool = event.data.get("tool")
-    about = [event.kind, tool or event.role, event.actor, event.key, event.session]
+    said = tool or (event.said_by if event.kind in TYPED_KINDS else event.role)
+    about = [event.kind, said, event.actor, event.key, event.session]
     named = clipped_line(" ".join(dict.fromkeys(str(one) for one in about if one)), 60)
     more = "" if hit.whole else " …"
     stale = "  stale" if hit.stale else ""

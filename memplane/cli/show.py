@@ -45,7 +45,7 @@ from memplane.cli.output import (
     say_damage,
 )
 from memplane.errors import HomeError, InputError, NotFoundError, PolicyError
-from memplane.event import Event
+from memplane.event import TYPED_KINDS, Event, relations_of, source_of
 from memplane.harness import HarnessSpan, harness_spans, marked_text
 from memplane.home import HOME_NAME, nearest_home
 from memplane.intake.redact import quoted_value
@@ -112,12 +112,14 @@ def print_event(
             {
                 **fields,
                 **_harness(spans),
+                **_source(event),
                 **_standing(standing),
                 **({"recalled": blocks} if blocks else {}),
             }
         )
         return
     lines = [f"{name:<12}{_shown(value)}" for name, value in fields.items() if name != "text"]
+    lines += _source_lines(event)
     lines += _told(event, standing)
     text = marked_text(text, spans)
     print_text("\n".join([*lines, *(["", text] if text else []), *in_words(blocks)]))
@@ -142,7 +144,10 @@ def print_value(
             raise NotFoundError(f"no value under {quoted_value(key)} in {ns}")
         text = plane.text(event)
         standing = plane.work.standing(event, now=now, channel=channel, agent=agent)
-    print_answer({**event_json(event), "text": text, **_standing(standing)}, text, as_json=as_json)
+    said = {"said_by": event.said_by} if event.said_by is not None else {}
+    print_answer(
+        {**event_json(event), "text": text, **said, **_standing(standing)}, text, as_json=as_json
+    )
 
 
 @command("keys", example="keys db.")
@@ -266,6 +271,31 @@ def _name_decision(plane: Plane, words: list[str]) -> Receipt:
 def _harness(spans: list[HarnessSpan]) -> dict[str, Any]:
     """What of a text is its client's, as JSON: characters from `start` up to `end`, and what."""
     return {"harness": [span._asdict() for span in spans]} if spans else {}
+
+
+def _source(event: Event) -> dict[str, Any]:
+    """Where a statement is from and how it relates to others, as JSON; {} for other events."""
+    if event.kind not in TYPED_KINDS:
+        return {}
+    source = {name: one for name, one in source_of(event)._asdict().items() if one is not None}
+    related = [one._asdict() for one in relations_of(event)]
+    return {
+        "said_by": source.pop("said_by", None),
+        **({"source": source} if source else {}),
+        **({"relations": related} if related else {}),
+    }
+
+
+def _source_lines(event: Event) -> list[str]:
+    """The same in words."""
+    said = _source(event)
+    source, related = said.get("source", {}), said.get("relations", [])
+    by = [f"{'said by':<12}{said['said_by']}"] if said.get("said_by") else []
+    return [
+        *by,
+        *(f"{name:<12}{_shown(one)}" for name, one in source.items() if name != "actor"),
+        *(f"{one['name'].replace('_', ' '):<12} {_shown(one['id'])}" for one in related),
+    ]
 
 
 def _standing(standing: Standing) -> dict[str, Any]:

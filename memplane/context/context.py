@@ -32,6 +32,8 @@ from memplane.observe import UNOBSERVED, Observing, note
 from memplane.ports import Appended, Clock, Detector, Embedder, Position, TokenCounter
 
 if TYPE_CHECKING:
+    import shutil
+    import weakref
     from collections.abc import Sequence
     from datetime import datetime
 
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
     from memplane.context.artifact_files import ArtifactApprovals
     from memplane.context.event_access import EventAccess
     from memplane.context.folds import Folds, GroupedProjections, Prefixes, VisibleProjections
-    from memplane.log import log as log_log
+    from memplane.log import log as log_log, memory as log_memory
     from memplane.pack import render as pack_render
     from memplane.pack.request import Request
     from memplane.policy import Policies
@@ -63,6 +65,8 @@ if TYPE_CHECKING:
     from memplane.projects import registry as projects_registry
     from memplane.recall.suppress import Scope
 else:
+    shutil = late("shutil")
+    weakref = late("weakref")
     context_folds = late("memplane.context.folds")
     context_artifact_files = late("memplane.context.artifact_files")
     pack_render = late("memplane.pack.render")
@@ -73,6 +77,7 @@ else:
     event_access = late("memplane.context.event_access")
     calls = late("memplane.context.calls")
     log_log = late("memplane.log.log")
+    log_memory = late("memplane.log.memory")
 
 _VALUES_KEPT: Final = 2_048
 
@@ -190,7 +195,7 @@ class PlaneContext:
         self.home, self.clock, self.durability, self.as_of = home, clock, durability, as_of
         self.make_counter, self.detector, self.loads = make_counter, detector, loads
         # Whether caches may be written.
-        self.keeps = (keeps or not home.read_only) and as_of is None
+        self.keeps = (keeps or not home.read_only) and as_of is None and not home.passing
         self._counter: tuple[tuple[str, int], TokenCounter] | None = None
         # What opening the plane took to read belongs to its first pack.
         self.opening = Tally()
@@ -201,15 +206,12 @@ class PlaneContext:
             if files is None:
                 self.watched = watched(home, lambda: self.keeps, overrides, self.counter)
             else:
-                self.watched = Frozen(home.path, files, self.counter)
+                counts = overrides if home.passing else None
+                self.watched = Frozen(home.path, files, self.counter, overrides=counts)
             self.lock = threading.RLock()
             loads = self._parted(home, loads)
-            self.log = log or FileLog(
-                home.path, home.plane_id, clock=clock,
-                durability="os" if durability == "os" else "sync",
-                lock_wait_ms_max=self.watched.policies_or_last().plane.lock_wait_ms_max,
-                loads=loads, same=self._same, read_only=home.read_only, keeps=self.keeps,
-            )  # fmt: skip
+            self.log = log or self._opened_log(loads)
+        self._emptied = _emptied_later(self) if home.passing and log is None else None
         self._folds: Folds | None = None
         self._prefixes: Prefixes | None = None
         self._intake: tuple[str, Intake] | None = None
@@ -222,9 +224,33 @@ class PlaneContext:
         self.recent = Recent(self.log.line)
         self._parts: dict[type[PlanePart], PlanePart] = {}
         self.closed = False
-        if log is None and not self.read_only:
+        if log is None and not self.read_only and not home.passing:
             with counting(self.opening):
                 log_log.take_in_all(self.log)
+
+    def _opened_log(self, loads: Callable[[bytes], Any]) -> FileLog:
+        home = self.home
+        if home.passing:
+            made = log_memory.MemoryLog(
+                home.plane_id, clock=self.clock, loads=loads, same=self._same
+            )
+            return cast("FileLog", made)  # it has what a plane asks of its log: see tests/log
+        return FileLog(
+            home.path,
+            home.plane_id,
+            clock=self.clock,
+            durability="os" if self.durability == "os" else "sync",
+            lock_wait_ms_max=self.watched.policies_or_last().plane.lock_wait_ms_max,
+            loads=loads,
+            same=self._same,
+            read_only=home.read_only,
+            keeps=self.keeps,
+        )
+
+    def need_files(self, what: str) -> None:
+        """Raise HomeError for a plane in memory, where `what` cannot be done."""
+        if self.home.passing:
+            raise HomeError(f"a plane in memory has no files; {what} takes a plane in a folder")
 
     def _parted(self, home: Home, loads: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
         """Find out what a parted plane's log says of projects; the parser for its lines."""
@@ -519,7 +545,7 @@ class PlaneContext:
             self._drop_folds()
         fresh = self._folds is None
         if self._folds is None:
-            folder = self.home.path / "projections"
+            folder = None if self.home.passing else self.home.path / "projections"
             self._folds = context_folds.Folds(
                 self.log, folder, self.cache_id, counter, self._variant(policies)
             )
@@ -761,6 +787,8 @@ class PlaneContext:
             self.log.close()
         if self._on_close is not None:
             self._on_close()
+        if self._emptied is not None:
+            self._emptied()
 
     def _notice_purges(self) -> None:
         """Forget what was kept of lines that may be erased since."""
@@ -816,3 +844,8 @@ class Requester(NamedTuple):
     agent: str | None
     now: str
     as_of: int
+
+
+def _emptied_later(context: PlaneContext) -> Callable[[], object]:
+    """Remove the folder of a plane in memory when the plane is closed, or forgotten unclosed."""
+    return weakref.finalize(context, shutil.rmtree, context.home.folder, ignore_errors=True)

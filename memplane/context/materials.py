@@ -420,6 +420,7 @@ def _files_for(
     section = policies.budgets.section("tool_state")
     if (
         request.session is None
+        or request.remind  # which names no files
         or request.session in hotset.files
         or section is None
         or min(section.max_tokens, budget_of(request.budget, policies.budgets)) < _LEAST

@@ -370,8 +370,9 @@ class Frozen(Watched):
         counts: Callable[[Policies], object] = bool,
         *,
         salt: str = "",
+        overrides: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(home, lambda: False, _NO_OVERRIDES, counts, salt=salt)
+        super().__init__(home, lambda: False, overrides or _NO_OVERRIDES, counts, salt=salt)
         self._files = files
         self._read: set[str] = set()  # asked only
 

@@ -249,7 +249,7 @@ class Columns:
     """Grows with an index; make a new one when documents were erased. One thread at a time."""
 
     def __init__(self) -> None:
-        self._count = 0
+        self.count = 0  # documents that are there so far
         self._columns = {name: np.zeros(0, kind) for name, kind in _TYPES.items()}
         self._columns |= {name: np.zeros(0, np.int32) for name in _STRIDES}
         self._chains = _Chains()
@@ -257,7 +257,7 @@ class Columns:
 
     def frame(self, source: ColumnSource) -> Frame:
         """Return the columns as of a view; later documents stay for later views."""
-        if source.count > self._count:
+        if source.count > self.count:
             self._extend(source)
         end, chains = source.count, self._chains
         columns = {name: column[:end] for name, column in self._columns.items()}
@@ -281,7 +281,7 @@ class Columns:
         return frame._replace(before=chains.before[:end], after=chains.after[:end])
 
     def _extend(self, source: ColumnSource) -> None:
-        start, end = self._count, source.count
+        start, end = self.count, source.count
         if end > len(self._columns["seq"]):
             self._grow(end + end // 2)
         docs = np.arange(start, end)
@@ -296,12 +296,12 @@ class Columns:
             turns = TURN_TOKENS * (seqs[left] != seqs[right])
             self._columns["behind"][right] += turns
             self._columns["ahead"][left] += turns
-        self._count = end
+        self.count = end
 
     def _grow(self, size: int) -> None:
         # Frames taken before keep the old array, in which nothing changes any more.
         for name, column in self._columns.items():
-            self._columns[name] = _grown(column, self._count, size, 0)
+            self._columns[name] = _grown(column, self.count, size, 0)
 
 
 class _Chains:
@@ -381,20 +381,20 @@ def strengths(kernel: Kernel) -> Array:
 
 
 def spread_scores(
-    scores: Array, sources: Array, amounts: Array, frame: Frame, kernel: Kernel
-) -> Array:
-    """Add to `scores` (one a document) what each source says of the documents around it.
+    sources: Array, amounts: Array, frame: Frame, kernel: Kernel
+) -> tuple[list[Array], list[Array]]:
+    """Return what each source says of the documents around it: documents, and an amount of each.
 
-    Return those documents, in no order, some more than once.
+    They come in no order, some more than once, as arrays of which one fits the other.
 
     The gap to a turn is ten tokens, plus the tokens and ten of each turn that lies wholly
     between; of the chunks of an event, only those between count, and the source's own never do.
     No two sources are of one event, and an event does not speak for itself.
     """
     table = strengths(kernel)
-    steps: list[tuple[Array, Array, Array]] = []
+    docs, said = [sources[:0].astype(np.int32)], [np.zeros(0, np.int64)]
     for chain, stride in ((frame.before, frame.behind), (frame.after, frame.ahead)):
-        at, said = _border(sources, chain, frame), amounts
+        at, loud = _border(sources, chain, frame), amounts
         gap = TURN_TOKENS - stride.take(at)
         for _ in range(kernel.reach):
             gap = gap + stride.take(at)
@@ -405,13 +405,10 @@ def spread_scores(
                 kept = there.nonzero()[0]
                 if not len(kept):
                     break
-                at, said, gap = at.take(kept), said.take(kept), gap.take(kept)
-            steps.append((at, said, gap))
-    if not steps:
-        return sources[:0]
-    reached, all_said, gaps = map(np.concatenate, zip(*steps, strict=True))
-    np.add.at(scores, reached.astype(np.intp), (table.take(gaps) * all_said) >> 20)
-    return reached
+                at, loud, gap = at.take(kept), loud.take(kept), gap.take(kept)
+            docs.append(at)
+            said.append((table.take(gap) * loud) >> 20)
+    return docs, said
 
 
 def _border(sources: Array, chain: Array, frame: Frame) -> Array:

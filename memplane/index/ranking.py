@@ -183,46 +183,81 @@ def rank(
     own = partial(_own, matches, words, frame, asked, weights)
     kernel = weights.wide if asked.broad else weights.near
     limit = weights.wide_sources_max if asked.broad else weights.sources_max
-    mine, scores = np.zeros((2, frame.size), np.int64)
-    alike = np.zeros(0 if similar is None else frame.size, np.int64)
     factors = _Range.of(asked, weights)
     bar = 0 if similar is not None else _bar(words, frame.seq, docs, max(limit, most), factors)
     places = np.flatnonzero(words >= bar)
-    heads = docs[places]
-    mine[heads] = own(places)
+    heads, mine = docs[places], own(places)
+    alike: _Sums | None = None
     if similar is not None:
-        counts = similar.alone | (mine[similar.docs] > 0)
-        alike[similar.docs[counts]] = similar.scores[counts]
-        mine += alike
-        heads = _numbers(mine != 0)
-    lent = heads[:0]
+        counts = similar.alone | (_Sums(heads, mine).of(similar.docs) > 0)
+        alike = _Sums(similar.docs[counts].astype(np.int32), similar.scores[counts])
+        heads, mine = _summed((heads, alike.docs), (mine, alike.values))
+        heads, mine = heads[mine != 0], mine[mine != 0]
+    lent = _Sums(heads[:0], mine[:0])
     if len(heads):
-        sources = _best_of_events(heads, mine, frame)
-        sources = sources[lexical.best(mine[sources], limit)]
-        lent = spread_scores(scores, sources, mine[sources], frame, kernel)
-        scores[lent] = _raised(scores[lent], _is_faint(lent, frame, weights), weights.faint)
+        firsts = _best_of_events(heads, mine, frame)
+        firsts = np.sort(firsts[lexical.best(mine[firsts], limit)])  # so runs of them rise
+        lent = _Sums(*_summed(*spread_scores(heads[firsts], mine[firsts], frame, kernel)))
+        faint = _is_faint(lent.docs, frame, weights)
+        lent = lent._replace(values=_raised(lent.values, faint, weights.faint))
     if len(places) < len(docs):
         # What neighbours lend may lift any match; but most hear too little of them to get far.
-        final = _heard(scores[heads] + mine[heads], heads, frame, asked, weights)
+        final = _heard(lent.of(heads) + mine, heads, frame, asked, weights)
         least = _reached_by(heads, final, frame, most)
-        heads = heads[_raised(final, True, weights.session_best) >= least]
-        faint, _ = factors.most(bar, int(words.max()))
-        lent = lent[factors.loudest(scores.take(lent) + faint) >= least]
-        lent = _either(lent, lent[:0], frame.size)
-        heard = _heard(scores[lent] + faint, lent, frame, asked, weights)
-        lent = lent[_raised(heard, True, weights.session_best) >= least]
-        more = docs.searchsorted(lent)
-        more = more[docs.take(more, mode="clip") == lent]
+        kept = _raised(final, True, weights.session_best) >= least
+        heads, mine = heads[kept], mine[kept]
+        more_said, _ = factors.most(bar, int(words.max()))
+        loud = np.flatnonzero(factors.loudest(lent.values + more_said) >= least)
+        heard = _heard(lent.values[loud] + more_said, lent.docs[loud], frame, asked, weights)
+        there = _Sums(heads, np.ones(len(heads), bool)).of(lent.docs)
+        there[loud[_raised(heard, True, weights.session_best) >= least]] = True
+        lent = lent.where(there)
+        more = docs.searchsorted(lent.docs)
+        more = more[docs.take(more, mode="clip") == lent.docs]
         more = more[words[more] < bar]
-        mine[docs[more]] = own(more)
-    found = _either(heads, lent, frame.size)
-    scores[found] += mine[found]
-    found = found[scores[found] > 0]
+        heads, mine = _summed((heads, docs[more]), (mine, own(more)))
+    found, scores = _summed((heads, lent.docs), (mine, lent.values))
+    there = scores > 0
     if hidden is not None:
-        found = found[~hidden[found]]
-    scores[found] = _heard(scores[found], found, frame, asked, weights)
-    best = _highest(_topped(found, scores, frame, weights, most), scores, frame, most)
-    return _in_parts(best, scores[best], mine[best], alike[best] if len(alike) else None, frame)
+        there &= ~hidden[found]
+    found, scores = found[there], scores[there]
+    scores = _heard(scores, found, frame, asked, weights)
+    found, scores = _topped(found, scores, frame, weights, most)
+    best = _highest(found, scores, frame, most)
+    found, scores = found[best], scores[best]
+    like = None if alike is None else alike.of(found)
+    return _in_parts(found, scores, _Sums(heads, mine).of(found), like, frame)
+
+
+class _Sums(NamedTuple):
+    """Some documents, rising, each once, and a value of each; of all others it is 0."""
+
+    docs: Array
+    values: Array
+
+    def of(self, wanted: Array) -> Array:
+        """The values of these documents."""
+        if not len(self.docs):
+            return np.zeros(len(wanted), self.values.dtype)
+        places = self.docs.searchsorted(wanted)
+        there = self.docs.take(places, mode="clip") == wanted
+        found: Array = self.values.take(places, mode="clip") * there
+        return found
+
+    def where(self, keep: Array) -> _Sums:
+        """Those of the documents that are kept."""
+        return _Sums(self.docs[keep], self.values[keep])
+
+
+def _summed(docs: Sequence[Array], values: Sequence[Array]) -> tuple[Array, Array]:
+    """Documents of several lists, each once and rising, with the sums of their values."""
+    every, amounts = np.concatenate(docs), np.concatenate(values)
+    if not len(every):
+        return every.astype(np.int32), amounts
+    order = np.argsort(every, kind="stable")
+    every, amounts = every[order], amounts[order]
+    starts = np.flatnonzero(np.concatenate(([True], every[1:] != every[:-1])))
+    return every[starts].astype(np.int32, copy=False), np.add.reduceat(amounts, starts)
 
 
 def _in_parts(
@@ -241,18 +276,6 @@ def _reached_by(docs: Array, scores: Array, frame: Frame, most: int) -> int:
     if not 0 < most <= len(begins) or not len(docs):
         return 0
     return lexical.reached(np.maximum.reduceat(scores, begins), most)
-
-
-def _either(some: Array, others: Array, size: int) -> Array:
-    """The documents of two lists, each once, rising."""
-    there = np.zeros(size, bool)
-    there[some] = True
-    there[others] = True
-    return _numbers(there)
-
-
-def _numbers(there: Array) -> Array:
-    return np.flatnonzero(there).astype(np.int32)
 
 
 class _Range(NamedTuple):
@@ -404,8 +427,9 @@ def _of_turns(asked: RankingQuery) -> bool:
 
 def _is_faint(docs: Array, frame: Frame, weights: Ranking) -> Array:
     lowest, count = weights.faint_bits
-    number = (frame.flags[docs] >> lowest) & ((1 << count) - 1)
-    found: Array = np.isin(number, weights.faint_numbers)
+    faint = np.zeros(1 << count, bool)
+    faint[list(weights.faint_numbers)] = True
+    found: Array = faint[(frame.flags[docs] >> lowest) & ((1 << count) - 1)]
     return found
 
 
@@ -425,61 +449,71 @@ def _raised(scores: Array, which: Array | bool, permille: int) -> Array:
 
 
 def _best_of_events(docs: Array, scores: Array, frame: Frame) -> Array:
-    """The document of each event that scores best, the first of equals. `docs` rise."""
+    """The places of the documents that score best of each event, the first of equals.
+
+    `docs` rise; a score each.
+    """
     if not len(docs):
-        return docs
+        return np.zeros(0, np.int64)
     seqs = frame.seq[docs]
     begins = np.concatenate(([True], seqs[1:] != seqs[:-1]))
     if begins.all():
-        return docs
+        return np.arange(len(docs))
     starts = np.flatnonzero(begins)
-    peaks = np.maximum.reduceat(scores[docs], starts)
+    peaks = np.maximum.reduceat(scores, starts)
     event = np.cumsum(begins) - 1
-    high = np.flatnonzero(scores[docs] == peaks[event])
+    high = np.flatnonzero(scores == peaks[event])
     firsts = np.concatenate(([True], event[high][1:] != event[high][:-1]))
-    best: Array = docs[high[firsts]]
+    best: Array = high[firsts]
     return best
 
 
-def _topped(docs: Array, scores: Array, frame: Frame, weights: Ranking, most: int) -> Array:
-    """The best document of each event, after the best of each group was raised.
+def _topped(
+    docs: Array, scores: Array, frame: Frame, weights: Ranking, most: int
+) -> tuple[Array, Array]:
+    """The best document of each event and its score, after the best of each group was raised.
 
     Where there are more than `most`, without those that are none of the best so many anyway.
     """
-    docs = _best_of_events(docs, scores, frame)
+    best = _best_of_events(docs, scores, frame)
+    docs, scores = docs[best], scores[best]
     if weights.session_best == _SAME or not len(docs):
-        return docs
+        return docs, scores
     if 0 < most < len(docs):
-        own = scores[docs]
-        docs = docs[_raised(own, True, weights.session_best) >= lexical.reached(own, most)]
+        kept = _raised(scores, True, weights.session_best) >= lexical.reached(scores, most)
+        docs, scores = docs[kept], scores[kept]
     first = _best_of_groups(docs, scores, frame)
     scores[first] = scores[first] * weights.session_best // _SAME
-    return docs
+    return docs, scores
 
 
 def _best_of_groups(docs: Array, scores: Array, frame: Frame) -> Array:
-    """The document of each group that scores best, the newest of equals."""
+    """The places of the documents that score best of each group, the newest of equals."""
     groups = frame.group[docs]
-    order = np.lexsort((-docs, -scores[docs], groups))
+    order = np.lexsort((-docs, -scores, groups))
     sorted_groups = groups[order]
     firsts = np.concatenate(([True], sorted_groups[1:] != sorted_groups[:-1]))
-    best = docs[order[firsts]]
-    found: Array = best[frame.group[best] != 0]
+    best = order[firsts]
+    found: Array = best[groups[best] != 0]
     return found
 
 
 def _highest(docs: Array, scores: Array, frame: Frame, most: int) -> Array:
+    """The places of the best, best first."""
+    places = np.arange(len(docs))
     if most < len(docs):
-        bar = np.partition(scores[docs], len(docs) - most)[len(docs) - most] if most > 0 else None
-        docs = docs[scores[docs] >= bar] if bar is not None else docs[:0]
+        bar = np.partition(scores, len(docs) - most)[len(docs) - most] if most > 0 else None
+        places = np.flatnonzero(scores >= bar) if bar is not None else places[:0]
+    docs, scores = docs[places], scores[places]
     importance = frame.importance[docs].astype(np.int64)
-    order = np.lexsort((-frame.seq[docs], -importance, -scores[docs]))
-    highest: Array = docs[order[:most]]
+    order = np.lexsort((-frame.seq[docs], -importance, -scores))
+    highest: Array = places[order[:most]]
     return highest
 
 
 # Who speaks in the documents, as of any document, and whether an assistant is among them.
-_FEW: Final = 32
+_FIRST: Final = 1_024
+_BLOCK: Final = 65_536
 
 
 class Speakers:
@@ -488,8 +522,9 @@ class Speakers:
     def __init__(self) -> None:
         self.labels: list[int] = []  # what the column `speaker` says; 0 for none
         self.firsts: list[int] = []  # the first document of each
-        self._numbers: dict[int, int] = {}
+        self._known: dict[int, int] = {}
         self._of_docs = np.zeros(0, np.int32)
+        self._counts: list[int] = []  # the documents of each
         self._size = 0
         self._answered: int | None = None  # the first document of an assistant without a name
 
@@ -504,6 +539,9 @@ class Speakers:
             self._of_docs = larger
         labels = frame.speaker[start:end]
         self._number(labels, start)
+        new = np.bincount(self._of_docs[start:end], minlength=len(self.labels)).tolist()
+        self._counts += [0] * (len(self.labels) - len(self._counts))
+        self._counts = [own + more for own, more in zip(self._counts, new, strict=True)]
         if self._answered is None:
             nameless = (labels == 0) | (labels == np.uint64(terms.exact_term("assistant")))
             found = np.flatnonzero(nameless & (frame.role[start:end] == _ASSISTANT))
@@ -511,27 +549,38 @@ class Speakers:
         self._size = end
 
     def _number(self, labels: Array, start: int) -> None:
-        numbers = self._of_docs[start : start + len(labels)]
-        left = np.arange(len(labels))
-        for _ in range(_FEW):  # a pass each is quicker than sorting all
-            if not len(left):
-                return
-            label = labels[left[0]]
-            same = labels[left] == label
-            numbers[left[same]] = self._number_of(int(label), start + int(left[0]))
-            left = left[~same]
-        distinct, places, inverse = np.unique(labels[left], return_index=True, return_inverse=True)
-        known = np.zeros(len(distinct), np.int32)
-        for at in np.argsort(places).tolist():
-            known[at] = self._number_of(int(distinct[at]), start + int(left[places[at]]))
-        numbers[left] = known[inverse.reshape(-1)]
+        # A few first: they teach most speakers, and of those there are only a look-up is needed.
+        at = 0
+        for end in (
+            min(_FIRST, len(labels)),
+            *range(_FIRST + _BLOCK, len(labels) + _BLOCK, _BLOCK),
+        ):
+            part, numbers = (
+                labels[at:end],
+                self._of_docs[start + at : start + min(end, len(labels))],
+            )
+            left = np.flatnonzero(self._looked_up(part, numbers))
+            if len(left):
+                order = left[np.argsort(part[left], kind="stable")]
+                own = part[order]
+                firsts = order[np.concatenate(([True], own[1:] != own[:-1]))]
+                for first in np.sort(firsts).tolist():
+                    self._known[int(part[first])] = len(self.labels)
+                    self.labels.append(int(part[first]))
+                    self.firsts.append(start + at + first)
+                self._looked_up(part, numbers)
+            at = end
 
-    def _number_of(self, label: int, doc: int) -> int:
-        if label not in self._numbers:
-            self._numbers[label] = len(self.labels)
-            self.labels.append(label)
-            self.firsts.append(doc)
-        return self._numbers[label]
+    def _looked_up(self, labels: Array, numbers: Array) -> Array:
+        """Fill in the numbers of the labels that are known; return which are not."""
+        known = np.array(sorted(self._known), np.uint64)
+        if not len(known):
+            return np.ones(len(labels), bool)
+        places = known.searchsorted(labels)
+        own = np.array([self._known[label] for label in known.tolist()], np.int32)
+        own.take(places, out=numbers, mode="clip")
+        missing: Array = known.take(places, mode="clip") != labels
+        return missing
 
     def answered(self, size: int) -> bool:
         """Whether the first documents hold a message of an assistant without a name of its own.
@@ -547,14 +596,18 @@ class Speakers:
         """
         if self.labels in ([], [0]):
             return []
-        shown = self._of_docs[: len(hidden)][~hidden]
-        counts = np.bincount(shown, minlength=len(self.labels))
+        numbers, size = self._of_docs[: len(hidden)], len(self.labels)
+        if len(hidden) == self._size and 2 * np.count_nonzero(hidden) < len(hidden):
+            # Few are hidden: what there is of each is counted already.
+            gone = np.bincount(numbers[np.flatnonzero(hidden)], minlength=size)
+            counts = np.array(self._counts, np.int64) - gone
+        else:
+            counts = np.bincount(numbers[~hidden], minlength=size)
         order = np.lexsort((np.arange(len(counts)), -counts))
         return [int(number) for number in order[: np.count_nonzero(counts)]]
 
 
 # Beyond relevance: exact keys and tags, and what markers add; then the final order of events.
-_SPEAKERS = [ROLES.index("user"), ROLES.index("assistant")]
 _MARKED_MAX = 200
 
 
@@ -622,7 +675,7 @@ def boosted(
     """
     keyed, tagged = _bearing(exact.keys, frame), _bearing(exact.tags, frame)
     named = np.flatnonzero((keyed | tagged) & ~hidden)
-    fresh = named[~np.isin(frame.seq[named], ranked.seqs)] if len(named) else named
+    fresh = named[~_among(frame.seq[named], ranked.seqs)] if len(named) else named
     firsts = np.concatenate(([True], frame.seq[fresh][1:] != frame.seq[fresh][:-1]))
     more = fresh[firsts[: len(fresh)]]
     none = np.zeros(len(more), np.int64)
@@ -651,6 +704,15 @@ def boosted(
     return Boosted._make(column[order] for column in columns)
 
 
+def _among(some: Array, others: Array) -> Array:
+    """Which of some numbers are among others. `np.isin` imports a tenth of numpy for it."""
+    known = np.sort(others)
+    if not len(known):
+        return np.zeros(len(some), bool)
+    found: Array = known.take(known.searchsorted(some), mode="clip") == some
+    return found
+
+
 def marked_turns(
     markers: Sequence[tuple[Array, int]],
     frame: Frame,
@@ -665,7 +727,8 @@ def marked_turns(
     """
     there = np.flatnonzero(_bearing([docs for docs, _ in markers], frame) & ~hidden[: frame.size])
     kinds = (frame.flags[there] >> bits[0]) & ((1 << bits[1]) - 1)
-    docs = there[(kinds == kind) & np.isin(frame.role[there], _SPEAKERS)]
+    roles = frame.role[there]
+    docs = there[(kinds == kind) & ((roles == _USER) | (roles == _ASSISTANT))]
     docs = docs[np.diff(frame.seq[docs], prepend=-1) != 0]  # the first document of each event
     boosts = np.zeros(frame.size, np.int64)
     for bearing, boost in markers:

@@ -10,6 +10,7 @@ import copy
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby, islice
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -50,7 +51,8 @@ class IndexView:
         self._blocks = [block for block in blocks if block.size]
         self.count = count if upto is None else self._below(upto)
         self._blocks = [block for block in self._blocks if block.first < self.count]
-        self._firsts = np.array([block.first for block in self._blocks], np.int64)
+        self._begins = [block.first for block in self._blocks]
+        self._firsts = np.array(self._begins, np.int64)
         self._seqs: list[int] | None = None  # of the first document of each block, once asked for
         self.apart: Array | None = None  # a place for each document, true where it is left out
 
@@ -139,7 +141,7 @@ class IndexView:
             for block in self._blocks
             if start < block.first + block.size and block.first < end
         ]
-        return np.concatenate(parts)
+        return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
     def labelled(self, *labels: str) -> Array:
         """Return the documents that bear any of the labels (a group is one), rising."""
@@ -203,13 +205,21 @@ class IndexView:
 
     def text(self, doc: int) -> str:
         """Return the text of a document."""
-        block = self._blocks[int(np.searchsorted(self._firsts, doc, "right")) - 1]
+        block = self._block_of(doc)
         return block.text(doc - block.first)
 
     def kept(self, doc: int) -> bytes:
         """Return the bytes that the caller keeps beside a document."""
-        block = self._blocks[int(np.searchsorted(self._firsts, doc, "right")) - 1]
+        block = self._block_of(doc)
         return block.kept.of_document(doc - block.first)
+
+    def name(self, doc: int) -> int:
+        """Return the 64 bits by which the caller looks for a document; 0 for none."""
+        block = self._block_of(doc)
+        return int(block.columns["name"][doc - block.first])
+
+    def _block_of(self, doc: int) -> PostingBlock:
+        return self._blocks[bisect_right(self._begins, doc) - 1]
 
     def span(self, seq: int) -> range:
         """Return the documents of one event."""
@@ -250,6 +260,25 @@ class IndexView:
                     apart = self.apart[docs[:end].astype(np.int64) + block.first]
                     found[place] -= np.count_nonzero(apart)
         return [int(count) for count in found]
+
+    def present(self, words: Sequence[int]) -> list[int]:
+        """Return which of the words a document holds, in the order given; as `counts` counts.
+
+        The largest segments are asked first, and each only for what the others lack: of words that
+        are used at all most are in the first.
+        """
+        end = sum(block.size for block in self._blocks)
+        if self.apart is not None or self.count < end:
+            return [word for word, count in zip(words, self.counts(words), strict=True) if count]
+        wanted = np.array(words, np.uint64)
+        there = np.zeros(len(wanted), bool)
+        for block in sorted(self._blocks, key=attrgetter("size"), reverse=True):
+            left = np.flatnonzero(~there)
+            if not len(left):
+                break
+            there[left] = block.counts(wanted[left]) > 0
+        found: list[int] = wanted[there].tolist()
+        return found
 
     def having(self, word: int) -> int:
         """Return how many documents hold a word, hidden ones too."""
@@ -355,6 +384,12 @@ class SegmentedIndex:
     def view(self, upto: int | None = None) -> IndexView:
         """Return the index as of a seq: what it was when it held no later documents."""
         return IndexView(self.blocks(), self.count, upto)
+
+    def let_go(self) -> None:
+        """Give back the memory in which the files lie; what is asked for is read again."""
+        parts = [sealed.segment for sealed in self._sealed]
+        parts += [] if self._opened is None else [self._opened]
+        storage.let_go(data for part in parts if isinstance(data := part.texts.data, memoryview))
 
     def add(self, document: Document) -> None:
         """Add one document; it is found at once. One that is indexed already is ignored."""

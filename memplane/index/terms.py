@@ -21,9 +21,10 @@ from array import array
 from functools import lru_cache, partial
 from hashlib import blake2b
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from memplane.lazy import NamedTuple, module_alone, regex, word_table
+from memplane.index.stems import ENDINGS, shipped_stems, snowball
+from memplane.lazy import NamedTuple, regex, word_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -84,20 +85,14 @@ class Query(NamedTuple):
     related: tuple[tuple[int, float], ...] = ()
 
 
-@lru_cache(maxsize=1)
-def _english() -> Any:
-    # Not `snowballstemmer.stemmer`: that takes PyStemmer where it is installed, with its own rules.
-    # English without the stemmers of thirty languages that the package imports: a tenth of what a
-    # hook costs.
-    return module_alone("snowballstemmer", "english_stemmer").EnglishStemmer
-
-
 @lru_cache(maxsize=100_000)
 def stem(word: str) -> str:
     """Return the stem that stands for a lower-case word."""
-    # One for each word: it holds the word that it works on, and planes of two threads stem at once.
-    found: str = _english()().stemWord(IRREGULAR.get(word, word))
-    return found
+    word = IRREGULAR.get(word, word)
+    if not word.endswith(ENDINGS) and word[:1] != "'":
+        return word
+    found = shipped_stems().stem(word)
+    return snowball(word) if found is None else found
 
 
 def _number(kind: bytes, text: str) -> int:

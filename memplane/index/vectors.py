@@ -14,7 +14,7 @@ Tokens are those of BERT's lower-casing tokenizer (WordPiece: Schuster and Nakaj
 the full model in `adapters.minilm`. The vector of a text is the sum of its tokens' rows in
 `data/static.i8`, in integers, so it is the same on every machine. `Neighbours` finds words whose
 vectors are near those of a query's words (query expansion); `Nearest` has the answers for the
-common words.
+words of the table.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Container, Iterable, Sequence, Set as AbstractSet
+from collections.abc import Callable, Container, Iterable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -408,24 +408,22 @@ def aligned(size: int) -> int:
     return -(-size // _ALIGNED) * _ALIGNED
 
 
-# The words nearest to the common words, made in advance: `Nearest`.
+# The words nearest to each whole word of the table, made in advance: `Nearest`.
 #
 # `data/near.bin` holds them; `tools/build_static.py` writes it from the table alone. In this order:
 #
 # - `NEAR_MAGIC`,
-# - a line of JSON: `table` (the `sha256` of the table), `words` (so many of its words, the first,
-#   have neighbours here), `most` (how many each), `endings` (pairs: letters that come off a word,
-#   and what takes their place, for its stem), `sha256` of all that follows,
-# - a byte for each whole word of the table: the ending of its stem; 255 where it is none of them,
-# - for each of the first `words` words, `most` words by their numbers in the table, two bytes each,
-#   the least first. They are the nearest in order without those of a stem that was there before,
-#   the word's own included; 65,535 fills what is left where there are no more.
+# - a line of JSON, padded with spaces so that what follows begins at a multiple of 64: `table` (the
+#   `sha256` of the table), `near` (how many neighbours there are), `sha256` of all that follows,
+# - for each whole word of the table the term of its stem, eight bytes, the least first,
+# - four bytes each: where the neighbours of each word begin, and where those of the last end,
+# - for each neighbour two bytes, its number in the table, then for each two more, its cosine in
+#   thousandths, rounded down. Those of a word are what `Neighbours.near` finds, the nearest first,
+#   without those of a stem that was there before, the word's own included.
 #
-# So most questions need no comparison of vectors and no stemming, and get the same answer.
-NEAR_MAGIC: Final = b"memplane near 1\n"
+# So a word of the table needs no comparison of vectors and no stemming, and gets the same answer.
+NEAR_MAGIC: Final = b"memplane near 2\n"
 _HEADER_MAX: Final = 8_192
-OTHER_ENDING: Final = 255  # no ending of those listed
-NO_WORD: Final = 65_535
 _NEAR_CACHED: Final = 4_096
 _TERMS_MAX: Final = 65_536
 
@@ -445,21 +443,21 @@ class Nearest:
         view = memoryview(data)
         end = bytes(view[:_HEADER_MAX]).find(b"\n", len(NEAR_MAGIC)) + 1
         if bytes(view[: len(NEAR_MAGIC)]) != NEAR_MAGIC or not end:
-            raise InputError("these are no nearest words of format 1", where="nearest")
+            raise InputError("these are no nearest words of format 2", where="nearest")
         header = json.loads(bytes(view[len(NEAR_MAGIC) : end]))
-        body = view[end:]
-        expected = table.words + 2 * header["words"] * header["most"]
-        if header["table"] != table.sha256 or len(body) != expected:
+        body, words, count = view[end:], table.words, header["near"]
+        starts = 8 * words
+        numbers = starts + 4 * (words + 1)
+        if header["table"] != table.sha256 or len(body) != numbers + 4 * count:
             raise InputError("the nearest words are not those of the table", where="nearest")
-        self.most: int = header["most"]
-        self._endings: list[tuple[int, str]] = [tuple(pair) for pair in header["endings"]]
-        self._codes = body[: table.words]
-        self._numbers = np.frombuffer(body[table.words :], "<u2").reshape(-1, self.most)
+        self._stems = np.frombuffer(body, "<u8", words)
+        self._starts = np.frombuffer(body, "<u4", words + 1, starts)
+        self._numbers = np.frombuffer(body, "<u2", count, numbers)
+        self._permille = np.frombuffer(body, "<u2", count, numbers + 2 * count)
         self._table = table
         self._sha256: str = header["sha256"]
         self._body = body
-        self._words: list[str] | None = None
-        self._places: dict[str, int] = {}
+        self._places: dict[str, int] | None = None
         self._cached: dict[str, tuple[Kin, ...]] = {}
         self._terms: dict[str, int] = {}
 
@@ -468,59 +466,40 @@ class Nearest:
         return hashlib.sha256(self._body).hexdigest() == self._sha256
 
     def near(self, word: str) -> tuple[Kin, ...] | None:
-        """The nearest terms of a word but its own, each once; None where they are not stored.
-
-        Fewer than `most` are all there are.
-        """
-        words = self._vocabulary()
-        place = self._places.get(word, len(words))
-        if place >= len(self._numbers):
+        """The nearest terms of a word but its own, each once; None where the table has no word."""
+        place = self._placed().get(word)
+        if place is None:
             return None
         found = self._cached.get(word)
         if found is None:
             if len(self._cached) >= _NEAR_CACHED:
                 self._cached.clear()
-            found = self._cached[word] = self._found(place, words)
+            part = slice(int(self._starts[place]), int(self._starts[place + 1]))
+            kin = zip(
+                self._stems[self._numbers[part]].tolist(),
+                self._permille[part].tolist(),
+                strict=True,
+            )
+            found = self._cached[word] = tuple(map(Kin._make, kin))
         return found
-
-    def _found(self, place: int, words: Sequence[str]) -> tuple[Kin, ...]:
-        numbers = self._numbers[place]
-        numbers = numbers[numbers != NO_WORD]
-        rows = self._table.rows()
-        close = cosines(rows[numbers], rows[place : place + 1])[:, 0] * 1_000 // MILLION
-        return tuple(
-            Kin(self.term(words[number]), permille)
-            for number, permille in zip(numbers.tolist(), close.tolist(), strict=True)
-        )
 
     def term(self, word: str) -> int:
         """The term of a word's stem, which is looked up where the table has the word."""
+        place = self._placed().get(word)
+        if place is not None:
+            return int(self._stems[place])
         found = self._terms.get(word)
         if found is None:
             if len(self._terms) >= _TERMS_MAX:
                 self._terms.clear()
-            found = self._terms[word] = terms.whole_term(self.stem(word))
+            found = self._terms[word] = terms.whole_term(terms.stem(word))
         return found
 
-    def stem(self, word: str) -> str:
-        """The stem of a word, looked up where the table has it."""
-        self._vocabulary()
-        number = self._places.get(word)
-        return terms.stem(word) if number is None else self._stem(number, word)
-
-    def _stem(self, number: int, word: str) -> str:
-        code = self._codes[number]
-        if code == OTHER_ENDING:
-            return terms.stem(word)
-        off, ending = self._endings[code]
-        return word[: len(word) - off] + ending
-
-    def _vocabulary(self) -> list[str]:
-        if self._words is None:
+    def _placed(self) -> dict[str, int]:
+        if self._places is None:
             words = self._table.vocabulary()[: self._table.words]
             self._places = dict(zip(words, range(len(words)), strict=True))
-            self._words = words
-        return self._words
+        return self._places
 
 
 # Words that mean much the same as those of a question.
@@ -635,40 +614,24 @@ def related(
     """The terms to look for beside the words of a question: `Query.related`, weighted by cosine.
 
     `present` returns which of some terms the index has, as of what is asked. At most `most` words
-    for each of the question's, none with a cosine below `least` thousandths. `kept` has the
-    beginning of what `near` returns; where that is enough, `near` is not called. `query` is
-    `terms.query` of the question, if the caller has it.
+    for each of the question's, none with a cosine below `least` thousandths. `kept` has what `near`
+    returns of the words of the table, for which `near` is not called. `query` is `terms.query` of
+    the question, if the caller has it.
     """
     own = {term for term, _ in (query or terms.query(question)).words}
     asked = dict.fromkeys(_LETTERS.findall(terms.normalise_text(question).lower()))
-    words = [word for word in asked if terms.whole_term(terms.stem(word)) in own]
-    first = {word: None if kept is None else kept.near(word) for word in words}
-
-    def all_of(word: str) -> list[Kin]:
-        stem = terms.stem if kept is None else kept.stem
-        return [Kin(terms.whole_term(stem(other)), permille) for other, permille in near(word)]
-
-    close = {word: all_of(word) if kin is None else kin for word, kin in first.items()}
-    had = _present(close.values(), present, own, least)
-    short = {
-        word: all_of(word)
-        for word, kin in first.items()
-        if kin is not None and kept is not None and len(kin) == kept.most
-        if kin[-1].permille >= least and len(_added(kin, had, own, most)) < most
-    }
-    if short:
-        had |= _present(short.values(), present, own, least)
-        close |= short
-    loud = ([one for one in kin if one.permille >= least] for kin in close.values())
-    return tuple((term, permille / 1_000) for term, permille in expand_terms(loud, had, own, most))
+    term_of = _stem_term if kept is None else kept.term
+    close = []
+    for word in asked:
+        if term_of(word) in own:
+            kin = None if kept is None else kept.near(word)
+            if kin is None:
+                kin = tuple(Kin(term_of(other), permille) for other, permille in near(word))
+            close.append([one for one in kin if one.permille >= least])
+    wanted = {term for kin in close for term, _ in kin} - own
+    had = set(present(sorted(wanted)))
+    return tuple((term, permille / 1_000) for term, permille in expand_terms(close, had, own, most))
 
 
-def _present(
-    near: Iterable[Iterable[Kin]],
-    present: Callable[[Sequence[int]], Iterable[int]],
-    own: AbstractSet[int],
-    least: int,
-) -> set[int]:
-    """Which of the terms that may be added are in the index."""
-    wanted = {term for kin in near for term, permille in kin if permille >= least} - own
-    return set(present(sorted(wanted)))
+def _stem_term(word: str) -> int:
+    return terms.whole_term(terms.stem(word))

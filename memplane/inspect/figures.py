@@ -370,8 +370,13 @@ def _operations(rows: Sequence[Mapping[str, Any]]) -> Json:
     }  # fmt: skip
 
 
-def bench_page(facts: Mapping[str, Any], rows: Sequence[Any], layouts: Sequence[Any]) -> Json:
-    """The page of `benchmarks/run.py`: each row with its aim and its peers."""
+def bench_page(
+    facts: Mapping[str, Any],
+    rows: Sequence[Any],
+    layouts: Sequence[Any],
+    side: Sequence[Any] = (),
+) -> Json:
+    """The page of `benchmarks/run.py`: each row with its aim and its peers, and side by side."""
     about = [
         ("Date", facts["date"]),
         ("Python", facts["python"]),
@@ -402,7 +407,10 @@ def bench_page(facts: Mapping[str, Any], rows: Sequence[Any], layouts: Sequence[
         ],
         "rows": table,
     }  # fmt: skip
-    views = [_view("works", "Speed", "What each step takes, beside what others take.", [works])]
+    views = []
+    if rows:
+        lead = "What each step takes, beside what others take."
+        views.append(_view("works", "Speed", lead, [works]))
     if layouts:
         part = {
             "columns": [
@@ -419,7 +427,32 @@ def bench_page(facts: Mapping[str, Any], rows: Sequence[Any], layouts: Sequence[
         }  # fmt: skip
         lead = "What packs repeat of the pack before, and what that costs."
         views.append(_view("layouts", "Prefix layouts", lead, [part]))
+    if side:
+        views.append(_side_view(side))
     return _page("how fast it is", about, views)
+
+
+def _side_view(rows: Sequence[Any]) -> Json:
+    """Each engine at each size, a part for each work."""
+    columns = [
+        _column("Engine", number=False), _column("Texts"), _column("p50"), _column("p95"),
+        _column("memplane by it"), _column("Runs"),
+    ]  # fmt: skip
+    parts: list[Json] = [
+        {
+            "title": f"{work}, {unit}",
+            "columns": columns,
+            "rows": [
+                [one["engine"], one["size"], _short(one["p50"]), _short(one["p95"]), one["ratio"],
+                 one["runs"]]
+                for one in rows
+                if one["work"] == work
+            ],
+        }
+        for work, unit in dict.fromkeys((one["work"], one["unit"]) for one in rows)
+    ]  # fmt: skip
+    lead = "The same texts and questions, in processor time. Above 1 memplane is slower."
+    return _view("side", "Side by side", lead, parts)
 
 
 def _short(figure: float) -> float:

@@ -215,7 +215,7 @@
     const first = entry.events[0];
     const says = entry.withheld ? h("p", { class: "text withheld" }, entry.withheld) : text(entry.text, "block-text");
     return h("li", { class: `entry ${hue(entry.section)}` }, says,
-      meta(first && first.who, first && when(first.ts), count(entry.tokens, "token"), scoreParts(entry),
+      meta(first && first.who, first && first.source, first && when(first.ts), count(entry.tokens, "token"), scoreParts(entry),
         !first && h("code", {}, entry.source.replace(/@[0-9a-f]{12,}$/, "")),
         entry.whole || !first ? null : "in part",
         entry.events.map((event) => eventNumber(event, view.report)), entry.more ? `and ${count(entry.more, "event")} more` : null));
@@ -281,7 +281,7 @@
   const leftOutRow = (view) => (row) => h("li", { class: `entry ${row.section ? hue(row.section) : "hue-11"}` },
     row.event ? text(row.event.text || "(no text)") : text(row.name, "mono"),
     meta(badge(reasonName(row.reason), row.reason === "budget" ? "warm" : ""), row.section && sectionName(row.section),
-      row.event && row.event.who, row.event && when(row.event.ts), row.cost ? count(row.cost, "token") : null,
+      row.event && row.event.who, row.event && row.event.source, row.event && when(row.event.ts), row.cost ? count(row.cost, "token") : null,
       row.short_by ? `${count(row.short_by, "token")} short` : null, row.score ? `score ${number(row.score)}` : null,
       row.event ? eventNumber(row.event, view.report) : null));
 
@@ -432,7 +432,7 @@
           return h("li", { class: version.reason === null ? "now" : "" }, text(version.text),
             meta(version.reason === null ? badge("in force", "good") : badge(version.reason),
               version.by ? `by #${version.by}${by ? `${by.who ? ` of ${by.who}` : ""}, ${moment(by.ts)}` : ""}` : null,
-              version.who, moment(version.ts), eventNumber(version)));
+              version.who, version.source, moment(version.ts), eventNumber(version)));
         })),
         one.more ? note(`${count(one.more, "older value")} left off.`) : null,
         commands(["history", one.key, ...inNs(one.ns)], ["forget", one.key, ...inNs(one.ns)])));
@@ -454,7 +454,7 @@
       heading("Decisions and values", `${count(view.decisions.length, "decision")} in force, ${count(view.chains.length, "key")}${view.contradictions ? `, ${count(view.contradictions, "contradiction")}` : ""}.`),
       view.decisions.length ? h("section", { class: "group" }, h("h3", {}, dot("relevant_decisions"), "Decisions in force"), some(h("ol", { class: "entries" }),
         view.decisions.slice().reverse(), (event) => h("li", { class: "entry hue-5" }, text(event.text),
-          meta(event.who, when(event.ts), event.key ? h("code", {}, event.key) : null, eventNumber(event))))) : null,
+          meta(event.who, event.source, when(event.ts), event.key ? h("code", {}, event.key) : null, eventNumber(event))))) : null,
       h("section", { class: "group" }, h("h3", {}, "Keys and what they held"),
         h("div", { class: "tools" }, searchBox("Search keys and values", "Search keys and values", (value) => { words = value; draw(); }),
           h("label", { class: "check" }, h("input", { type: "checkbox", onchange: (event) => { changed = event.target.checked; draw(); } }), "Only what changed")),

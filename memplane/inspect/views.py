@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memplane import nofollow
 from memplane.errors import MemplaneError
-from memplane.event import Event
+from memplane.event import TYPED_KINDS, Event, relations_of, source_of
 from memplane.explain.replay import Difference, Replay, difference_of, replay_packs, shared_by
 from memplane.explain.why import REASON_WORDS
 from memplane.lazy import NamedTuple
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from memplane.work.tasks import TaskView
 
 
+_ID_CHARS: Final = 40
+_RELATIONS_SHOWN: Final = 4
 # Characters of one text in a list; the whole is for `memplane show`.
 LINE_CHARS_MAX: Final = 600
 # Characters of one entry of a block, which a budget limits already.
@@ -144,11 +146,26 @@ def cut_to(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "\u2026"
 
 
+def source_words(event: Event) -> str:
+    """Where a statement is from and how it relates to others, beside who says it; "" for nothing.
+
+    Of the ids of other events the beginnings are named.
+    """
+    source = source_of(event)
+    known = {"through": source.through, "episode": source.episode, "prompt": source.prompt}
+    words = [f"{name} {cut_to(one, _ID_CHARS)}" for name, one in known.items() if one is not None]
+    words += [] if source.confidence is None else [f"confidence {source.confidence}"]
+    related = relations_of(event)
+    words += [f"{one.name} {cut_to(one.id, _ID_CHARS)}" for one in related[:_RELATIONS_SHOWN]]
+    more = len(related) - _RELATIONS_SHOWN
+    return ", ".join([*words, *([f"and {more} others"] if more > 0 else [])])
+
+
 def speaker_of(event: Event) -> str:
-    """Who said it: the role, and the tool or actor where there is one."""
+    """Who said it: the role, or who states it, and the tool or actor where there is one."""
     tool = event.data.get("tool") if event.kind in ("tool_call", "tool_result") else None
     who = tool if isinstance(tool, str) else event.actor
-    role = event.role or ""
+    role = (event.said_by if event.kind in TYPED_KINDS else None) or event.role or ""
     words = f"{role} {who}" if who and role and who != role else who or role
     return cut_to(words, _NAME_CHARS_MAX)
 
@@ -164,6 +181,8 @@ def event_fields(event: Event, most: int = LINE_CHARS_MAX) -> dict[str, Any]:
         "text": cut_to(event.text, most),
         "tokens": event.tokens or 0,
     }
+    if event.kind in TYPED_KINDS and (source := source_words(event)):
+        fields["source"] = cut_to(source, most)
     if event.key is not None:
         fields |= {"key": event.key, "ns": event.ns}
     return fields
@@ -714,6 +733,7 @@ CAUSE_WORDS: Final = {
     "epoch": "the session began anew or was marked: its head is chosen anew there",
     "anchor": "the window of the session moved a step",
     "superseded": "a value that was shown has a newer one",
+    "confirmed": "a user confirmed what was shown",
     "forgotten": "something that was shown was forgotten",
     "evicted": "something that was shown had faded and was evicted",
     "purged": "something that was shown was purged",

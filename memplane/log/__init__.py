@@ -89,6 +89,7 @@ from memplane.lazy import lazily
 if TYPE_CHECKING:
     from memplane.log.disk import Disk
     from memplane.log.log import FileLog
+    from memplane.log.memory import MemoryLog
     from memplane.log.reader import Gap
     from memplane.log.recovery import Restart
     from memplane.log.repairing import RepairReport, RepairStep, repair_log
@@ -99,6 +100,7 @@ __all__ = [
     "FileLog",
     "Gap",
     "LogProblem",
+    "MemoryLog",
     "RepairReport",
     "RepairStep",
     "Restart",
@@ -112,6 +114,7 @@ __getattr__ = lazily(
     {
         "memplane.log.disk": ("Disk",),
         "memplane.log.log": ("FileLog",),
+        "memplane.log.memory": ("MemoryLog",),
         "memplane.log.reader": ("Gap",),
         "memplane.log.recovery": ("Restart",),
         "memplane.log.repairing": ("RepairReport", "RepairStep", "repair_log"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from threading import get_ident
 from weakref import WeakSet
@@ -91,8 +92,9 @@ class Descriptor:
     def __init__(self, fd: int) -> None:
         self.fd = fd
 
-    def __del__(self) -> None:
-        os.close(self.fd)
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        # Bound here: as the interpreter ends, the names of this module may be gone already.
+        close(self.fd)
 
 
 def drop(path: str, home: str | None = None) -> None:

@@ -14,7 +14,7 @@ import os
 import time
 from contextlib import contextmanager, suppress
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self
 
 from memplane.errors import (
     ConflictError,
@@ -158,11 +158,17 @@ class Sorted(NamedTuple):
         return [self.known[place] if place in self.known else new[place] for place in range(count)]
 
 
+class LooksUp(Protocol):
+    """Finds the line with an id; the seq of a purged one; None where there is none."""
+
+    def look_up(self, id_: str, /) -> Line | int | None: ...
+
+
 class Known:
     """Looks up repeated ids; `same` decides whether one brings the same event or a conflict."""
 
     def __init__(
-        self, reader: LogReader, loads: Callable[[bytes], Any], same: Callable[[Event, Draft], bool]
+        self, reader: LooksUp, loads: Callable[[bytes], Any], same: Callable[[Event, Draft], bool]
     ) -> None:
         self._reader, self._loads, self._same = reader, loads, same
 

@@ -395,22 +395,14 @@ def read_fd(fd: int, offset: int = 0) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def make_segment(
-    segments: Segments, disk: Disk, number: int, prev: Point, now: str, drafts: list[Draft]
-) -> None:
-    """Make a segment that follows `prev` and holds a header and the drafts: durable, or not there.
-
-    Under the lock. Raises OSError; then the log is as it was, or ends with this segment.
-    """
+def segment_lines(
+    plane_id: str, number: int, prev: Point, now: str, drafts: Iterable[Draft]
+) -> list[bytes]:
+    """The first lines of a segment that follows `prev`: its header, and the drafts."""
     rec = max(prev.rec, now)
     header = own_draft(
         "segment",
-        {
-            "format": FORMAT,
-            "plane": segments.plane_id,
-            "prev_seq": prev.seq,
-            "prev_h": prev.h.decode(),
-        },
+        {"format": FORMAT, "plane": plane_id, "prev_seq": prev.seq, "prev_h": prev.h.decode()},
         derived_ulid(rec, prev.h, b"segment", b"%d" % number),
     )
     seq, h = prev.seq, prev.h
@@ -419,6 +411,17 @@ def make_segment(
         seq += 1
         line, h = stamp_line(seq, 0, prepared(draft), draft.ts, rec, draft.rest, h)
         lines.append(line)
+    return lines
+
+
+def make_segment(
+    segments: Segments, disk: Disk, number: int, prev: Point, now: str, drafts: list[Draft]
+) -> None:
+    """Make a segment that follows `prev` and holds a header and the drafts: durable, or not there.
+
+    Under the lock. Raises OSError; then the log is as it was, or ends with this segment.
+    """
+    lines = segment_lines(segments.plane_id, number, prev, now, drafts)
     # Where only the sync of the name fails, the segment stays and the next writer syncs that before
     # it acknowledges. Taken away it could come back after a power cut, and end the one before it.
     disk.publish(segments.path(number), b"".join(lines))

@@ -87,17 +87,23 @@ def _tokens(default: int, most: int = 20_000) -> Schema:
 TOOLS: Final = (
     Tool(
         "memory_store",
-        "Keep a statement for later sessions: what the user decided, and why; what they prefer; "
-        "what was hard to find out. Not what the code says.",
+        "Keep for later sessions what the user decided, and why; what they prefer; what was hard "
+        "to find out. Not what the code says.",
         _takes(
             "content",
             "type",
             content=_text(CONTENT_MAX, minLength=1),
             type=_KIND,
-            key=_text(256, "Replaces the value that this key had: db.engine"),
+            key=_text(256, "Replaces its value: db.engine"),
             ns=_text(description="/global, /task/ID, ...", default="/global"),
             tags=_TAGS,
             importance=_number(0, 1000, 500),
+            said_by={
+                "type": "string",
+                "enum": ["agent", "user"],
+                "default": "agent",
+                "description": "content #12: confirms it",
+            },
         ),
         _object(
             {
@@ -113,10 +119,10 @@ TOOLS: Final = (
     ),
     Tool(
         "memory_get",
-        "Read one memory whole, of which a block or hit shows a part: by key or handle.",
+        "Read whole what a block or hit shows in part.",
         _takes(
             key=_text(256),
-            handle=_text(description="#12, expand://..., or `next`"),
+            handle=_text(description="#12, expand://..., `next`"),
             **_HELD,
             max_tokens=_tokens(2_000),
         ),
@@ -136,7 +142,7 @@ TOOLS: Final = (
     ),
     Tool(
         "memory_search",
-        "Answer one question: why, when, what was said or tried of this.",
+        "Answer one question: why, when, what was said or tried.",
         _takes(
             "query",
             query=_text(_QUERY_MAX, minLength=1),
@@ -160,6 +166,7 @@ TOOLS: Final = (
                             "handle": _STRING,
                             "date": _STRING,
                             "type": _STRING,
+                            "said_by": _STRING,
                             "key": _STRING,
                             "text": _STRING,
                             "score": _INTEGER,
@@ -173,8 +180,7 @@ TOOLS: Final = (
     ),
     Tool(
         "memory_curate",
-        "A block of what matters, before work in an area met before; without arguments: where the "
-        "work stands.",
+        "A block of what matters before work; without arguments: where the work stands.",
         _takes(
             query=_text(_QUERY_MAX, default=""),
             mode={
@@ -200,12 +206,12 @@ TOOLS: Final = (
     ),
     Tool(
         "memory_task",
-        "Work of several steps, so that another session can go on: open, plan or mark steps, done.",
+        "Work of several steps, for other sessions to go on: open, plan or mark steps, done.",
         _takes(
             "action",
             action={"type": "string", "enum": ["open", "plan", "done", "list"]},
-            task=_text(128, "Else the active one"),
-            content=_text(_QUERY_MAX, "Goal, or what came of it"),
+            task=_text(128, "Else the active"),
+            content=_text(_QUERY_MAX, "Goal, or outcome"),
             plan=_list(_STRING, PLAN_MAX),
             doing=_NUMBERS,
             done={**_NUMBERS, "description": "steps, from 1"},
@@ -233,7 +239,7 @@ TOOLS: Final = (
     ),
     Tool(
         "memory_forget",
-        "Archive what is wrong or the user wants gone. Give id (#12) or key.",
+        "Archive what is wrong or unwanted: id (#12) or key.",
         _takes(
             id=_text(),
             key=_text(256),
@@ -246,7 +252,7 @@ TOOLS: Final = (
     ),
     Tool(
         "memory_list_keys",
-        "The keys that have a value, to choose or find one.",
+        "Keys that have a value.",
         _takes(
             prefix=_text(256, default=""),
             **_HELD,

@@ -19,10 +19,10 @@ from typing import Any, Final
 
 from memplane.context.calls import Receipt
 from memplane.errors import ConflictError, InputError, NotFoundError
-from memplane.event import GLOBAL, Event
+from memplane.event import GLOBAL, RELAYED, Event, speaker_mark
 from memplane.intake import cleaned
 from memplane.intake.redact import masked, masked_name, quoted_value
-from memplane.lazy import NamedTuple
+from memplane.lazy import NamedTuple, regex
 from memplane.pack.block import Block, Entry
 from memplane.pack.handles import Handle
 from memplane.plane import Expanded, Plane, SearchHit
@@ -32,7 +32,7 @@ from memplane.projections.window import entry_lines, one_line, quoted_text, safe
 from memplane.projects.entering import project_named
 from memplane.search.search import SearchHits
 from memplane.tokens import cut
-from memplane.work.changes import forget_as, record_as
+from memplane.work.changes import confirm_statement, forget_as, record_as
 from memplane.work.tasks import PlaneTasks, TaskView
 
 _KEYS_MAX: Final = 100_000
@@ -74,7 +74,7 @@ def _opened(desk: Desk, handle: str, given: dict[str, Any]) -> Answer:
     cap = desk.cap(given)
     handle = _as_handle(desk, handle)
     data = cap.text(lambda budget: _told(desk, expanded(desk, handle, budget)))
-    facts = [data[name] for name in ("type", "date", "state") if name in data]
+    facts = [data[name] for name in ("type", "date", "said_by", "state") if name in data]
     words = [" ".join([data["handle"], *facts]), quoted_text(data["text"])]
     return Answer(cap.words("\n".join([*words, *filter(None, [data.get("note")])])), data)
 
@@ -94,7 +94,7 @@ def _as_handle(desk: Desk, given: str) -> str:
 def _told(desk: Desk, found: Expanded) -> dict[str, Any]:
     data: dict[str, Any] = {"text": found.text, "handle": found.handle}
     if found.event is not None:
-        data |= {"type": found.event.kind, "date": found.event.ts[:10]}
+        data |= {"type": found.event.kind, "date": found.event.ts[:10], **_marked(found.event)}
         data["state"] = _state(desk, found.event)
     if found.left_out:
         data["left_out"] = dict(found.left_out)
@@ -102,6 +102,12 @@ def _told(desk: Desk, found: Expanded) -> dict[str, Any]:
         data["next"] = found.next
         data["note"] = "cut; memory_get with the handle in `next` goes on"
     return data
+
+
+def _marked(event: Event) -> dict[str, str]:
+    """Who says so, where it is no user and no turn."""
+    mark = speaker_mark(event.kind, event.role, event.actor, event.id)
+    return {"said_by": mark} if mark else {}
 
 
 def _state(desk: Desk, event: Event) -> str:
@@ -185,14 +191,16 @@ def _nothing_found(desk: Desk, given: dict[str, Any]) -> str:
 
 
 def _head(row: dict[str, Any]) -> str:
-    names = [row["handle"], row["date"], row["type"], safe_name(row.get("key", ""))]
+    mark = f"({row['said_by']})" if "said_by" in row else ""
+    names = [row["handle"], row["date"], row["type"], safe_name(row.get("key", "")), mark]
     return " ".join(filter(None, names))
 
 
 def _row(desk: Desk, hit: SearchHit) -> dict[str, Any]:
     text = cut(desk.counter, hit.text, _HIT_TOKENS)
     more = "" if hit.whole and text == hit.text else " …"
-    row = {"handle": hit.handle, "date": hit.event.ts[:10], "type": hit.event.kind}
+    row: dict[str, Any] = {"handle": hit.handle, "date": hit.event.ts[:10], "type": hit.event.kind}
+    row |= _marked(hit.event)
     if hit.event.key is not None:
         row["key"] = hit.event.key
     return {**row, "text": text + more, "score": hit.score}
@@ -227,6 +235,7 @@ def list_keys(desk: Desk, given: dict[str, Any]) -> Answer:
 
 # `memory_store` and `memory_forget`: what a client records.
 
+_NUMBERED: Final = regex(r"#[0-9]{1,18}")
 _AGAIN_MAX: Final = 1000  # times that the same was stored, archived and stored again
 _TASK: Final = "/task/"
 _ERASE: Final = "archived, not erased: only `memplane purge` erases it from the log"
@@ -245,22 +254,28 @@ def store(desk: Desk, given: dict[str, Any]) -> Answer:
             where="content",
         )
     context = desk.plane.context
+    if given["said_by"] == "user" and _NUMBERED.fullmatch(given["content"].strip()):
+        return _confirmed(desk, given["content"].strip())
     given = _placed(desk, given)
     row = _event_row(desk, given)
     what = _redacted(desk, given)
+    other = "user" if given["said_by"] == "agent" else "agent"
+    same = _in_force(desk, row, _redacted(desk, {**given, "said_by": other}))
+    if same is not None:  # said before, by the other of the two
+        return _known(same) if other == "user" else _confirmed(desk, same.id, what)
     salt = 0
     for _ in range(_AGAIN_MAX):
-        digest = hashlib.sha256(f"{what}{salt or ''}".encode()).hexdigest()[:32]
+        id_ = _id_of(f"{what}{salt or ''}")
         try:
-            if context.log.find(f"mcp:{digest}") is None:
+            if context.log.find(id_) is None:
                 desk.begin()
-            receipt = record_as(context, {**row, "id": f"mcp:{digest}"}, **desk.who)
+            receipt = record_as(context, {**row, "id": id_}, **desk.who)
             if not receipt.duplicate:
                 return _stored(receipt)
             seq = receipt.seq
         except ConflictError as error:  # said in another session, or purged
             seq = error.seq
-        event = _said(desk, row, seq, f"mcp:{digest}")
+        event = _said(desk, row, seq, id_)
         if event is None:
             salt = seq
             continue
@@ -269,6 +284,39 @@ def store(desk: Desk, given: dict[str, Any]) -> Answer:
             return _known(event)
         salt = standing.by_seq or event.seq
     return _stored(record_as(context, row, **desk.who))
+
+
+def _id_of(what: str) -> str:
+    return f"{RELAYED}{hashlib.sha256(what.encode()).hexdigest()[:32]}"
+
+
+def _in_force(desk: Desk, row: dict[str, Any], what: str) -> Event | None:
+    """The event in force that an agent stored with these words before; None where there is none."""
+    id_ = _id_of(what)
+    line = desk.plane.context.log.find(id_)
+    event = None if line is None else _said(desk, row, line.event.seq, id_)
+    gone = event is None or desk.plane.work.standing(event).reason is not None
+    return None if gone else event
+
+
+def _confirmed(desk: Desk, handle: str, what: str = "") -> Answer:
+    """Record a statement anew as the user's, on the word of the agent that asked him.
+
+    `what` makes it the same as one that is stored with these words.
+    """
+    try:
+        event = event_named(desk, handle)
+    except NotFoundError as error:
+        raise InputError(miss(error, _TO_SEARCH), where="content") from None
+    if event.said_by == "user":
+        return _known(event)
+    context = desk.plane.context
+    id_ = _id_of(what)
+    if not what or context.log.find(id_) is not None:
+        id_ = _id_of(f"{event.id} {context.log.head().seq}")
+    relayed = {"id": id_, "actor": desk.actor}
+    desk.begin()
+    return _stored(confirm_statement(context, event.id, relayed=relayed, **desk.who))
 
 
 def _placed(desk: Desk, given: dict[str, Any]) -> dict[str, Any]:
@@ -334,6 +382,8 @@ def _event_row(desk: Desk, given: dict[str, Any]) -> dict[str, Any]:
     named: dict[str, Any] = {name: given[name] for name in passed if name in given}
     if given["ns"].startswith(_TASK):
         named["task"] = given["ns"].removeprefix(_TASK)
+    if given["said_by"] == "user":
+        named["role"] = "user"
     return {
         "text": given["content"],
         "kind": given["type"],
@@ -348,6 +398,7 @@ def _redacted(desk: Desk, given: dict[str, Any]) -> str:
     context = desk.plane.context
     redact = context.redact(context.watched.policies_or_last())
     said = [given["type"], given["ns"], given.get("key"), sorted(given.get("tags", ()))]
+    said += ["user"] if given["said_by"] == "user" else []
     return json.dumps([*said, given["importance"], redact(given["content"])])
 
 

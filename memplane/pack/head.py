@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import repeat
 from typing import TYPE_CHECKING, Final
 
-from memplane.event import GLOBAL, PROJECTS
+from memplane.event import GLOBAL, PROJECTS, RELAYED, said_by, speaker_mark
 from memplane.lazy import NamedTuple, late, regex
 from memplane.pack.block import Entry, Omission
 from memplane.pack.layout import PARTS, BlockPart, Sheet, own_part
@@ -112,7 +112,8 @@ def place_cards(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
     materials, epoch, hides = context.materials, context.epoch, context.scope.hides
     cards = (c for c in materials.cards if is_card(c) or _pinned(c, materials, epoch))
     # The output of tools never enters the head.
-    visible = [c for c in cards if c.seq <= epoch and c.role != "tool" and not hides(c)]
+    head = materials.policies.plane.head
+    visible = [c for c in cards if c.seq <= epoch and enters_head(c, head) and not hides(c)]
     visible.sort(key=lambda c: (not _pinned(c, materials, epoch), -c.importance, -c.seq))
     most = materials.policies.budgets.limits.cards_max
     _offer(sheet, "cards", merge_cards(visible), most, "projection:cards")
@@ -124,7 +125,9 @@ def place_decisions(sheet: Sheet, context: PackContext, _: SectionBudget) -> Non
     At most `decisions_max`.
     """
     most = context.materials.policies.budgets.limits.decisions_max
-    _offer(sheet, "decisions", _decisions(context), most, "projection:decisions")
+    head = context.materials.policies.plane.head
+    entering = ((one, same) for one, same in _decisions(context) if enters_head(one, head))
+    _offer(sheet, "decisions", entering, most, "projection:decisions")
 
 
 def place_more_decisions(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
@@ -132,6 +135,20 @@ def place_more_decisions(sheet: Sheet, context: PackContext, _: SectionBudget) -
     most = context.materials.policies.budgets.limits.decisions_max
     most -= len(sheet.placed.get("decisions", ()))
     _offer(sheet, "decided", _decisions(context), most, "projection:decisions")
+
+
+def enters_head(item: Item, head: str) -> bool:
+    """Whether who states something suffices for the head of a block, by the policy `head`.
+
+    What tools print never does. Where a user has to have confirmed it, an agent's word that one did
+    is no confirmation.
+    """
+    if item.role == "tool":
+        return False
+    if head == "any":
+        return True
+    by = said_by(item.kind, item.role, item.actor, item.id)
+    return by not in ("agent", "model") and not item.id.startswith(RELAYED)
 
 
 def _decisions(context: PackContext) -> Iterable[tuple[Item, tuple[Item, ...]]]:
@@ -369,8 +386,15 @@ def merge_cards(items: Sequence[Item]) -> list[Card]:
     for item in items:
         words = item.text.split() if item.whole else [item.id, ""]
         said.setdefault((item.kind, item.ns, item.key or "", *words), []).append(item)
-    cards = [Card(first, tuple(others)) for first, *others in said.values()]
+    cards = [_merged(same) for same in said.values()]
     return [card for card in cards if card.item.kind != "observation" or card.recurs]
+
+
+def _merged(same: Sequence[Item]) -> Card:
+    """One card of statements with the same words; a user's is shown, where one said them."""
+    unmarked = (one for one in same if not speaker_mark(one.kind, one.role, one.actor, one.id))
+    shown = next(unmarked, same[0])
+    return Card(shown, tuple(one for one in same if one is not shown))
 
 
 def is_card(item: Item) -> bool:

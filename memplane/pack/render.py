@@ -20,7 +20,7 @@ from memplane.pack.layout import FENCE, BlockPart, is_own_part, part_under
 from memplane.ports import TokenCounter
 from memplane.projections.window import HANDLE, own_text, own_view
 
-FORM: Final = 2  # of a block's lines: raised where the same entries are printed otherwise
+FORM: Final = 3  # of a block's lines: raised where the same entries are printed otherwise
 BEGIN = "memplane:begin\n"
 _END = "memplane:end "
 _END_LINE: Final = regex(r"memplane:end ([0-9a-f]{16})\n\Z")

@@ -275,6 +275,7 @@ CAUSES: Final = (
     "epoch",
     "anchor",
     "superseded",
+    "confirmed",
     "forgotten",
     "evicted",
     "purged",

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
+from memplane.pack.head import enters_head
 from memplane.pack.layout import PARTS, Sheet, Window, entry_of
 from memplane.pack.request import Materials, PackContext, StatedEvent
 from memplane.policy import SectionBudget
@@ -177,12 +178,13 @@ def stated_since(context: PackContext) -> tuple[StatedEvent, ...]:
         return ()
     if not ring.marked:
         epoch -= 1  # the session's first event, which states something as any other
+    head = context.materials.policies.plane.head
     found: dict[int, StatedEvent] = {}
     for item, source, pin in _statements(context.materials, ring):
         lasts = is_stated(item.kind, item.role, item.key, item.markers)
         # What lasts for its pin alone counts as stated when it was pinned.
         at = item.seq if lasts and item.seq > epoch else pin
-        if at <= epoch or item.seq in found or item.role == "tool":
+        if at <= epoch or item.seq in found or not enters_head(item, head):
             continue
         if not context.scope.hides(item):
             found[item.seq] = StatedEvent(item, source, at, pin, item.session == ring.id)

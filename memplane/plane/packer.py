@@ -72,7 +72,7 @@ class Packer:
         inputs give equal bytes. `progress` is told of a long build of the index, `watch` is shown
         the layout. Where more than `index_behind_max` events are not indexed yet, it finds what the
         hotset has of them, or is to `wait`. `degraded` in the report: what it went without. Raises
-        BudgetError, InputError, PolicyError.
+        BudgetError, InputError, PolicyError, HomeError.
         """
         context, clock = self.context, Stopwatch()
         said: dict[str, Any] = {"channel": asked.get("channel")}
@@ -125,6 +125,7 @@ class Packer:
     def _passages(
         self, policies: Policies, folds: Folds, request: Request
     ) -> search_passages.SavedPassages:
+        self.context.need_files("a reminder")
         if not self._plain and self.context.keeps:
             index_service(self.context).index(policies).save()
         retriever = hook_retriever.HookRetriever(self.context, policies, folds)

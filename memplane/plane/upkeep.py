@@ -227,6 +227,7 @@ class PlaneUpkeep(OfPlane):
         caches also the parsed policies. Never raises for what is damaged.
         """
         context = self._context
+        context.need_files("to verify it")
         report = verify.of_log(context, progress, processes)
         with context.lock:
             return verify.verify_caches(context, report, progress, deep=deep)

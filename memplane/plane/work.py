@@ -191,6 +191,24 @@ class PlaneWork(OfPlane):
         """
         return work_changes.update_statement(self._context, id, changes)
 
+    def confirm(
+        self,
+        id: str | int,  # noqa: A002
+        *,
+        channel: str = "private",
+        agent: str | None = None,
+    ) -> Receipt:
+        """Record a statement in force anew as a user's: what an agent, tool or model stated.
+
+        The new event has the role `user`, the session of none, and names the old one
+        (`data.confirms`); the old one is superseded, or forgotten where it has no key. `undo` takes
+        that back. Raises NotFoundError for what the reader may not see, ScopeError for another's
+        namespace, and InputError for what is no statement, out of force, expired or a user's.
+        """
+        return work_changes.confirm_statement(
+            self._context, id, channel=channel, agent=self._context.agent_of(agent)
+        )
+
     def name_decision(self, id: str | int, key: str) -> Receipt:  # noqa: A002
         """Give a decision in force a key, by recording it anew: a later one of the key replaces it.
 

@@ -216,7 +216,9 @@ class PlanePolicy(NamedTuple):
     `tool_result_tokens`: the first and the last so many of a tool result are indexed. `embedder`
     is the name of what makes vectors of texts, NO_EMBEDDER for nothing. `shared`: namespaces of
     agents that all agents read; ALL_AGENTS among them means every one. `keep_days` and `keep_mb`:
-    for how long, and how much of, tool results of old sessions stay; 0 for all of them.
+    for how long, and how much of, tool results of old sessions stay; 0 for all of them. `head`:
+    what an agent or a model states stands in the head at once (`any`), or once a user has confirmed
+    it (`confirmed`). `contradictions`: `flag`, `ask` or `off`.
     """
 
     reports_keep: int = 500
@@ -231,6 +233,8 @@ class PlanePolicy(NamedTuple):
     keep_days: int = 0
     keep_mb: int = 0
     episodes: EpisodeRules = AGENT  # likewise
+    head: str = "any"
+    contradictions: str = "flag"
 
 
 def build_plane_policy(document: Json) -> PlanePolicy:
@@ -259,6 +263,8 @@ _PLANE_KEYS: Final = {
     "shared": ("namespaces", "shared"),
     "keep_days": ("keep", "tool_result_days"),
     "keep_mb": ("keep", "tool_result_mb"),
+    "head": ("statements", "head"),
+    "contradictions": ("statements", "contradictions"),
 }
 
 

@@ -9,7 +9,7 @@ from json.encoder import encode_basestring
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from memplane.event import GLOBAL, IMPORTANCE_DEFAULT, TYPED_KINDS, Event
+from memplane.event import GLOBAL, IMPORTANCE_DEFAULT, TYPED_KINDS, Event, speaker_mark
 from memplane.lazy import NamedTuple, regex
 from memplane.ports import TokenCounter
 from memplane.projections.window import (
@@ -263,13 +263,19 @@ class Item:
     def _head(self, printer: Printer | None = None) -> str:
         if self._of_session:
             cited = f" #{self.seq}" if printer is not None and printer.cites else ""
-            return f"session {self.ts[5:10]}{cited}"
+            return f"session {self.ts[5:10]}{self._by}{cited}"
         named = {"task": self.task, "tool_result": self.tool}.get(self.kind, self.key)
-        said = entry_label(self.kind, self.role, self.actor, named or "", self.status)
+        said = entry_label(self.kind, self.role, self.actor, named or "", self.status) + self._by
         if printer is not None and printer.cites:
             day = f" {self.ts[:10]}" if self.kind in TYPED_KINDS else ""  # others have a date line
             said = f"{said} #{self.seq}{day}"
         return f"{said}{_STALE}" if self.stale else said
+
+    @property
+    def _by(self) -> str:
+        """Who says so, behind the name of the statement; nothing where a user does."""
+        mark = speaker_mark(self.kind, self.role, self.actor, self.id)
+        return f" ({mark})" if mark else ""
 
     def entire(self, text: str, printer: Printer) -> tuple[str, int, bool]:
         """The entry with the event's whole text, which is given: the item may hold less of it."""

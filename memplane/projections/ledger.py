@@ -497,7 +497,7 @@ class Decisions(LedgerProjector):
     """
 
     name = "decisions"
-    version = 6
+    version = 7
     kinds = frozenset({"decision"})
     marker = "constraint"
     left_max = 200
@@ -528,7 +528,7 @@ class Cards(LedgerProjector):
     """
 
     name = "cards"
-    version = 6
+    version = 7
     kinds = frozenset({"preference", "rule", "insight", "fact", "observation"})
     passing = frozenset({"observation"})
     passing_chars_max = 600

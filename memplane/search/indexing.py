@@ -78,6 +78,8 @@ NOWHERE: Final = (1 << 32) - 1
 _REST_MAX: Final = 32_768
 _HASH_BYTES: Final = 16
 _HASH: Final = regex(rb"[0-9a-f]{16}")
+# How a line begins; an id of other characters than these is read with the line.
+_ID: Final = regex(rb'\{"seq":(\d+),(?:"dur":\d+,)?"id":"([!#-\[\]-~]+)"')
 _SUFFIX_BYTES: Final = 19  # of a line and its newline, from its hash on
 
 
@@ -128,19 +130,45 @@ class KeptLines:
 
     `view` gives all documents there are. `newest` is the log's newest segment, whose lines are read
     there: it is open anyway, and what it has lost is no answer. None where an event is missing in
-    the view: a line that was purged since may still be kept.
+    the view: a line that was purged since may still be kept. From the first `look` on it is asked
+    there alone, once for each request.
     """
 
     def __init__(
         self, log: FileLog, view: Callable[[], IndexView], newest: Callable[[], int | None]
     ) -> None:
-        self._log, self._view, self._newest = log, view, newest
+        self._log, self._view = log, view
+        self._ask = self._newest = newest
+
+    def look(self) -> None:
+        """See which segment is the log's newest, for the request that begins."""
+        seen = self._ask()
+        self._newest = lambda: seen
 
     def line(self, seq: int) -> Line | None:
         """Return the line with that seq, if it is there and verifies."""
         newest = self._newest()
         kept = None if newest is None else self._kept(seq, newest)
         return self._log.line(seq) if kept is None else kept
+
+    def id(self, seq: int) -> str | None:
+        """Return the event's id where the kept line says it and its hash fits; else None.
+
+        No line is read or parsed for it.
+        """
+        newest = self._newest()
+        if newest is None:
+            return None
+        view = self._view()
+        span = view.span(seq)
+        kept = view.kept(span.start) if span else b""
+        if len(kept) <= _FIELDS.size or _FIELDS.unpack_from(kept)[1] == newest:
+            return None
+        found = _ID.match(kept, _FIELDS.size)
+        if found is None or int(found[1]) != seq:
+            return None
+        said = found[2].decode()
+        return said if view.name(span.start) == id_hash(said) else None
 
     def find(self, id_: str) -> Line | None:
         """Return the line with that id, if the event has documents."""
@@ -186,6 +214,7 @@ _SAVED_AT_CLOSE: Final = 64
 _ANNOUNCED: Final = 2_000  # events; fewer are indexed in less than a second
 _RELOADED: Final = 2_000  # events behind: another process may have indexed them
 _LINES: Final = 64
+_LET_GO_AFTER: Final = 32  # requests; each touches some megabytes of a million documents
 
 
 class Indexed:
@@ -199,6 +228,7 @@ class Indexed:
     ) -> None:
         self._log, self._folder, self._keeps = log, folder, keeps
         self._plane, self.variant = plane, variant_of(policies)
+        self._requests = 0
         self.renewed = 0  # how often the documents were begun anew
         # Another version of memplane made what the folder has: made again, and then saved.
         self.outdated = (
@@ -282,6 +312,13 @@ class Indexed:
         if seq - self.seq >= _FOLLOWED:
             self.catch_up(upto=max(self._near(seq), min(seq, self.seq + 2 * count)), save=False)
 
+    def begin_request(self) -> None:
+        """Note what stays as it is for one request; now and then give memory back."""
+        self.lines.look()
+        self._requests += 1
+        if self._requests % _LET_GO_AFTER == 0:
+            self._index.let_go()
+
     def view(self, upto: int | None = None) -> IndexView:
         """The index as of a seq."""
         return self._index.view(upto)
@@ -291,7 +328,10 @@ class Indexed:
 
         See `Columns.seen`.
         """
+        before = self._columns.count
         frame = self._columns.frame(view)
+        if frame.size - before > _BATCH:  # every column was read
+            self._index.let_go()
         if unseen is None or not unseen[: frame.size].any():
             return frame
         return self._columns.seen(frame, view, unseen, name)

@@ -104,9 +104,9 @@ class _Kept(Generic[Key, Value]):
 class ItemCache:
     """Lines, items, passages and names of a plane, kept between requests; never changes an answer.
 
-    `line` returns a line by its seq, where there is something quicker than `log`. Make a new cache
-    under another token counter, and when the index was started again (`renewed` counts that): the
-    log may be another one.
+    `line` returns a line by its seq, where there is something quicker than `log`, and `id_of` an id
+    alone, None where it has to come from the line. Make a new cache under another token counter,
+    and when the index was started again (`renewed` counts that): the log may be another one.
     """
 
     def __init__(
@@ -115,8 +115,10 @@ class ItemCache:
         counter: TokenCounter,
         renewed: int,
         line: Callable[[int], Line | None] | None = None,
+        id_of: Callable[[int], str | None] | None = None,
     ) -> None:
         self.log, self.counter, self.renewed = log, counter, renewed
+        self._id = id_of
         self._lines = LineCache(line or log.line)
         self._items: _Kept[int, Item] = _Kept(_ITEMS_KEPT)
         self._told: _Kept[tuple[int, bool, int], Item] = _Kept(_ITEMS_KEPT)
@@ -138,7 +140,10 @@ class ItemCache:
         found = self._ids.get(seq)
         if found is None:
             item = self._items.get(seq)
-            found = self._ids.keep(seq, self.line(seq).event.id if item is None else item.id)
+            said = None if self._id is None or item is not None else self._id(seq)
+            if said is None:
+                said = self.line(seq).event.id if item is None else item.id
+            found = self._ids.keep(seq, said)
         return found
 
     def item(self, seq: int) -> Item:
@@ -459,14 +464,11 @@ class LogRetriever:
         if not (said.related and said.related_most):
             return ()
 
-        def present(some: Sequence[int]) -> Iterable[int]:
-            return [term for term, count in zip(some, view.counts(some), strict=True) if count]
-
         near, kept = neighbours()
         return related(
             query,
             near.near,
-            present,
+            view.present,
             kept,
             most=said.related_most,
             least=said.related_least,

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import islice, pairwise
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from memplane.context.calls import check_kind, checked_request, texts_of_argument
 from memplane.context.folds import seq_by
 from memplane.errors import ChangedError, DegradedError
 from memplane.event import Event
-from memplane.harness import remembered, remembered_lines, typed_once
+from memplane.harness import is_typed_again, remembered
 from memplane.intake.redact import unexpected
 from memplane.lazy import NamedTuple, late
 from memplane.observe import note
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from memplane.context.event_access import EventAccess
     from memplane.context.folds import Folds
     from memplane.index import terms as index_terms
-    from memplane.log import FileLog
     from memplane.pack.request import Request
     from memplane.policy import Policies
     from memplane.ports import SearchResult
@@ -78,6 +77,11 @@ class SearchHit(NamedTuple):
     parts: dict[str, int]
     whole: bool
     stale: bool = False
+
+    @property
+    def said_by(self) -> str | None:
+        """Who says so: `user`, `agent`, `tool` or `model`; None where the event does not tell."""
+        return self.event.said_by
 
     @property
     def handle(self) -> str:
@@ -197,27 +201,27 @@ def _hits(
             hits.append((rank, SearchHit(score, text, event, parts, whole, stale)))
     # The retriever's ties go by the importance that was recorded; by now it may have faded.
     hits.sort(key=itemgetter(0))
-    again = _typed_again(context.log, [hit.event for _, hit in hits])
+    again = _typed_again(retriever, [hit.event for _, hit in hits])
     return (hit for _, hit in hits if hit.event.seq not in again)
 
 
-def _typed_again(log: FileLog, events: Iterable[Event]) -> set[int]:
+def _typed_again(retriever: LogRetriever, events: Iterable[Event]) -> set[int]:
     """The seqs of prompts that repeat another of these, typed again behind an interruption.
 
-    Looks at no more than 400 events between two of one text.
+    Reads backwards, up to the prompt before in the session, and no more than 400 events.
     """
-    prompts: dict[tuple[str | None, str], list[int]] = {}
+    prompts: dict[tuple[str | None, str], list[Event]] = {}
     for event in events:
         if event.kind == "message" and event.role == "user":
-            prompts.setdefault((event.session, event.text.strip()), []).append(event.seq)
+            prompts.setdefault((event.session, event.text.strip()), []).append(event)
     found: set[int] = set()
-    for (session, _), seqs in prompts.items():
-        for first, then in pairwise(sorted(seqs)):
-            if then - first <= _TYPED_WITHIN:
-                lines = remembered_lines(log.read(first - 1, then))
-                between = (one.event for one in lines if one.event.session == session)
-                if then not in {one.seq for one in typed_once(between)}:
-                    found.add(then)
+    for same in prompts.values():
+        for first, then in pairwise(sorted(same, key=attrgetter("seq"))):
+            if then.seq - first.seq <= _TYPED_WITHIN:
+                lines = map(retriever.line, range(then.seq, first.seq - 1, -1))
+                said = (remembered(line.event) for line in lines if line is not None)
+                if is_typed_again(next(said), said):
+                    found.add(then.seq)
     return found
 
 

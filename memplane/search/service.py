@@ -97,7 +97,8 @@ class IndexService:
         if self._indexed is None or self._of != found:
             self.close()
             self._of = found
-            folder, plane = context.home.path / "index", context.cache_id
+            plane = context.cache_id
+            folder = None if context.home.passing else context.home.path / "index"
             self._indexed = indexing.Indexed(
                 context.log, folder, plane=plane, policies=policies, keeps=context.keeps
             )
@@ -134,8 +135,9 @@ class IndexService:
         seen = self._seen
         if seen is None or seen.counter is not counter or seen.renewed != indexed.renewed:
             seen = self._seen = retriever.ItemCache(
-                self._context.log, counter, indexed.renewed, indexed.lines.line
+                self._context.log, counter, indexed.renewed, indexed.lines.line, indexed.lines.id
             )
+        indexed.begin_request()
         near = self._near(policies, indexed, wanted.dense_seq, reach)
         if reach == upto:
             return retriever.LogRetriever(indexed, seen, folds, memories, policies.scoring, near)
@@ -333,7 +335,7 @@ def embed(context: PlaneContext, limit: int | None, progress: Progress | None) -
     """
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
         raise unexpected("1 or more", limit, "limit")
-    if not context.keeps:
+    if not context.keeps and not context.home.passing:
         raise HomeError(f"{context.home.path}: is read-only; nothing was embedded")
     with context.lock:
         policies = context.watched.policies()

@@ -69,18 +69,30 @@ MAGIC = b"memplane bound/1 index 1\n"
 GROUP = 16  # tokens that are read at once
 _END = b"\xff"
 _NUMBER_BYTES = 4
-# Questions after which the whole is read, for some 50 ms: more than a pack asks, and no more
-# than the first few dozen new texts do.
-_MANY = 6_000
+NEVER = 1 << 30  # the rank of what is no token: it is never merged
+# Asked for, tokens or not, after which all are read, for some 50 ms and 20 MB: what it took to look
+# up as many. The first thousand new texts ask for 17,000, most processes for a few hundred.
+_MANY = 25_000
+_NO_TOKENS = 25_000  # what is no token, remembered beside all that are one
 
 
-class Ranks:
-    """The ranks of one encoding's tokens, like the dictionary of them, read as they are asked.
+class TokenRanks(dict[bytes, int]):
+    """The ranks of one encoding's tokens; `ranks[token]` is NEVER for what is no token."""
 
-    Threads may share it; at worst two read the same group.
+    __slots__ = ()
+
+    def __missing__(self, token: bytes) -> int:
+        return NEVER
+
+
+class Ranks(TokenRanks):
+    """The same, looked up in the laid-out table as they are asked for, in some 2 us each.
+
+    It holds what was asked for, NEVER for what is no token. Threads may share it; at worst two find
+    the same token.
     """
 
-    __slots__ = ("_asked", "_firsts", "_known", "_ranks", "_read", "_starts", "_text")
+    __slots__ = ("_firsts", "_most", "_ranks", "_starts", "_text", "whole")
 
     def __init__(
         self,
@@ -89,49 +101,41 @@ class Ranks:
         ranks: array[int] | memoryview,
         starts: array[int] | memoryview,
     ) -> None:
+        super().__init__()
         self._text, self._firsts, self._ranks = text, firsts, ranks
         self._starts = starts
-        self._read = bytearray(len(starts))  # a byte for each group: whether it was
-        self._known: dict[bytes, int] = {}
-        self._asked = 0
+        self.whole, self._most = False, _MANY
 
-    def get(self, token: bytes, default: int) -> int:
-        """As of a dictionary."""
-        self._asked += 1
-        rank = self._known.get(token)
-        if rank is not None:
-            return rank
+    def __missing__(self, token: bytes) -> int:
+        if not self.whole and len(self) >= _MANY:
+            self.read_all()
+            return self[token]
+        rank = NEVER if self.whole else self._find(token)
+        if len(self) < self._most:
+            self[token] = rank
+        return rank
+
+    def read_all(self) -> None:
+        """Hold all tokens: quicker than to look up as many more as were asked for by now."""
+        self.update(zip(bytes(self._text[:-1]).split(_END), self._ranks, strict=True))
+        self._most, self.whole = len(self) + _NO_TOKENS, True
+
+    def _find(self, token: bytes) -> int:
         number = bisect_right(self._firsts, token) - 1
-        if number < 0 or self._read[number]:
-            return default
-        self._take(number)
-        return self._known.get(token, default)
-
-    def __contains__(self, token: bytes) -> bool:
-        return self.get(token, -1) >= 0
-
-    def whole(self) -> dict[bytes, int] | None:
-        """The dictionary itself, which is quicker, where enough was asked for to read it all."""
-        return self.all() if self._asked > _MANY else None
-
-    def all(self) -> dict[bytes, int]:
-        """The dictionary itself."""
-        return dict(zip(bytes(self._text[:-1]).split(_END), self._ranks, strict=True))
-
-    def _take(self, number: int) -> None:
+        if number < 0:
+            return NEVER
         starts, behind = self._starts, number + 1
         end = starts[behind] if behind < len(starts) else len(self._text)
-        tokens = bytes(self._text[starts[number] : end - 1]).split(_END)
-        ranks = self._ranks[number * GROUP : number * GROUP + len(tokens)]
-        self._known.update(zip(tokens, ranks, strict=True))
-        self._read[number] = 1
+        group = _END + self._text[starts[number] : end]
+        at = group.find(_END + token + _END)
+        return NEVER if at < 0 else self._ranks[number * GROUP + group.count(_END, 0, at)]
 
 
 class BoundTable(NamedTuple):
     """`characters` as described above; `ranks` of o200k and of cl100k by token."""
 
     characters: bytes | memoryview
-    ranks: tuple[dict[bytes, int] | Ranks, dict[bytes, int] | Ranks]
+    ranks: tuple[TokenRanks, TokenRanks]
 
     def entries(self, text: str) -> bytes:
         """Look up the byte of each character."""
@@ -166,9 +170,9 @@ def unpack(packed: bytes | memoryview) -> BoundTable:
     return BoundTable(blob[:CHARACTERS], (_ranks(first), _ranks(second)))
 
 
-def _ranks(part: bytes) -> dict[bytes, int]:
+def _ranks(part: bytes) -> TokenRanks:
     tokens = part.split(_SEPARATOR)
-    ranks = dict(zip(tokens, range(256, 256 + len(tokens)), strict=True))
+    ranks = TokenRanks(zip(tokens, range(256, 256 + len(tokens)), strict=True))
     ranks.update(zip(single_bytes(), range(256), strict=True))
     return ranks
 
@@ -231,6 +235,8 @@ _WORD_END = re.compile(f"{_WORD}(?=[{BLANKS}])")
 
 # One pretoken in both encodings, and the bulk of new text.
 PLAIN = regex(r" ?[A-Za-z]?[a-z]+").fullmatch
+# One of these behind such a text is a pretoken of its own in both, and one token.
+_STOPS = frozenset('.,:;!?)"]}*`')
 
 _STANDS_FOR = {
     WHITE: "\x80",
@@ -355,33 +361,31 @@ class Memo(dict[str, int]):
 # stand side by side in a final state are what their bytes alone become: no merge ever crossed their
 # ends, so the others came in the same order as they would alone.
 
-_NEVER = 1 << 30
 
-
-def pretoken_count(text: bytes, ranks: dict[bytes, int] | Ranks) -> int:
+def pretoken_count(text: bytes, ranks: TokenRanks) -> int:
     """Count the tokens that a whole pretoken becomes."""
-    return 1 if text in ranks else merged_count(text, ranks)
+    return 1 if ranks[text] != NEVER else merged_count(text, ranks)
 
 
-def merged_count(text: bytes, ranks: dict[bytes, int] | Ranks) -> int:
+def merged_count(text: bytes, ranks: TokenRanks) -> int:
     """Count the tokens that merging leaves: 1 for every token, as the build of the table checks."""
-    get = ranks.get
+    rank = ranks.__getitem__
     cuts = list(range(len(text) + 1))
-    joins = [get(text[at : at + 2], _NEVER) for at in range(len(text) - 1)]
+    joins = [rank(text[at : at + 2]) for at in range(len(text) - 1)]
     while joins:
         best = min(joins)
-        if best == _NEVER:
+        if best == NEVER:
             break
         at = joins.index(best)
         del cuts[at + 1], joins[at]
         if at < len(joins):
-            joins[at] = get(text[cuts[at] : cuts[at + 2]], _NEVER)
+            joins[at] = rank(text[cuts[at] : cuts[at + 2]])
         if at:
-            joins[at - 1] = get(text[cuts[at - 1] : cuts[at + 1]], _NEVER)
+            joins[at - 1] = rank(text[cuts[at - 1] : cuts[at + 1]])
     return len(cuts) - 1
 
 
-def closing(text: bytes, newline: bytes, ranks: dict[bytes, int] | Ranks) -> int:
+def closing(text: bytes, newline: bytes, ranks: TokenRanks) -> int:
     """Bound a pretoken that reads on over the newline into lines not yet known.
 
     For every continuation F that begins with `newline`: tokens(text + F) - (len(F) - 1) at
@@ -396,11 +400,13 @@ def closing(text: bytes, newline: bytes, ranks: dict[bytes, int] | Ranks) -> int
     return max(pretoken_count(whole[:end], ranks) for end in (*places, len(whole)))
 
 
-def _on(tail: bytes, ranks: dict[bytes, int] | Ranks) -> bool:
-    return tail in ranks or any(tail + further in ranks for further in (b"\n", b"\r", b"/"))
+def _on(tail: bytes, ranks: TokenRanks) -> bool:
+    return ranks[tail] != NEVER or any(
+        ranks[tail + further] != NEVER for further in (b"\n", b"\r", b"/")
+    )
 
 
-def starting(text: bytes, ranks: dict[bytes, int] | Ranks) -> int:
+def starting(text: bytes, ranks: TokenRanks) -> int:
     """Bound the tokens that can begin in these bytes, whatever stands before and behind them.
 
     The sum over any partition of a text is never below its count.
@@ -409,7 +415,7 @@ def starting(text: bytes, ranks: dict[bytes, int] | Ranks) -> int:
     # Bit sets of ends: `tokens[start]` of the tokens that begin there; `merging[at][count]`, for
     # the final states of that count that end at `at`, of the ends with which all would merge.
     tokens = [
-        sum(1 << end for end in range(start + 1, size + 1) if text[start:end] in ranks)
+        sum(1 << end for end in range(start + 1, size + 1) if ranks[text[start:end]] != NEVER)
         for start in range(size)
     ]
     merging: list[dict[int, int]] = [{} for _ in range(size + 1)]
@@ -442,14 +448,14 @@ class TokenCosts:
     """The costs of one encoding. `table` holds both; `which` is a place in `ENCODINGS`."""
 
     def __init__(self, table: BoundTable, which: int) -> None:
-        self._table = table.ranks[which]
+        self._ranks = table.ranks[which]
         self._entries = table.entries
         self._shift = 3 + 2 * which
         self._pattern = _PATTERNS[which]
         self._slashes = which == 0
         # Of a text that is one pretoken, or one up to its newline.
         self.pretokens = Memo(self._pretoken)
-        self._blocks = Memo(lambda text: starting(text.encode(), self._ranks()))
+        self._blocks = Memo(lambda text: starting(text.encode(), self._ranks))
 
     def word(self, text: str, shape: str) -> int:
         """Bound a word with the blank before it and the newline behind it, by its shape."""
@@ -474,26 +480,26 @@ class TokenCosts:
         if len(text) > _LONGEST_TOKEN:
             return self.anywhere(text)
         whole = text.encode()
-        ranks = self._ranks()
+        ranks = self._ranks
         if len(whole) > 1 and text[-1] in "\r\n":
             longest = _LONGEST_ASCII if len(whole) == len(text) else _LONGEST
-            if len(whole) > longest and whole not in ranks:
+            if len(whole) > longest and ranks[whole] == NEVER:
                 return self.anywhere(text)
             # Even one that is a token could become more with what follows.
             return closing(whole[:-1], whole[-1:], ranks)
-        if whole in ranks:
+        if ranks[whole] != NEVER:
             return 1
         if len(whole) > (_LONGEST_ASCII if len(whole) == len(text) else _LONGEST):
             return self.anywhere(text)
         return merged_count(whole, ranks)
 
-    def _ranks(self) -> dict[bytes, int] | Ranks:
-        ranks = self._table
-        if isinstance(ranks, Ranks):
-            whole = ranks.whole()
-            if whole is not None:
-                ranks = self._table = whole
-        return ranks
+    def plain(self, text: bytes) -> int:
+        """Count a text that `PLAIN` matches."""
+        if self._ranks[text] != NEVER:
+            return 1
+        if len(text) > _LONGEST_ASCII:
+            return self.anywhere(text.decode())
+        return merged_count(text, self._ranks)
 
     def blanks(self, text: str) -> int:
         """Bound the blanks before a word's own, which are a pretoken of their own."""
@@ -580,7 +586,16 @@ class _Costs:
 
     def _chunk(self, chunk: str) -> int:
         if PLAIN(chunk):
-            return max([one.pretokens[chunk] for one in self._vocabularies])
+            return self._plain(chunk)
+        if chunk[-1] in _STOPS and PLAIN(chunk[:-1]):
+            return self._plain(chunk[:-1]) + 1
+        return self._any_chunk(chunk)
+
+    def _plain(self, chunk: str) -> int:
+        text = chunk.encode()
+        return max([one.plain(text) for one in self._vocabularies])
+
+    def _any_chunk(self, chunk: str) -> int:
         if not chunk.strip(BLANKS):
             return max([one.blanks(chunk) for one in self._vocabularies])
         if not chunk.strip(BLANKS + "\r\n"):

@@ -281,6 +281,8 @@ def export_plane(
         raise HomeError(
             f"this is the plane as of seq {context.as_of}; export the plane itself, or a part of it"
         )
+    if whole:
+        context.need_files("to export all of it")
     if context.keeps:
         take_in_all(context.log)  # what was spooled was acknowledged too
     once = _whole if whole else _partial

@@ -142,7 +142,8 @@ class _Between:
         memories = self._context.caught_up().memories
         found = memories.archived(line.event, upto=asked.get("as_of"))
         if found is not None:
-            return found[0]
+            by = self._context.log.line(found.by_seq)
+            return "confirmed" if by is not None and _confirms(by.event) else found.reason
         until = line.event.valid_until
         return "expired" if until is not None and until < asked["now"] else None
 
@@ -154,9 +155,8 @@ class _Between:
         for line in self._context.log.read(first, min(last, first + _LOOKED_AT)):
             event = line.event
             reason = _correction(event)
-            if reason is not None and (
-                reason != "superseded" or self._replaced(event, shown, area)
-            ):
+            replaces = event.key is not None and reason in ("superseded", "confirmed")
+            if reason is not None and (not replaces or self._replaced(event, shown, area)):
                 return reason
         return None
 
@@ -194,13 +194,22 @@ class _Between:
 
 def _correction(event: Event) -> str | None:
     """What an event does to others that stand in blocks already."""
-    if event.kind == "forget":
+    if event.kind == "forget" and not _confirms(event):
         return "unforgotten" if (event.data or {}).get("undo") else "forgotten"
+    if _confirms(event):
+        return "confirmed"
     if event.kind in ("pin", "purge"):
         return "pin" if event.kind == "pin" else "purged"
     if event.kind == "approval":
         return "approval"
     return "superseded" if event.key is not None and event.kind != "session" else None
+
+
+def _confirms(event: Event) -> bool:
+    """Whether a user confirmed a statement by the event, or it took the old one out for that."""
+    if event.kind == "forget":
+        return event.data.get("reason") == "confirmed" and not event.data.get("undo")
+    return "confirms" in event.data
 
 
 # Reports of packs in HOME/reports: saved with what they name, found again, held against the last.

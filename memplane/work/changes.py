@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypedDict
 
 from memplane.context.calls import Receipt
 from memplane.errors import ConflictError, InputError, LockError, NotFoundError
-from memplane.event import GLOBAL, IMPORTANCE_DEFAULT, REFS_MAX, TYPED_KINDS, Event, at_least
+from memplane.event import (
+    GLOBAL,
+    IMPORTANCE_DEFAULT,
+    REFS_MAX,
+    RELAYED,
+    TYPED_KINDS,
+    Event,
+    at_least,
+)
 from memplane.intake import normalise
 from memplane.intake.redact import quoted_value, unexpected
 from memplane.lazy import NamedTuple, word_set
@@ -216,8 +224,9 @@ CHANGING: Final = tuple(UpdateFields.__annotations__)
 _KEPT: Final = ("kind", "ns", "task", "actor", "role", "key", *CHANGING)
 # What memplane writes into data of an event about that event itself.
 _ITS_OWN: Final = word_set("""
-    redactions replaced marked body recalled origin updates undoes restores
+    redactions replaced marked body recalled origin updates undoes restores confirms
 """)
+CONFIRMED: Final = "confirmed"  # why a forget was written, in its data
 _CHANGE_TRIES: Final = 5  # while others write to the plane
 _LOOKED_AT: Final = 10_000  # lines, for what is to be taken back
 _UNDONE: Final = "undo"
@@ -256,27 +265,68 @@ def name_decision(context: PlaneContext, named: int | str, key: str) -> Receipt:
     return _record_anew(context, named, {"kind": "decision", "key": key}, states_decision)
 
 
+def confirm_statement(
+    context: PlaneContext,
+    named: int | str,
+    *,
+    channel: str,
+    agent: str | None,
+    relayed: Mapping[str, Any] | None = None,
+) -> Receipt:
+    """Record a statement in force anew as a user's; see `PlaneWork.confirm`.
+
+    `relayed`: fields of the event where an agent says that a user confirmed it.
+    """
+    reader = context.reader(channel, agent=agent, policies=context.watched.policies_or_last())
+
+    def unconfirmed(event: Event) -> None:
+        if not reader.may_read(event):
+            raise NotFoundError(f"no event {quoted_value(named)}")
+        if not reader.may_write(event.ns):
+            raise reader.unwritable(event.ns, event.key)
+        if reader.out_of_time(event) == "expired":
+            raise InputError(f"event {event.seq} has expired: {event.valid_until}")
+        relays = relayed is not None or not event.id.startswith(RELAYED)
+        if event.said_by == "user" and relays:
+            raise InputError(f"event {event.seq} is a user's statement already: it stays as it is")
+
+    changes = {"role": "user", "actor": None, **(relayed or {})}
+    return _record_anew(context, named, changes, _states, unconfirmed, CONFIRMED)
+
+
 def _record_anew(
     context: PlaneContext,
     named: int | str,
     changes: Mapping[str, Any],
     fits: Callable[[Event], bool],
+    check: Callable[[Event], None] | None = None,
+    reason: str = "",
 ) -> Receipt:
+    """Record a statement again with `changes`; `check` raises where it may not be.
+
+    `reason` is `CONFIRMED` or nothing: the event then says what it confirms, and is no longer
+    derived of others.
+    """
     context.take_in_waiting()
     for left in range(_CHANGE_TRIES, -1, -1):
         with context.lock:
             folds = context.caught_up()
-            event = _statement(context, folds, named, fits)
+            event = _statement(context, folds, named, fits, check)
             quoting = summaries_of(context.log, folds, [event], undo=False)
             read = folds.memories.position
         gone = [] if event.key is not None else [event.id, *quoting]
         row = _anew(context, event, changes)
+        more: dict[str, Any] = {"updates": gone} if gone else {}
+        if reason:
+            row["data"].pop("derived", None)
+            more["confirms"] = event.id
         draft = context.drafting(internal=True)
         # As any caller's: what it says is redacted, counted and looked through for markers.
-        said = context.drafting()(
-            {**row, "data": {**row["data"], **({"updates": gone} if gone else {})}}, ""
-        )
-        drafts = [*(draft(one, "") for one in forget_rows(gone, f"updated by {said.id}")), said]
+        said = context.drafting()({**row, "data": {**row["data"], **more}}, "")
+        forgets = forget_rows(gone, f"{reason or 'updated'} by {said.id}")
+        for one in forgets:
+            one["data"] |= {"reason": reason} if reason else {}
+        drafts = [*(draft(one, "") for one in forgets), said]
         try:
             done = context.append(drafts, expected_seq=read.seq if read and left else None)
         except ConflictError as error:
@@ -288,7 +338,11 @@ def _record_anew(
 
 
 def _statement(
-    context: PlaneContext, folds: Folds, named: int | str, fits: Callable[[Event], bool]
+    context: PlaneContext,
+    folds: Folds,
+    named: int | str,
+    fits: Callable[[Event], bool],
+    check: Callable[[Event], None] | None,
 ) -> Event:
     """The statement that is to change: one that is in force."""
     if isinstance(named, bool) or not isinstance(named, int | str):
@@ -297,6 +351,8 @@ def _statement(
     if line is None:
         raise NotFoundError(f"no event {quoted_value(named)}")
     event = line.event
+    if check is not None:
+        check(event)
     if not fits(event):
         what = "statement" if fits is _states else "decision"
         raise InputError(f"event {event.seq} is no {what} but a {event.kind}: it stays as it is")

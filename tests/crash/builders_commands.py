@@ -58,6 +58,7 @@ COMMANDS = {
     "forget": ["forget", "k1", "--json"],
     "unforget": ["unforget", "k3", "--json"],
     "update": ["update", "old1", "another value", "--json"],
+    "confirm": ["confirm", "old1", "--json"],
     "undo": ["undo", "--json"],
     "pin": ["pin", "--key", "k2", "--json"],
     "unpin": ["unpin", "--key", "k5", "--json"],

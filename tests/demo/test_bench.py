@@ -64,6 +64,29 @@ def test_one_row_can_be_asked_for_alone(tmp_path):
     assert len(json.loads(file.read_text())["rows"]) == 1
 
 
+def test_side_by_side_each_engine_is_asked_the_same_in_a_process_of_its_own(tmp_path):
+    """Those that are not installed are named; SQLite always is."""
+    done = run("--quick", "--only", "side-by-side", "--texts", 60, "--reports", tmp_path,
+               "--html", tmp_path / "page.html")  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    (file,) = tmp_path.glob("bench-*.json")
+    found = json.loads(file.read_text())
+    by_engine = {}
+    for row in found["side"]:
+        assert row["size"] == 60
+        assert 0 < row["p50"] <= row["p95"]
+        by_engine.setdefault(row["engine"], {})[row["work"]] = row
+    others = by_engine["memplane"].keys() - {"context of 2,000 tokens", "the same, intent fast"}
+    assert by_engine["SQLite FTS5"].keys() == others
+    assert len(others) == 8
+    own, peer = (by_engine[name]["search, 10 hits"] for name in ("memplane", "SQLite FTS5"))
+    assert peer["ratio"] == pytest.approx(own["p50"] / peer["p50"], abs=0.001)
+    assert len(by_engine) + len(found["unable"]) == 11
+    assert "Side by side" in file.with_suffix(".txt").read_text()
+    assert "Side by side" in (tmp_path / "page.html").read_text()
+    assert not [path for path in tmp_path.iterdir() if path.is_dir()]
+
+
 def test_a_row_that_does_not_exist_is_refused_with_those_that_do(tmp_path):
     done = run("--only", "nothing", "--reports", tmp_path)
     assert done.returncode == 2

@@ -1,6 +1,6 @@
 """Each script of `tools/` and `benchmarks/` runs to its end on a little data and prints figures.
 
-`build_bound1.py` is run in tests/tokens, `demo.py` and `run.py` beside this; `record_sessions.py`
+`build_bound1.py` is run in tests/tokens, `demo.py` and `run.py` with `side_engines.py` beside this; `record_sessions.py`
 needs the real clients: only its help is asked for.
 """
 
@@ -19,11 +19,12 @@ from memplane.index.kinds import THINGS, KindTable
 
 ROOT = Path(__file__).parents[2]
 # Modules of others, which have nothing to run; or run by the tests named above.
-ELSEWHERE = {"build_bound1", "demo", "rank_collection", "run", "trace_steps"}
+ELSEWHERE = {"build_bound1", "demo", "rank_collection", "run", "side_engines", "trace_steps"}
 PARTS = {
     "table_formats",
     "chunks", "crowds", "hook_works", "session_works", "index_peers", "index_works", "large_log", "layouts",
     "mcp_works", "measure", "memory_peers", "memory_works", "peers", "place", "process_works", "shelf",
+    "side_by_side",
     "text_works", "workload", "works",
 }  # fmt: skip
 
@@ -293,3 +294,10 @@ def test_the_picture_of_the_readme_is_what_the_script_draws(tmp_path):
     drawn = (tmp_path / "demo.svg").read_text()
     assert drawn == (ROOT / "docs" / "images" / "demo.svg").read_text()
     assert "http" not in drawn.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_the_table_of_stems_is_built_again_with_the_same_bytes(tmp_path):
+    target = tmp_path / "stems-en.txt"
+    assert "words" in ran("tools/build_stems.py", target)
+    shipped = ROOT / "memplane" / "index" / "data" / "stems-en.txt"
+    assert target.read_bytes() == shipped.read_bytes()

@@ -1,9 +1,12 @@
-"""Which documents are out of force, whatever was asked before."""
+"""Which documents are out of force, whatever was asked before; who speaks in those that are seen."""
 
 import numpy as np
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
-from memplane.index.columns import Fates
+from memplane.index.columns import Columns, Fates
+from memplane.index.ranking import Speakers
+from memplane.index.store import SegmentedIndex
+from memplane.index.terms import Document, exact_term
 
 COLUMN = np.arange(1, 21)  # an event a document
 
@@ -30,3 +33,27 @@ def test_an_answer_depends_on_nothing_that_was_asked_before(acts, asked):
     made = fates(acts)
     for upto, size in asked:
         assert made.hidden(upto, size).tolist() == fates(acts).hidden(upto, size).tolist()
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.sampled_from(["", "ana", "ben", "cy", "dora"]), min_size=1, max_size=40), st.data()
+)
+def test_speakers_are_always_counted_as_those_of_the_documents_that_are_seen(names, data):
+    index, columns, speakers = SegmentedIndex(), Columns(), Speakers()
+    stops = data.draw(st.sets(st.integers(0, len(names) - 1)))
+    for seq, name in enumerate(names):
+        index.add(Document(seq + 1, speaker=name))
+        if seq in stops:  # they grow with the index
+            speakers.follow(columns.frame(index.view()))
+    speakers.follow(columns.frame(index.view()))
+    hidden = np.array(data.draw(st.lists(st.booleans(), min_size=1, max_size=len(names))))
+    seen = [name for name, hides in zip(names, hidden, strict=False) if not hides]
+    shown = [speakers.labels[number] for number in speakers.visible(hidden)]
+    wanted = [exact_term(name) if name else 0 for name in dict.fromkeys(names)]
+    having = [exact_term(name) if name else 0 for name in seen]
+    ranked = sorted(wanted, key=lambda label: (-having.count(label), wanted.index(label)))
+    assert speakers.labels == wanted
+    named = any(names)
+    assert shown == ([label for label in ranked if label in having] if named else [])
+    assert speakers.firsts == [names.index(name) for name in dict.fromkeys(names)]

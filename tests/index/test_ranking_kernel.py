@@ -40,11 +40,18 @@ def frame(turns, upto=None):
 WITHIN = Kernel(1000, 100, 12)
 
 
+def spread(scores, sources, amounts, where, kernel):
+    """Add what the sources say to scores, one a document; return the documents reached."""
+    docs, said = map(np.concatenate, spread_scores(sources, amounts, where, kernel))
+    np.add.at(scores, docs, said)
+    return docs
+
+
 def heard(turns, source, kernel=WITHIN):
     """Gap at which each document hears the source, None where it does not."""
     where = frame(turns)
     scores = np.zeros(where.size, np.int64)
-    spread_scores(scores, np.array([source]), np.array([ONE]), where, kernel)
+    spread(scores, np.array([source]), np.array([ONE]), where, kernel)
     table = strengths(kernel).tolist()
     return [table.index(score) if score else None for score in scores.tolist()]
 
@@ -107,7 +114,7 @@ def test_what_came_later_is_not_there_in_an_earlier_frame(documents, data):
     columns.frame(index.view())
     for where in (columns.frame(index.view(upto)), frame(turns[:upto])):
         scores = np.zeros(where.size, np.int64)
-        spread_scores(scores, source, np.array([ONE]), where, kernel)
+        spread(scores, source, np.array([ONE]), where, kernel)
         found.append(scores.tolist())
     assert found[0] == found[1]
 
@@ -122,10 +129,10 @@ def test_what_sources_say_together_is_always_the_sum_of_what_each_says_alone(doc
     docs = data.draw(st.lists(st.integers(0, len(documents) - 1), min_size=1, unique=True))
     amounts = np.array(data.draw(st.lists(st.integers(1, ONE), min_size=len(docs))))[: len(docs)]
     together, alone = np.zeros((2, where.size), np.int64)
-    reached = spread_scores(together, np.array(docs), amounts, where, WITHIN)
+    reached = spread(together, np.array(docs), amounts, where, WITHIN)
     heard_by = set()
     for doc, amount in zip(docs, amounts.tolist(), strict=True):
-        one = spread_scores(alone, np.array([doc]), np.array([amount]), where, WITHIN)
+        one = spread(alone, np.array([doc]), np.array([amount]), where, WITHIN)
         heard_by |= set(one.tolist())
     assert together.tolist() == alone.tolist()
     assert set(reached.tolist()) == heard_by
@@ -154,7 +161,7 @@ def test_a_chain_of_what_is_seen_is_the_chain_of_a_log_without_the_rest(document
     bare = frame([(seq, *documents[seq][:2]) for seq in shown])
     for place, doc in enumerate(shown):
         scores, alone = np.zeros(full.size, np.int64), np.zeros(bare.size, np.int64)
-        spread_scores(scores, np.array([doc]), np.array([ONE]), full, WITHIN)
-        spread_scores(alone, np.array([place]), np.array([ONE]), bare, WITHIN)
+        spread(scores, np.array([doc]), np.array([ONE]), full, WITHIN)
+        spread(alone, np.array([place]), np.array([ONE]), bare, WITHIN)
         assert scores[shown].tolist() == alone.tolist()
         assert scores[unseen].sum() == 0

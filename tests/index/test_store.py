@@ -10,7 +10,8 @@ from hypothesis import given, settings, strategies as st
 from memplane.index import storage, terms
 from memplane.index.segment import build_segment, decode_segment, encode_segment, merge_segments
 from memplane.index.store import SegmentedIndex
-from memplane.index.terms import blank_document
+from memplane.index.terms import Document, blank_document
+from tests.examples import examples
 
 MANY = made_up(4500)  # two segments of level 1, one of level 0, and an open one
 QUERY = terms.query("guitar ledger migration pool.py Tokyo3 데이터베이스")
@@ -382,3 +383,25 @@ def test_one_by_one_documents_lie_in_few_segments():
     for document in made_up(255):
         index.add(document)
         assert len(index.blocks()) <= 12
+
+
+@settings(deadline=None, max_examples=examples(30))
+@given(
+    st.lists(st.sampled_from(["heron", "crane", "stork ibis", "egret"]), max_size=600), st.data()
+)
+def test_the_words_that_are_present_are_always_those_that_some_document_holds(texts, data):
+    index = SegmentedIndex()
+    index.add_many(Document(seq, text=text) for seq, text in enumerate(texts, 1))
+    view = index.view(data.draw(st.none() | st.integers(0, len(texts) + 1)))
+    words = [terms.whole_term(terms.stem(word)) for word in "egret ibis owl crane heron".split()]
+    held = zip(words, view.counts(words), strict=True)
+    assert view.present(words) == [word for word, count in held if count]
+
+
+def test_memory_that_is_let_go_is_read_again(tmp_path):
+    index = SegmentedIndex(tmp_path, plane="p")
+    index.add_many(Document(seq, text=f"heron {seq}") for seq in range(1, 600))
+    index.save(599)
+    before = index.view().hits(terms.query("heron 7"), 5)
+    index.let_go()
+    assert index.view().hits(terms.query("heron 7"), 5) == before

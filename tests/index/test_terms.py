@@ -3,7 +3,7 @@ import threading
 import pytest
 from hypothesis import given, strategies as st
 
-from memplane.index import terms
+from memplane.index import stems, terms
 from memplane.index.terms import TermVocabulary, analyse, folded_letters, query, whole_term
 
 
@@ -145,7 +145,7 @@ def test_data_without_blanks_is_not_remembered_whole():
 
 
 def test_threads_that_stem_at_once_get_their_own_words_stems(monkeypatch):
-    english = terms._english()
+    english = stems._english()
     stem, other, goes_on = english._stem, threading.Event(), threading.Event()
     main = threading.current_thread()
 
@@ -158,13 +158,13 @@ def test_threads_that_stem_at_once_get_their_own_words_stems(monkeypatch):
     monkeypatch.setattr(english, "_stem", paused)
     terms.stem.cache_clear()
     found = []
-    thread = threading.Thread(target=lambda: found.append(terms.stem("paintings")))
+    thread = threading.Thread(target=lambda: found.append(terms.stem("glimbings")))
     thread.start()
     assert other.wait(20)
-    found.append(terms.stem("harbours"))
+    found.append(terms.stem("harblours"))
     goes_on.set()
     thread.join(20)
-    assert found == ["harbour", "paint"]
+    assert found == ["harblour", "glimb"]
 
 
 @pytest.mark.parametrize(
@@ -189,3 +189,28 @@ def test_marks_that_are_no_accents_stay():
 def test_folded_letters_are_always_folded_already(text):
     found = folded_letters(text.lower())
     assert folded_letters(found) == found
+
+
+LETTERS = st.text("abcdefghijklmnopqrstuvwxyzé'0", max_size=12)
+
+
+def test_the_table_of_stems_has_what_the_stemmer_gives_for_every_word_in_it():
+    table, count = stems.shipped_stems(), 0
+    for line in table._lines:
+        for entry in line.split():
+            word = entry.rstrip("abcdefghijklmnopqrstuvwxyz")[:-1]
+            assert table.stem(word) == stems.snowball(word), word
+            count += 1
+    assert count > 30_000
+
+
+@given(LETTERS, st.sampled_from(stems.ENDINGS), st.integers(0, 3))
+def test_a_word_that_is_not_in_the_table_is_not_found_there(begin, ending, cut):
+    word = begin + ending[: len(ending) - cut] + ending
+    found = stems.shipped_stems().stem(word)
+    assert found is None or found == stems.snowball(word)
+
+
+@given(st.one_of(LETTERS, st.builds(str.__add__, LETTERS, st.sampled_from(stems.ENDINGS))))
+def test_a_stem_is_that_of_the_stemmer_whatever_spares_asking_it(word):
+    assert terms.stem(word) == stems.snowball(terms.IRREGULAR.get(word, word))

@@ -360,3 +360,33 @@ def test_filters_that_are_out_of_bounds_are_refused(call):
     for given in ({"importance_min": 1001}, {"tags": [1]}, {"without_tags": "x"}):
         (result,) = call(("memory_search", {"query": "x", **given}))
         assert result.is_error, given
+
+
+def test_an_agent_says_whether_the_user_said_it_and_relays_a_confirmation(done, call, opened):
+    (inferred,) = done(store("Herons sleep standing"))
+    found, shown = done(
+        ("memory_search", {"query": "herons sleep"}), ("memory_get", {"handle": "#2"})
+    )
+    assert (found["hits"][0]["said_by"], shown["said_by"]) == ("agent", "agent")
+    (confirmed,) = done(store(f"#{inferred['seq']}", said_by="user"))
+    event = opened.event(confirmed["seq"])
+    assert (event.said_by, event.actor, event.text) == ("user", "heron", "Herons sleep standing")
+    assert event.data["confirms"] == inferred["id"]
+    assert opened.work.standing(opened.event(inferred["seq"])).reason == "forgotten"
+    again, found = done(
+        store(f"#{event.seq}", said_by="user"), ("memory_search", {"query": "herons sleep"})
+    )
+    assert (again["duplicate"], again["seq"]) == (True, event.seq)
+    assert [hit.get("said_by") for hit in found["hits"]] == [None]
+    (refused,) = call(store("#999", said_by="user"))
+    assert refused.is_error
+
+
+def test_the_same_words_said_by_the_user_confirm_those_of_the_agent(done, opened):
+    inferred, said, again = done(
+        store("Herons eat fish"), store("Herons eat fish", said_by="user"), store("Herons eat fish")
+    )
+    assert opened.event(said["seq"]).data["confirms"] == inferred["id"]
+    assert (again["duplicate"], said["duplicate"]) == (True, False)
+    (fresh,) = done(store("Storks eat frogs", said_by="user"))
+    assert opened.event(fresh["seq"]).said_by == "user"

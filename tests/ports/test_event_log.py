@@ -4,13 +4,15 @@ import pytest
 
 from memplane.errors import ConflictError
 from memplane.event import Draft, encode
-from memplane.log import FileLog
+from memplane.log import FileLog, MemoryLog
 from memplane.ports import EventLog
 
 BACKENDS = {
     "files": {},
     "files, level os": {"durability": "os"},
     "files, small segments": {"segment_bytes_max": 700},
+    "memory": {},
+    "memory, small segments": {"segment_bytes_max": 700},
 }
 
 
@@ -24,7 +26,11 @@ def log(request, tmp_path):
     def clock():
         return "2026-01-05T12:00:00.000000Z"
 
-    with FileLog(tmp_path, "demo", clock=clock, **BACKENDS[request.param]) as opened:
+    more = BACKENDS[request.param]
+    if request.param.startswith("memory"):
+        yield MemoryLog("demo", clock=clock, **more)
+        return
+    with FileLog(tmp_path, "demo", clock=clock, **more) as opened:
         yield opened
 
 

@@ -64,6 +64,34 @@ def test_a_kept_line_is_the_line_of_the_log(home, monkeypatch):
         assert index.lines.find("nobody") is None
 
 
+def test_an_id_comes_from_a_kept_line_that_nobody_reads_or_parses(home, monkeypatch):
+    with memplane.open(home, read_only=True) as plane:
+        ids = {line.event.seq: line.event.id for line in plane._log.read()}
+        index = without_log(plane, monkeypatch)
+        index.lines.look()
+        kept = {seq for seq in ids if index.lines.line(seq) is not None}
+        for name in ("line_kept", "head", "bytes_before"):
+            monkeypatch.setattr(plane._log, name, None)
+        found = {seq: index.lines.id(seq) for seq in ids}
+        assert {seq for seq in ids if found[seq] is not None} == kept
+        assert all(found[seq] == ids[seq] for seq in kept)
+
+
+def test_an_id_that_the_hash_beside_it_does_not_fit_is_none(home):
+    path = max(home.glob("index/*.bin"), key=lambda one: one.stat().st_size)
+    data, found = path.read_bytes(), path.stat()
+    changed = data.replace(b'"id":"first:0"', b'"id":"first:9"')
+    assert changed != data
+    with path.open("r+b") as file:
+        file.write(changed)
+    os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns))
+    with memplane.open(home, read_only=True) as plane:
+        lines = index_of(plane).lines
+        seq = plane._log.find("first:0").event.seq
+        assert lines.id(seq) is None
+        assert lines.id(seq + 1) == "first:1"
+
+
 def test_a_long_line_is_read_where_it_stands_without_a_look_at_tables(home, monkeypatch):
     with memplane.open(home, read_only=True) as plane:
         index = index_of(plane)

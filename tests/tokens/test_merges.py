@@ -4,7 +4,7 @@ from itertools import pairwise, product
 
 from hypothesis import given, settings, strategies as st
 
-from memplane.tokens.bound import closing, pretoken_count, starting
+from memplane.tokens.bound import TokenRanks, closing, pretoken_count, starting
 from tests.examples import examples
 
 LETTERS = "ab\r"
@@ -12,7 +12,7 @@ LETTERS = "ab\r"
 
 def reachable(tokens):
     """As in both encodings, every token is what its own bytes merge into."""
-    ranks = {letter.encode(): rank for rank, letter in enumerate(LETTERS)}
+    ranks = TokenRanks((letter.encode(), rank) for rank, letter in enumerate(LETTERS))
     for token in tokens:
         if len(merged(token.encode(), ranks)) == 2:
             ranks[token.encode()] = len(ranks)

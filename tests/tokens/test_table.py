@@ -1,6 +1,7 @@
 """`bound1.idx` says what `bound1.xz` says, however much of it was read."""
 
 import random
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from table_formats import encode_token_index
 
 import memplane.tokens
 from memplane.tokens import make
-from memplane.tokens.bound import CHARACTERS, Ranks, unpack
+from memplane.tokens.bound import _STOPS, CHARACTERS, ENCODINGS, NEVER, Ranks, _Costs, unpack
 from tests.examples import examples
 
 FF = b"\xff"
@@ -35,14 +36,44 @@ def test_the_index_holds_every_token_and_every_character_of_the_table(table, ind
     assert opened.characters == packed.characters
     for found, ranks in zip(opened.ranks, packed.ranks, strict=True):
         assert isinstance(found, Ranks)
-        assert found.all() == without_ff(ranks)
+        found.read_all()
+        assert dict(found) == without_ff(ranks)
 
 
 def test_the_index_counts_what_the_table_counts_while_it_is_read_and_after(bound, index):
     counter = make("bound/1", table=lambda: index)
-    for text in texts(random.Random(21), 6_000):
+    for number, text in enumerate(texts(random.Random(21), 6_000)):
         assert counter.count(text) == bound.count(text), text
-    assert not any(isinstance(one._table, Ranks) for one in counter._costs._vocabularies)
+        if number == 3_000:
+            for one in counter._costs._vocabularies:
+                assert not one._ranks.whole
+                one._ranks.read_all()
+
+
+def test_a_word_and_a_stop_behind_it_cost_what_the_encodings_split_them_into(bound):
+    bound.count("the table is read")
+    costs = _Costs(bound._costs._table, ENCODINGS)
+    words = ("a", "I", "it", "word", "Words", "glimbings", "Xylographer", "q" * 200)
+    for blank, word, stop in product(("", " "), words, ("", *_STOPS)):
+        chunk = blank + word + stop
+        assert costs.chunks[chunk] == max(one.word(chunk, chunk) for one in costs._vocabularies)
+
+
+def test_the_first_texts_of_a_process_read_a_part_of_the_table(index):
+    counter = make("bound/1", table=lambda: index)
+    for text in texts(random.Random(22), 100):
+        counter.count(text)
+    for one in counter._costs._vocabularies:
+        assert 0 < len(one._ranks) < 25_000
+        assert not one._ranks.whole
+
+
+def test_what_is_no_token_is_remembered_within_a_bound(index):
+    (ranks, _), held = unpack(index).ranks, []
+    for number in range(120_000):
+        assert ranks[b"no token %d" % number] == NEVER
+        held.append(len(ranks))
+    assert max(held) <= 200_000 + 50_000
 
 
 TOKEN = st.binary(min_size=1, max_size=5).filter(lambda token: FF not in token)
@@ -55,6 +86,7 @@ def test_any_vocabulary_is_found_as_in_its_dictionary(tokens, others):
     laid_out = encode_token_index(bytes(CHARACTERS), (ranks, ranks))
     for found in unpack(laid_out).ranks:
         for token in [*others, *tokens, b""]:
-            assert found.get(token, -7) == ranks.get(token, -7)
-            assert (token in found) == (token in ranks)
-        assert found.all() == ranks
+            assert found[token] == ranks.get(token, NEVER)
+        found.read_all()
+        for token in [*others, *tokens, b""]:
+            assert found[token] == ranks.get(token, NEVER)
