@@ -416,7 +416,7 @@ def _opens(docs: Array, frame: Frame) -> Array:
     left = np.flatnonzero((frame.role[docs] == _USER) & (frame.group[docs] != 0))
     at, turns = docs[left], np.ones(len(left), np.int64)
     for _ in range(_OPENING_DOCUMENTS):
-        before = frame.before[at]
+        before = frame.links[2 * at] >> 1
         first = before < 0
         opens[left[first]] = True
         left, at, before, turns = (one[~first] for one in (left, at, before, turns))
