@@ -50,7 +50,6 @@ _MARKERS: Final = frozenset(MARKERS)
 _LEAST_TURN: Final = 8  # tokens: a label, a few words and the newline
 _NO_ROW: Final = (None, "", 0, "", 0, 0)
 _MISSES_MAX: Final = 24  # turns in a row that were read and did not fit; then the part is full
-_MISSES_AGAIN: Final = 8  # likewise when the last tokens are spent, on what did not fit before
 
 
 class EvidenceQuery(NamedTuple):
@@ -353,7 +352,7 @@ _NO_TERMS: Final = NONE._asdict()
 # A label, a few words and the newline: with less left nothing more is read from the log.
 _LEAST: Final = 8
 _NAMED_MAX: Final = 200  # omissions with all that is known of them: twice what a report lists
-_ORDERED_FROM: Final = 300  # tokens: with less there is no room for date lines that come twice
+_ORDERED_FROM: Final = 600  # tokens: with less there is no room for date lines that come twice
 _DATES: Final = 40  # tokens kept for date lines that come twice
 _REPEATED_WORDS: Final = 6  # a text of so many words is not repeated
 _LINES_LEAST: Final = 2
@@ -502,7 +501,7 @@ class _Filling:
         first = NONE_FIRST
         if kept:
             first = self._first()
-            self._left, self._misses = self._left - first.tokens, _MISSES_MAX - _MISSES_AGAIN
+            self._left, self._misses = self._left - first.tokens, 0
             self._spend([at for at in good if seqs[at] not in marked.chosen], packing, budget)
             self._left += first.tokens
             first = self._first()
@@ -602,9 +601,12 @@ class _Filling:
     def _barred(self, at: int, item: Item, form: Form, *, told: bool) -> str:
         """Why the lines of an event are not worth their tokens, "" where they are.
 
-        They only say what its agent does next, but for `told`, or others show a third of them.
+        They only say what its agent does next, but for `told`, or others show a third of them. Not
+        a user's: what is pasted again comes with another question.
         """
         seq = item.seq
+        if item.role == "user":
+            return ""
         if not told and _narrates(item):
             self._narrated += [at] if at not in self._narrated else []
             return "not_relevant"
