@@ -48,6 +48,7 @@ MIX: Final = 0x9E3779B97F4A7C15
 
 # A surface is what belongs together: don't, well-known, src/parse_url.py, std::vec, 3.5
 surfaces: Final = re.compile(r"\w+(?:['./\\:-]+\w+)*").findall
+_AROUND: Final = ".,;:!?()[]{}<>*`\"'\n\t "
 _DIGIT_GROUPS: Final = regex(r",(?<=\d,)(?=\d{3}(?!\d))")
 _WORD: Final = regex(r"\w+")
 _EAST_ASIAN: Final = (
@@ -316,6 +317,10 @@ class TermVocabulary(dict[str, int]):
         self.expansions: list[tuple[tuple[int, int, bool], ...]] = []
 
     def __missing__(self, token: str) -> int:
+        bare = token.strip(_AROUND)
+        if bare and bare != token:  # no surface begins or ends with one of these
+            number = self[token] = self[bare]
+            return number
         found = [atom for surface in surfaces(_grouped(token)) for atom in atoms(surface)]
         for atom in found:
             self.words.append(atom.word)

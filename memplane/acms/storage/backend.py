@@ -205,9 +205,9 @@ class RowBackend(StorageBackend):
         They are ranked here, so that every store gives the same answer.
         """
 
+    @abstractmethod
     def _failed(self, error: Exception) -> str | None:
         """What to say of an error of the store's own; None for one that is not the store's."""
-        raise NotImplementedError
 
     @property
     def is_open(self) -> bool:
@@ -315,7 +315,7 @@ class RowBackend(StorageBackend):
         ]
         if not rows:
             return []
-        scores = cosines(vector, [row.vector for row, _ in rows])
+        scores = cosine_scores(vector, [row.vector for row, _ in rows])
         found = sorted(zip(scores, rows, strict=True), key=lambda one: (-one[0], one[1][0].id))
         return [
             VectorSearchResult(id=row.id, score=score, metadata=metadata)
@@ -389,7 +389,7 @@ def vector_bytes(given: Sequence[float]) -> bytes:
     return numbers.tobytes()
 
 
-def cosines(vector: bytes, rows: Sequence[bytes]) -> list[float]:
+def cosine_scores(vector: bytes, rows: Sequence[bytes]) -> list[float]:
     """The cosine of a vector with each row, to six decimals; 0 where one of them is all zeros."""
     wanted = np.frombuffer(vector, "<f4").astype(np.float64)
     matrix = np.frombuffer(b"".join(rows), "<f4").reshape(len(rows), -1).astype(np.float64)
