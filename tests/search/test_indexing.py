@@ -267,8 +267,9 @@ def test_a_build_that_saves_often_reads_each_line_no_more_than_twice(
 def test_pages_are_given_back_after_the_first_search_and_then_after_every_32(shelf, monkeypatch):
     with memplane.open(shelf, read_only=True) as plane:
         index = index_service(plane.context).index(plane.upkeep.policies)
-        done, released = [], []
-        monkeypatch.setattr(index._index, "release_pages", lambda: released.append(len(done)))
-        for _ in range(70):
-            done.append(plane.search("heron"))
+        searches = iter(range(70))
+        released = []
+        monkeypatch.setattr(index._index, "release_pages", lambda: released.append(at))
+        while (at := next(searches, None)) is not None:
+            plane.search("heron")
     assert released == [0, 32, 64]
