@@ -12,6 +12,7 @@ from typing import Any, Final
 import orjson
 import workload
 from measure import Peer, Work, seconds, times
+from observer_works import OBSERVER_WORKS
 from peers import Raw, Sqlite, hash_and_parse, parse
 from place import Place, lines_of
 from process_works import COMMAND_WORKS, modules, open_and_pack, whole_process
@@ -323,4 +324,5 @@ WORKS: Final[dict[str, Make]] = {
     "redact": redacting,
     "redact-suspects": redacting_suspects,
     "modules": modules,
+    **OBSERVER_WORKS,
 }

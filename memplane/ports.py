@@ -422,14 +422,6 @@ class PackSource(
         ...
 
 
-class Reflector(Protocol):
-    """Derives events from events, usually with a model. Never called while recording or packing."""
-
-    def reflect(self, events: Sequence[Event]) -> Sequence[Mapping[str, object]]:
-        """Rows for `record_many`, each with `refs` to the events it rests on."""
-        ...
-
-
 class Span(NamedTuple):
     """Characters of a text that a detector takes for a secret, and what it calls such ones."""
 

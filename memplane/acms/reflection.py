@@ -13,11 +13,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from memplane.acms.storage.plane import fact_of
 from memplane.errors import ConfigurationError, ConflictError, MemplaneError, ProviderError
 from memplane.event import SENSITIVITIES
 from memplane.intake.redact import quoted_value
@@ -28,10 +29,9 @@ from memplane.work.episodes import (
     Episode,
     Fact,
     PlaneEpisodes,
-    Role,
     Turn,
     episodes_of,
-    time_of,
+    turn_of,
 )
 
 if TYPE_CHECKING:
@@ -146,8 +146,9 @@ class Reflecting:
         session: str,
         rules: EpisodeRules,
         config: ReflectionConfig,
+        stored: Callable[[Sequence[Fact]], Awaitable[None]] | None = None,
     ) -> None:
-        self._reflector, self._session = reflector, session
+        self._reflector, self._session, self._told = reflector, session, stored
         self._rules, self._config = rules, config
         self._done = ReflectionsDone(session)
         self._task: asyncio.Task[int] | None = None
@@ -197,7 +198,10 @@ class Reflecting:
                 await runner.writing(partial(self._failed, runner, job, error))
                 _LOG.warning("session %s: not reflected (%s)", self._session, type(error).__name__)
                 return stored  # the next turn tries again
-            stored += await runner.writing(partial(self._store, runner, job, facts))
+            count = await runner.writing(partial(self._store, runner, job, facts))
+            stored += count
+            if count and self._told is not None:
+                await self._told(await runner.reading(self._made, runner, job))
 
     async def _asked(self, job: ReflectionJob) -> list[Fact]:
         seconds = getattr(self._reflector, "seconds", None)
@@ -216,6 +220,11 @@ class Reflecting:
         rows = fact_rows(job, facts[: self._config.max_facts], self.by)
         state = self._state(job, "reflected")
         return store_reflection(runner.plane.context, job, rows, state, self._done)
+
+    def _made(self, runner: PlaneRunner, job: ReflectionJob) -> list[Fact]:
+        """The facts of an episode, as they were stored."""
+        found = runner.plane.events(kind="fact", session=self._session)
+        return [fact_of(event) for event in found if event.data.get("episode") == job.episode.id]
 
     def _failed(self, runner: PlaneRunner, job: ReflectionJob, error: Exception) -> None:
         state = self._state(job, "failed") | {"error": type(error).__name__}
@@ -283,23 +292,8 @@ def _job(context: PlaneContext, episode: Episode, tokens_max: int, attempt: int)
             break
         events.append(line.event)
     events.reverse()
-    turns = tuple(_turn(reader.emit(event), episode) for event in events)
+    turns = tuple(turn_of(reader.emit(event), episode.id) for event in events)
     return ReflectionJob(episode, turns, tuple(events), attempt)
-
-
-def _turn(event: Event, episode: Episode) -> Turn:
-    return Turn(
-        id=event.id,
-        session_id=episode.session_id,
-        episode_id=episode.id,
-        role=Role(event.role) if event.role in list(Role) else Role.USER,
-        content=event.text,
-        actor_id=event.actor,
-        markers=event.markers,
-        created_at=time_of(event.ts),
-        token_count=event.tokens or 0,
-        seq=event.seq,
-    )
 
 
 def fact_rows(job: ReflectionJob, facts: Sequence[Fact], by: str) -> list[dict[str, Any]]:

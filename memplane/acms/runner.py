@@ -360,7 +360,18 @@ async def held(opening: PlaneOpening) -> PlaneRunner:
     return await _to_the_end(asyncio.to_thread(hold, opening), release)
 
 
-async def let_go(runner: PlaneRunner, seconds: float) -> bool:
+async def held_in_memory(embedder: Embedder | None) -> PlaneRunner:
+    """The runner of a new plane in memory; whoever lets go of it closes it."""
+
+    def made() -> PlaneRunner:
+        runner = PlaneRunner(wiring.init(wiring.MEMORY, embedder=embedder), owned=True)
+        runner.users = 1
+        return runner
+
+    return await asyncio.to_thread(made)
+
+
+async def release_settled(runner: PlaneRunner, seconds: float) -> bool:
     """Wait for what is being written, so long, and give the runner back.
 
     Returns whether all was written by then; what was acknowledged is safe in any case. Who is

@@ -19,10 +19,14 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from inspect import iscoroutinefunction
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
 
 from memplane.acms import runner as runners
 from memplane.acms.reflection import Reflecting, ReflectionConfig, check_reflector
+from memplane.acms.storage.backend import StorageBackend
+from memplane.acms.storage.plane import PlaneBackend
+from memplane.acms.stored import RememberingEmbedder, StoredSession, begin_use, end_use
 from memplane.context.calls import check_text
 from memplane.errors import (
     ConfigurationError,
@@ -299,15 +303,16 @@ _LOG: Final = logging.getLogger("memplane.acms")
 class ACMS:
     """A session: ingest turns, recall what is needed, close episodes.
 
-    `storage` is an open plane, which stays the caller's, or a folder, which becomes a plane where
-    it is none and is closed with the session. `embedder` None: by words alone. Nothing is opened
-    before the first call. One instance is one session; tasks may share it.
+    `storage` is an open plane, which stays the caller's; a folder, which becomes a plane where it
+    is none and is closed with the session; or a store (`memplane.acms.storage`), which has the rows
+    and is opened and closed here unless its owner has opened it. `embedder` None: by words alone.
+    Nothing is opened before the first call. One instance is one session; tasks may share it.
     """
 
     def __init__(
         self,
         session_id: str,
-        storage: Plane | str | os.PathLike[str],
+        storage: Plane | StorageBackend | str | os.PathLike[str],
         embedder: AsyncEmbedder | Embedder | None = None,
         *,
         reflector: AsyncReflector | None = None,
@@ -317,11 +322,13 @@ class ACMS:
         """Check what was given; raises ConfigurationError, and InputError for the session's id."""
         if not check_text(session_id, "session_id").strip():
             raise InputError("expected a name, found an empty text", where="session_id")
-        if not isinstance(storage, Plane | str | os.PathLike):
+        if isinstance(storage, PlaneBackend):
+            storage = storage.plane
+        if not isinstance(storage, Plane | StorageBackend | str | os.PathLike):
             raise ConfigurationError(
-                f"storage: expected a plane or a folder, found {type(storage).__name__}"
+                f"storage: expected a plane, a folder or a store, found {type(storage).__name__}"
             )
-        if not isinstance(storage, Plane):
+        if not isinstance(storage, Plane | StorageBackend):
             place = os.fspath(storage)
             if not place.strip() or "\0" in place:
                 raise ConfigurationError(f"storage: expected a folder, found {quoted_value(place)}")
@@ -342,21 +349,33 @@ class ACMS:
         self._opening = asyncio.Lock()
         self._closed = False
         self._embed_failures = 0
+        self._stored: StoredSession | None = None
+        if isinstance(storage, StorageBackend):
+            asked = embedder is not None and iscoroutinefunction(getattr(embedder, "embed", None))
+            remembering = RememberingEmbedder(cast("AsyncEmbedder", embedder)) if asked else None
+            self._stored = StoredSession(storage, session_id, self._rules, remembering)
         self._reflecting: Reflecting | None = None
         if reflector is not None:
             self._reflecting = Reflecting(
-                check_reflector(reflector), session_id, self._rules, self.config.reflection
+                check_reflector(reflector),
+                session_id,
+                self._rules,
+                self.config.reflection,
+                None if self._stored is None else self._stored.reflected,
             )
 
     def __repr__(self) -> str:
-        where = self._storage.home if isinstance(self._storage, Plane) else self._storage
-        return f"ACMS({self.session_id!r}, {os.fspath(where)!r})"
+        where = self._storage
+        if isinstance(where, StorageBackend):
+            return f"ACMS({self.session_id!r}, {where!r})"
+        folder = where.home if isinstance(where, Plane) else where
+        return f"ACMS({self.session_id!r}, {os.fspath(folder)!r})"
 
     @classmethod
     async def resume(
         cls,
         session_id: str,
-        storage: Plane | str | os.PathLike[str],
+        storage: Plane | StorageBackend | str | os.PathLike[str],
         embedder: AsyncEmbedder | Embedder | None = None,
         *,
         token_counter: CountsTokens | None = None,
@@ -406,12 +425,15 @@ class ACMS:
         """
         row = self._row(role, content, actor_id, markers, metadata, turn_id)
         runner = await self._started()
-        receipt = await runner.commit.write(row)
+        if self._stored is None:
+            id_ = (await runner.commit.write(row)).id
+        else:
+            id_ = await self._stored.ingest(runner, row)
         if self._embeds(runner):
-            await self._embed(runner)
+            await self._embed(runner, id_)
         if self._reflecting is not None:
             self._reflecting.soon(runner)
-        return receipt.id
+        return id_
 
     def _row(
         self,
@@ -540,6 +562,8 @@ class ACMS:
                 ) from error
 
         closed = await runner.writing(close)
+        if self._stored is not None:
+            await self._stored.episodes_closed(runner)
         if self._reflecting is not None:
             self._reflecting.soon(runner)
         return closed
@@ -578,8 +602,10 @@ class ACMS:
             return
         if self._reflecting is not None:
             await self._reflecting.stop()
-        if not await runners.let_go(runner, self.config.close_timeout_seconds):
+        if not await runners.release_settled(runner, self.config.close_timeout_seconds):
             _LOG.warning("session %s: closed while a write was under way", self.session_id)
+        if self._stored is not None:
+            await end_use(self._stored.store)
 
     async def _started(self) -> runners.PlaneRunner:
         if self._closed:
@@ -588,25 +614,45 @@ class ACMS:
             return self._runner
         async with self._opening:
             if self._runner is None:
-                embedder = None
-                if self._embedder is not None:
-                    embedder = bridged(self._embedder, asyncio.get_running_loop())
-                opening = runners.PlaneOpening(
-                    self._storage,
-                    self.config.durability,
-                    embedder,
-                    create=True,
-                )
-                self._runner = await runners.held(opening)
+                self._runner = await self._opened()
             return self._runner
+
+    async def _opened(self) -> runners.PlaneRunner:
+        stored = self._stored
+        given = self._embedder
+        if stored is not None and stored.embedder is not None:
+            given = stored.embedder
+        embedder = None if given is None else bridged(given, asyncio.get_running_loop())
+        if stored is None:
+            place = cast("Plane | str | os.PathLike[str]", self._storage)
+            opening = runners.PlaneOpening(place, self.config.durability, embedder, create=True)
+            return await runners.held(opening)
+        await begin_use(stored.store)
+        try:
+            runner = await runners.held_in_memory(embedder)
+            try:
+                await stored.fill(runner)
+            except BaseException:
+                await runners.release_settled(runner, 0)
+                raise
+        except BaseException:
+            await end_use(stored.store)
+            raise
+        return runner
+
+    def _content(self, plane: Plane, turn: str) -> str:
+        return plane.text(plane.event(turn))
 
     def _embeds(self, runner: runners.PlaneRunner) -> bool:
         return self.config.embed_on_ingest and runner.plane.context.embedder is not None
 
-    async def _embed(self, runner: runners.PlaneRunner) -> None:
+    async def _embed(self, runner: runners.PlaneRunner, turn: str) -> None:
         """Give new texts their vectors; where that fails the turn is stored all the same."""
         try:
             await runner.embedding.caught_up()
+            if self._stored is not None:
+                content = await runner.reading(self._content, runner.plane, turn)
+                await self._stored.embedded(turn, content)
         except LockError:
             pass  # somebody else embeds, and goes on to the end
         except MemplaneError as error:

@@ -43,6 +43,7 @@ from memplane.cli.output import (
 from memplane.clock import clock
 from memplane.errors import InputError, NotFoundError
 from memplane.event import GLOBAL, TYPED_KINDS
+from memplane.intake.redact import quoted_value
 from memplane.lazy import regex
 from memplane.plane import Plane, Receipt
 from memplane.projects.registry import UNKNOWN
@@ -108,6 +109,17 @@ def end(
     ] = None,
     *,
     no_summary: Annotated[bool, Option("--no-summary", help="Do not sum it up.")] = False,
+    summary: Annotated[
+        str,
+        Option(metavar="HOW", help="extract: quotes; model: a model's sentences, each with refs."),
+    ] = "extract",
+    model: Annotated[
+        str | None, Option(metavar="NAME", help="With --summary model: the model's name.")
+    ] = None,
+    server: Annotated[
+        str | None,
+        Option(metavar="URL", help="And its OpenAI-compatible server: http://127.0.0.1:11434/v1."),
+    ] = None,
     idle: Annotated[
         bool,
         Option("--idle", help="All that were silent longer than plane.yaml's gap_minutes."),
@@ -115,7 +127,19 @@ def end(
     home: Home = None,
     as_json: Json = False,
 ) -> None:
-    """End a session and sum it up in an event. One that has ended stays as it is."""
+    """End a session and sum it up in an event. One that has ended stays as it is.
+
+    A model is asked once, on the server that is named and nowhere else; the key is OPENAI_API_KEY,
+    sent over https alone. Where it fails, or none is named, the summary is an extract.
+    """
+    if summary not in ("extract", "model"):
+        raise InputError(
+            f"expected extract or model, found {quoted_value(summary)}", where="--summary"
+        )
+    if summary == "model" and (no_summary or idle):
+        raise InputError("expected neither --no-summary nor --idle beside --summary model")
+    if summary != "model" and (model or server):
+        raise InputError("--model and --server go with --summary model")
     if (session is not None) == idle:
         found = "both" if idle else "none"
         raise InputError(f"expected ID or --idle, found {found}")
@@ -125,9 +149,26 @@ def end(
             words = "\n".join(_ended(one) for one in many) or "no session is idle"
             print_answer([one.as_json() for one in many], words, as_json=as_json)
             return
-        ended = plane.work.sessions.end(session, summary=not no_summary)
+        ended = plane.work.sessions.end(
+            session,
+            summary="model" if summary == "model" else not no_summary,
+            reflector=_reflector(model, server),
+        )
         words = _ended(ended)
+    if ended.degraded:
+        say(ended.degraded)
     print_answer(ended.as_json(), words, as_json=as_json)
+
+
+def _reflector(model: str | None, server: str | None) -> object:
+    """The reflector on a server; None where none is named."""
+    if model is None and server is None:
+        return None
+    if model is None or server is None:
+        raise InputError("expected --model and --server together")
+    from memplane.providers import HTTPReflector, blocking  # noqa: PLC0415 - for this alone
+
+    return blocking(HTTPReflector(server, model))
 
 
 @command("list", example="session list --open", group="session")

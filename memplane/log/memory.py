@@ -129,6 +129,17 @@ class MemoryLog:
             written = self._write(fresh, [quoted[at] for at in batch.fresh])
             return batch.receipts(written, len(drafts))
 
+    def seq_of_next(self, draft: Draft) -> int:
+        """The seq that a draft gets if it is appended next, alone."""
+        size = LINE_FRAME_BYTES + len(prepared(draft)) + len(draft.rest)
+        with self._mutex:
+            begins = not self._segments or self._overfills(size)
+            return self._head.seq + 1 + begins
+
+    def _overfills(self, size: int) -> bool:
+        """Whether so many bytes more begin another segment; an empty one takes any."""
+        return bool(self._places[-1].offset) and self._head.offset + size > self._most
+
     def spool(self, drafts: Sequence[Draft]) -> list[Appended]:
         """Append: nobody else can hold this log."""
         return self.append(drafts)
@@ -145,7 +156,7 @@ class MemoryLog:
     def _write(self, drafts: Sequence[Draft], quoted: Sequence[str]) -> list[Appended]:
         size = LINE_FRAME_BYTES * len(drafts) + sum(map(len, quoted))
         size += sum(len(draft.rest) for draft in drafts)
-        if drafts and self._head.offset + size > self._most and self._places[-1].offset:
+        if drafts and self._overfills(size):
             self._begin_segment()
         receipts: list[Appended] = []
         durable = self._head.seq  # as of a log that syncs each append

@@ -698,7 +698,7 @@ class _Filling:
         item = self._read.get(seq)
         if item is None:
             item = self._retriever.item(seq)
-            if item.kind in self._sheet.fading:
+            if item.kind in self._sheet.fading or seq in self._sheet.notes:
                 item = self._sheet.marked(self._part, item)
             self._read[seq] = item
         return item

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from memplane.event import GLOBAL, PROJECTS, RELAYED, said_by, speaker_mark
 from memplane.lazy import NamedTuple, late, regex
 from memplane.pack.block import Entry, Omission
-from memplane.pack.layout import PARTS, BlockPart, Sheet, own_part
+from memplane.pack.layout import PARTS, BlockPart, ContradictionNote, Sheet, own_part
 from memplane.pack.request import Materials, PackContext, View
 from memplane.policy import Budgets, SectionBudget
 from memplane.projections.item import Item
@@ -113,7 +113,13 @@ def place_cards(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
     cards = (c for c in materials.cards if is_card(c) or _pinned(c, materials, epoch))
     # The output of tools never enters the head.
     head = materials.policies.plane.head
-    visible = [c for c in cards if c.seq <= epoch and enters_head(c, head) and not hides(c)]
+    visible = [
+        c
+        for c in cards
+        if c.seq <= epoch
+        and enters_head(c, head, pinned=_pinned(c, materials, epoch))
+        and not hides(c)
+    ]
     visible.sort(key=lambda c: (not _pinned(c, materials, epoch), -c.importance, -c.seq))
     most = materials.policies.budgets.limits.cards_max
     _offer(sheet, "cards", merge_cards(visible), most, "projection:cards")
@@ -125,8 +131,13 @@ def place_decisions(sheet: Sheet, context: PackContext, _: SectionBudget) -> Non
     At most `decisions_max`.
     """
     most = context.materials.policies.budgets.limits.decisions_max
-    head = context.materials.policies.plane.head
-    entering = ((one, same) for one, same in _decisions(context) if enters_head(one, head))
+    materials, epoch = context.materials, context.epoch
+    head = materials.policies.plane.head
+    entering = (
+        (one, same)
+        for one, same in _decisions(context)
+        if enters_head(one, head, pinned=_pinned(one, materials, epoch))
+    )
     _offer(sheet, "decisions", entering, most, "projection:decisions")
 
 
@@ -137,18 +148,46 @@ def place_more_decisions(sheet: Sheet, context: PackContext, _: SectionBudget) -
     _offer(sheet, "decided", _decisions(context), most, "projection:decisions")
 
 
-def enters_head(item: Item, head: str) -> bool:
+def enters_head(item: Item, head: str, *, pinned: bool) -> bool:
     """Whether who states something suffices for the head of a block, by the policy `head`.
 
-    What tools print never does. Where a user has to have confirmed it, an agent's word that one did
+    What tools print never does, what a model made of turns where it is pinned: it may be much, and
+    is found where it answers. Where a user has to have confirmed it, an agent's word that one did
     is no confirmation.
     """
     if item.role == "tool":
         return False
     if head == "any":
-        return True
+        return pinned or not is_by_model(item)
     by = said_by(item.kind, item.role, item.actor, item.id)
     return by not in ("agent", "model") and not item.id.startswith(RELAYED)
+
+
+def is_by_model(item: Item) -> bool:
+    """Whether a model made what the item says."""
+    return said_by(item.kind, item.role, item.actor, item.id) == "model"
+
+
+# Reasons for which an older statement is not in this block that leave it in force.
+_IN_FORCE: Final = (None, "expired", "time", "excluded", "tag", "importance")
+
+
+def contradictions(context: PackContext) -> dict[int, ContradictionNote]:
+    """What the labels of statements say that contradict an older one, by seq, by the policy.
+
+    Only of an older one that the reader may see and that is in force.
+    """
+    materials, hides = context.materials, context.scope.hides
+    rule = materials.policies.plane.contradictions
+    stated = {one.seq: one for one in (*materials.decisions, *materials.cards)}
+    if rule == "off":
+        return {}
+    ask = ": ask the user" if rule == "ask" else ""
+    return {
+        one.seq: ContradictionNote(one.differs, f" (differs from #{one.differs}{ask})")
+        for one in stated.values()
+        if one.differs in stated and hides(stated[one.differs]) in _IN_FORCE
+    }
 
 
 def _decisions(context: PackContext) -> Iterable[tuple[Item, tuple[Item, ...]]]:

@@ -8,7 +8,7 @@ rules behind it (R1-R9) are in ARCHITECTURE.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from memplane.errors import BudgetError
@@ -70,6 +70,13 @@ class BlockPart(NamedTuple):
         if self.area in "ABC":
             return "head"
         return "middle" if self.area in "DEF" else "tail"
+
+
+class ContradictionNote(NamedTuple):
+    """What the label of a statement says that contradicts an older one, of the seq `older`."""
+
+    older: int
+    text: str
 
 
 class RankedCandidates(NamedTuple):
@@ -181,6 +188,10 @@ class Window(NamedTuple):
     next_anchor_in: int  # clipped tokens of the session until the window moves
 
 
+# Where what contradicts prints before what it contradicts: elsewhere that would move what a session
+# has in its blocks already (R9).
+_NEWER_FIRST: Final = frozenset("BG")
+
 NO_WINDOW: Final = Window((), (), 0, 0, None, 0, 0)
 
 
@@ -232,6 +243,7 @@ class Sheet:
         self.scanned = 0  # documents of the index that held a word of the query
         self.stale: Callable[[Item, str], bool] | None = None  # as an area's entries may say it
         self.fading: Container[str] = frozenset()  # the kinds of which it says so of any event
+        self.notes: Mapping[int, ContradictionNote] = {}  # by seq of the newer statement
 
     @property
     def counter(self) -> TokenCounter:
@@ -335,7 +347,10 @@ class Sheet:
         return most is not None and self.used.get(section, 0) + tokens <= most
 
     def marked(self, part: BlockPart, item: Item) -> Item:
-        """The item, or its twin marked `(stale)`, where it is stale as of this part's area."""
+        """The item, or its twin with a note or marked `(stale)` as of this part's area."""
+        note = self.notes.get(item.seq)
+        if note is not None:
+            item = item.with_note(note.text, self.counter)
         if self.stale is None or item.kind not in self.fading:
             return item
         area = self.laid.get(part.name, part).area
@@ -359,7 +374,7 @@ class Sheet:
         one that only comes too late is left out, so that a shorter one behind it may still fit.
         Returns whether it was placed.
         """
-        if item.kind in self.fading:
+        if item.kind in self.fading or item.seq in self.notes:
             item = self.marked(part, item)
         room = self.left.get(part.section, 0)
         if part.name not in self.placed:
@@ -454,6 +469,8 @@ class Sheet:
     def _printed(self, part: BlockPart) -> list[tuple[str, Entry]]:
         placed = self.placed[part.name]
         ordered = sorted(placed, key=_log_order) if part.ordered else placed
+        if self.notes and part.ordered and self.laid.get(part.name, part).area in _NEWER_FIRST:
+            ordered = self._newer_first(ordered)
         if not part.dated:
             return [("", entry) for entry in ordered]
         of = self.group
@@ -466,6 +483,16 @@ class Sheet:
             for group, entries in groups.items()
             for at, entry in enumerate(entries)
         ]
+
+    def _newer_first(self, entries: list[Entry]) -> list[Entry]:
+        """Each statement that contradicts an older one before that, where both are among these."""
+        here = {entry.seq for entry in entries}
+        first: dict[int, int] = {}  # the oldest of those that contradict each other
+        for seq in sorted(here):
+            note = self.notes.get(seq)
+            rival = seq if note is None or note.older not in here else note.older
+            first[seq] = first.get(rival, seq)
+        return sorted(entries, key=lambda entry: (first[entry.seq], -entry.seq))
 
 
 def _log_order(entry: Entry) -> int:

@@ -16,6 +16,7 @@ from memplane.lazy import NamedTuple, late
 from memplane.pack.block import Block, Omission
 from memplane.pack.evidence import place_evidence, pool_now
 from memplane.pack.head import (
+    contradictions,
     omit_unshown_views,
     place_cards,
     place_decisions,
@@ -427,6 +428,7 @@ def _rooms_of(
     sheet = Sheet(given.room, printer, parts, given.cap, needs)
     half_lives = context.materials.policies.scoring.half_lives
     sheet.stale, sheet.fading = staleness(context), fading(half_lives)
+    sheet.notes = contradictions(context)
     layout = _Layout(sheet, context, given.room, total)
     if not context.steady:
         given = _small_rooms(layout, query, sections, spread, lone=lone)
@@ -588,7 +590,7 @@ def _holds(layout: _Layout, query: PackQuery, section: SectionBudget) -> bool:
     if name == "expansions":
         return bool(layout.context.materials.expansions)
     alone = Sheet({name: STEADY_FROM}, sheet.printer, tuple(sheet.laid.values()))
-    alone.stale, alone.fading = sheet.stale, sheet.fading
+    alone.stale, alone.fading, alone.notes = sheet.stale, sheet.fading, sheet.notes
     trial = _Layout(alone, layout.context, {name: STEADY_FROM}, STEADY_FROM)
     row = _FIRST_ROWS.get(name) or _FIRST_ROWS[_OWN]
     trial.run([_Step(section, "own", row.places)], query)

@@ -26,7 +26,9 @@ _END = "memplane:end "
 _END_LINE: Final = regex(r"memplane:end ([0-9a-f]{16})\n\Z")
 _DATE: Final = regex(r"(\d{4}-\d\d-\d\d)(?:, newest first)?", re.ASCII)
 _LABEL: Final = regex(r"(.+?): ")
-_CITED: Final = regex(r" #(\d{1,18})(?: \d{4}-\d\d-\d\d)?(?: \(stale\))?\Z", re.ASCII)
+_CITED: Final = regex(
+    r" #(\d{1,18})(?: \d{4}-\d\d-\d\d)?(?: \(differs [^()]*\))?(?: \(stale\))?\Z", re.ASCII
+)
 _VIEWS: Final = frozenset(("identity", "rules"))
 _REMEDY: Final = "give the text of a block as `pack` made it, whole and unchanged"
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from memplane.event import bare_project
 from memplane.lazy import late
 from memplane.pack.block import Entry, Omission
-from memplane.pack.head import is_card, merge_cards
+from memplane.pack.head import is_by_model, is_card, merge_cards
 from memplane.pack.layout import PARTS, BlockPart, Sheet, is_task_of, own_part
 from memplane.pack.request import (
     Expansion,
@@ -88,7 +88,11 @@ def place_more_cards(
         return
     text = "" if query is None else query.text
     # All are scored, the placed ones too: how rare a word is does not depend on the head.
-    cards = [card for card in materials.cards if card.role != "tool" and is_card(card)]
+    cards = [
+        card
+        for card in materials.cards
+        if card.role != "tool" and is_card(card) and not is_by_model(card)
+    ]
     if text:
         found = _answering(text, cards, scope.hides, materials.policies.scoring)
     else:
@@ -134,13 +138,18 @@ def place_sessions(sheet: Sheet, context: PackContext, _: SectionBudget) -> None
     """The last sessions: the digest of each, the newest session first.
 
     With the summary or plan that was recorded in it; without material for a digest, its last words.
+    A summary that a model made stands in the digest's place.
     """
     part, hides = _BY_NAME["sessions"], context.scope.hides
     then = context.then if context.asked is not None else None
     for session in context.materials.source.last_sessions() if then is None else then:
-        told = _place_session(sheet, context, session)
+        key = f"session/{session.id}/summary"
+        made = (item for item in session.items if item.key == key and not hides(item))
+        by_model = next((item for item in made if is_by_model(item)), None)
+        placed = by_model is not None and sheet.offer(part, by_model, source="projection:sessions")
+        told = not placed and _place_session(sheet, context, session)
         for item in session.items:
-            generated = item.key == f"session/{session.id}/summary"
+            generated = item.key == key
             if told and generated:  # nor does the window show it
                 sheet.omit_all([item], part.section, "duplicate")
                 continue

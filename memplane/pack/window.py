@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
-from memplane.pack.head import enters_head
+from memplane.pack.head import enters_head, is_by_model
 from memplane.pack.layout import PARTS, Sheet, Window, entry_of
 from memplane.pack.request import Materials, PackContext, StatedEvent
 from memplane.policy import SectionBudget
@@ -142,8 +142,9 @@ def _newest(
 
 
 def _shows(sheet: Sheet, item: Item, scope: Scope) -> bool:
-    # Tasks and artifacts are no turns: they have places of their own.
-    if item.kind in NO_TURNS or item.seq in sheet.seqs or scope.hides(item):
+    # Tasks and artifacts are no turns: they have places of their own. Nor is what a model made of
+    # the turns that stand here.
+    if item.kind in NO_TURNS or is_by_model(item) or item.seq in sheet.seqs or scope.hides(item):
         return False
     return item.kind != "summary" or not sheet.is_repeated(item.seq)
 
@@ -184,7 +185,7 @@ def stated_since(context: PackContext) -> tuple[StatedEvent, ...]:
         lasts = is_stated(item.kind, item.role, item.key, item.markers)
         # What lasts for its pin alone counts as stated when it was pinned.
         at = item.seq if lasts and item.seq > epoch else pin
-        if at <= epoch or item.seq in found or not enters_head(item, head):
+        if at <= epoch or item.seq in found or not enters_head(item, head, pinned=pin > 0):
             continue
         if not context.scope.hides(item):
             found[item.seq] = StatedEvent(item, source, at, pin, item.session == ring.id)

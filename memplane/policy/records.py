@@ -217,8 +217,8 @@ class PlanePolicy(NamedTuple):
     is the name of what makes vectors of texts, NO_EMBEDDER for nothing. `shared`: namespaces of
     agents that all agents read; ALL_AGENTS among them means every one. `keep_days` and `keep_mb`:
     for how long, and how much of, tool results of old sessions stay; 0 for all of them. `head`:
-    what an agent or a model states stands in the head at once (`any`), or once a user has confirmed
-    it (`confirmed`). `contradictions`: `flag`, `ask` or `off`.
+    what an agent states stands in the head at once (`any`), or once a user has confirmed it
+    (`confirmed`). `contradictions`: `flag`, `ask` or `off`.
     """
 
     reports_keep: int = 500

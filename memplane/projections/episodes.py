@@ -162,13 +162,7 @@ class EpisodesProjector:
                 _close(known, closed_reason(event.data.get("reason")))
             return
         rules = self.rules
-        if (
-            known.open is not None
-            and rules.gap_seconds
-            # Most turns come within the minute of the one before: no time is read then.
-            and (rules.gap_seconds < _MINUTE or known.last_ts[:_TO_MINUTE] != event.ts[:_TO_MINUTE])
-            and _seconds(known.last_ts, event.ts) > rules.gap_seconds
-        ):
+        if known.open is not None and self.lapsed(known, event.ts):
             _close(known, "time_gap")
         known.last_ts = event.ts
         self._join(known, event)
@@ -179,6 +173,15 @@ class EpisodesProjector:
             _close(known, "tool_result")
         elif any(one.search(event.text, 0, _PATTERN_CHARACTERS) for one in self._patterns):
             _close(known, "pattern")
+
+    def lapsed(self, known: SessionEpisodes, ts: str) -> bool:
+        """Whether a turn at that time comes too long after the session's last one."""
+        gap = self.rules.gap_seconds
+        if not gap or not known.last_ts:
+            return False
+        if gap >= _MINUTE and known.last_ts[:_TO_MINUTE] == ts[:_TO_MINUTE]:
+            return False  # most turns: no time is read for them
+        return _seconds(known.last_ts, ts) > gap
 
     def _join(self, known: SessionEpisodes, event: Event) -> None:
         """Put a turn into the open episode, or into a new one."""

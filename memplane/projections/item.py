@@ -22,7 +22,7 @@ from memplane.projections.window import (
     safe_name,
     short_handle,
 )
-from memplane.tokens import cut
+from memplane.tokens import SWING, cut
 
 if TYPE_CHECKING:
     from memplane.projections.in_force import Archived
@@ -78,6 +78,7 @@ class Item:
         "call",
         "clean",
         "cost",
+        "differs",
         "digest",
         "final",
         "forgotten",
@@ -87,6 +88,8 @@ class Item:
         "key",
         "kind",
         "markers",
+        "note",
+        "noted",
         "ns",
         "path",
         "role",
@@ -146,6 +149,9 @@ class Item:
         self.clean = ""  # under which printer's redaction the whole text was found clean
         self.stale = False  # whether the entry says so
         self.twin: Item | None = None  # the same event, with the entry that says so
+        self.differs = 0  # the seq of an older statement that it contradicts
+        self.note = ""  # what the label says of that
+        self.noted: Item | None = None  # the same event, with the entry that says so
 
     @classmethod
     def of(cls, event: Event, tokens: int, size: int = 0) -> Item:
@@ -183,6 +189,7 @@ class Item:
         item.cost = 0
         item.forms, item.terms, item.words, item.clean = {}, None, None, ""
         item.stale, item.twin = False, None
+        item.differs, item.note, item.noted = 0, "", None
         item.size = size
         return item
 
@@ -195,8 +202,15 @@ class Item:
         """Cut the text to its tokens and count the entry; the same for every later reader."""
         if self.final:
             return
-        text = plain_text(self.text)
-        kept = cut(counter, text, limits(self.kind)[0])
+        text, limit = plain_text(self.text), limits(self.kind)[0]
+        if self.whole:
+            # Most texts are far below the limit: what their entry costs tells, counted once.
+            lines = self._lines(self._head(), text, whole=True)
+            cost = counter.count(lines)
+            if cost + SWING <= limit and text in lines:
+                self.text, self.cost, self.final = text, cost, True
+                return
+        kept = cut(counter, text, limit)
         if kept != text:
             text, self.whole = kept.rstrip(), False
         elif not self.whole:  # cut by characters: a part of a word could be a part of a secret
@@ -218,6 +232,16 @@ class Item:
             twin.recount(counter)
         self.twin.superseded, self.twin.forgotten = self.superseded, self.forgotten
         return self.twin
+
+    def with_note(self, note: str, counter: TokenCounter) -> Item:
+        """Return the item whose entry has a note at the end of its label."""
+        if self.noted is None or self.noted.note != note:
+            self.finish(counter)
+            noted = self.noted = copy.copy(self)
+            noted.note, noted.forms, noted.twin = note, {}, None
+            noted.recount(counter)
+        self.noted.superseded, self.noted.forgotten = self.superseded, self.forgotten
+        return self.noted
 
     def form(self, tier: int, printer: Printer) -> tuple[str, int, bool]:
         """The lines of the entry in this tier, their tokens, and whether all of the text is there.
@@ -269,7 +293,7 @@ class Item:
         if printer is not None and printer.cites:
             day = f" {self.ts[:10]}" if self.kind in TYPED_KINDS else ""  # others have a date line
             said = f"{said} #{self.seq}{day}"
-        return f"{said}{_STALE}" if self.stale else said
+        return f"{said}{self.note}{_STALE if self.stale else ''}"
 
     @property
     def _by(self) -> str:

@@ -17,11 +17,11 @@ that it could not choose from. Of those before them only the fact that there wer
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from memplane.event import PROJECTS, Event
-from memplane.lazy import NamedTuple, word_table
+from memplane.lazy import NamedTuple, regex, word_set, word_table
 from memplane.ports import Line, TokenCounter
 from memplane.projections.groups import (
     Grouped,
@@ -61,9 +61,22 @@ class Statement:
     The event's text ends after `TEXT_CHARS_MAX` characters, and of its data the rationale is left;
     `whole` says whether that is all of the text. `pinned_at` is the seq of the pin in force, 0 for
     none. `left`: a bound drove it out, and its text is gone. `rank`: which bound it counts against.
+    `differs`: the seq of an older one that it contradicts, 0 for none.
     """
 
-    __slots__ = ("event", "forgotten", "form", "left", "pinned_at", "rank", "size", "whole")
+    __slots__ = (
+        "compared",
+        "differs",
+        "event",
+        "forgotten",
+        "form",
+        "left",
+        "pinned_at",
+        "rank",
+        "size",
+        "whole",
+        "words",
+    )
 
     def __init__(self, event: Event, *, whole: bool, forgotten: bool = False) -> None:
         self.event, self.whole, self.forgotten = event, whole, forgotten
@@ -71,6 +84,9 @@ class Statement:
         self.left = False
         self.rank, self.size = _PLAIN, 0
         self.form: EntryForm | None = None  # from the first saving on
+        self.differs = 0
+        self.words: StatementWords | None = None  # see `alike_keys`
+        self.compared = False  # whether `words` was asked for
 
     @classmethod
     def of(cls, event: Event) -> Statement:
@@ -119,7 +135,17 @@ class Ledger:
     `more` says that others went before them.
     """
 
-    __slots__ = ("_bytes", "_left_bytes", "_ranks", "items", "keyed", "left", "more", "shed_seq")
+    __slots__ = (
+        "_alike",
+        "_bytes",
+        "_left_bytes",
+        "_ranks",
+        "items",
+        "keyed",
+        "left",
+        "more",
+        "shed_seq",
+    )
 
     def __init__(self) -> None:
         self.items: dict[int, Statement] = {}  # by seq, in log order
@@ -129,6 +155,8 @@ class Ledger:
         self.shed_seq = 0  # the newest statement that a bound drove out
         self._ranks = [0] * 5
         self._bytes = self._left_bytes = 0
+        # Seqs by what statements that may differ share; made when a statement first comes.
+        self._alike: dict[tuple[str, ...], list[int]] | None = None
 
     def active(self) -> list[Statement]:
         """Return the statements in force in log order, expired ones included."""
@@ -162,6 +190,26 @@ class Ledger:
             self.keyed[one.ns, one.key] = one.seq
         self._ranks[rank] += 1
         self._bytes += one.size
+        if self._alike is not None:
+            for key in alike_keys(one):
+                self._alike.setdefault(key, []).append(one.seq)
+
+    def contradicted_by(self, one: Statement) -> int:
+        """Return the seq of the newest statement in force that a new one contradicts, 0 for none.
+
+        Compares with at most `COMPARED_MAX` of them.
+        """
+        keys = alike_keys(one)
+        if not keys:
+            return 0
+        if self._alike is None:
+            self._alike = {}
+            for other in self.items.values():
+                for key in alike_keys(other):
+                    self._alike.setdefault(key, []).append(other.seq)
+        found = {seq for key in keys for seq in self._alike.get(key, ())[-_COMPARED_BY_KEY:]}
+        newest = (self.items[seq] for seq in sorted(found, reverse=True))
+        return next((other.seq for other in newest if contradicts(other, one)), 0)
 
     def keep_left(self, one: Statement) -> None:
         """File one that left, as the last of them."""
@@ -176,6 +224,9 @@ class Ledger:
         one = self.items.pop(seq, None)
         if one is not None:
             self._ranks[one.rank] -= 1
+            if self._alike is not None:
+                for key in alike_keys(one):
+                    self._alike[key].remove(seq)
         else:
             one = self.left.pop(seq)
             self._left_bytes -= one.size
@@ -275,6 +326,7 @@ class LedgerProjector:
             state.supersede(event.ns, event.key)
         if event.sensitivity != "secret" and self.keeps(event):
             one = Statement.of(event)
+            one.differs = state.contradicted_by(one)
             state.enter(one, self._rank(one))
             self._shed(state)
 
@@ -412,7 +464,7 @@ def _data(rationale: str | None) -> dict[str, Any]:
 # form, or the size of one that left. `key` is `#<seq>` where the event has none.
 _COLUMNS: Final = word_table("""
     seq id ts ns session task key kind text tokens refs tags markers sensitivity importance
-    valid_from valid_until pinned_at actor role rationale whole
+    valid_from valid_until pinned_at actor role rationale whole differs
 """)
 
 
@@ -430,6 +482,7 @@ def _fixed(one: Statement, pinned_at: int) -> list[Any]:
         "pinned_at": pinned_at,
         "rationale": event.data.get("rationale"),
         "whole": int(one.whole),
+        "differs": one.differs,
     }
     columns = (state[name] if name in state else getattr(event, name) for name in _COLUMNS)
     return [*columns, int(event.key is not None), one.forgotten + _LEFT * one.left]
@@ -444,12 +497,13 @@ def _statement(row: list[Any]) -> Statement:
     keyed, state, *form = row[len(_COLUMNS) :]
     fields = dict(zip(_COLUMNS, row, strict=False))
     pinned_at, whole = fields.pop("pinned_at"), fields.pop("whole")
+    differs = fields.pop("differs")
     fields |= {name: tuple(fields[name]) for name in ("refs", "tags", "markers")}
     fields |= {"rec": fields["ts"], "data": _data(fields.pop("rationale"))}
     if not keyed:
         fields["key"] = None
     one = Statement(Event(**fields), whole=bool(whole), forgotten=bool(state % _LEFT))
-    one.pinned_at = pinned_at
+    one.pinned_at, one.differs = pinned_at, differs
     if state >= _LEFT:
         one.left, one.size = True, *form
     elif form:
@@ -464,6 +518,7 @@ def statement_item(one: Statement) -> Item:
     if event.key is not None and event.key.startswith("#"):
         event = event._replace(key=None)  # it would read like the number of an event
     item = Item.of(event, len(event.text) if event.tokens is None else event.tokens)
+    item.differs = one.differs
     if not one.whole:
         item.whole = False
     if form is not None:
@@ -486,6 +541,245 @@ _SIDE: Final = "sidechain"
 _SAID_CHARS_MAX: Final = 600  # of a message that decides; a longer one says much else
 
 
+# Whether two short statements speak of the same thing and differ: in a number, a "not" or a value.
+#
+# By words alone, and strict, as a wrong word of contradiction costs more trust than a missed one
+# costs. Two statements are compared by their first clause, without articles and words of time: all
+# but one span has to be equal. Then they contradict each other where the one says "not"; where the
+# span is a number of some measure behind a word such as "is", "must" or "limit"; or where it is a
+# name as the value of something that has one value: "the database is X", "the default Y is X", "we
+# use X for Z". A number that is a name (step 3, version 2), a past event, a plural, a
+# question and a condition are none. English.
+
+COMPARED_MAX: Final = 24  # older statements that a new one is compared with
+_COMPARED_BY_KEY: Final = 8  # of each of the three keys
+WORDS_MAX: Final = 40
+CHARACTERS_MAX: Final = 400
+# By these tags an importer or a hook says that it made a decision of turns: a later answer turns it
+# round (`memplane.recall.standing`), and no other does.
+DERIVED_TAGS: Final = frozenset(
+    ("answer", "numbered", "pick", "plan", "correction", "agreed", "refusal")
+)
+_SPAN_MAX: Final = 3  # words of a value
+_SHARED: Final = 2  # words of meaning that both have, at least
+_SUBJECT: Final = 1  # words of meaning before the word that gives a value
+
+_WORD: Final = regex(
+    r"[`'\"]?(?P<number>[$\u20ac\u00a3]?\d[\d.,:_/-]*\d?%?)(?P<unit>[a-zA-Z%]*)"
+    r"|[A-Za-z_][\w./@+#-]*(?:'\w+)?"
+)
+_LABEL: Final = regex(r"\s*(?:[-*]\s+)?(?:Decision|Rule|Fact|Note)\s*:\s*")
+_CLAUSE_END: Final = regex(r"[.;!](?=\s|$)|[,(\u2014]| - |\n|\b(?:because|since|so that)\b")
+_CONDITION: Final = regex(
+    r"(?i)\b(?:if|when|whenever|unless|until|except|only|for|on|in|at|while|during|where|once|but"
+    r"|after|before|per|with|without|or|else)\b"
+)
+# Code is no statement, a line of a list means nothing alone, and what begins with a condition holds
+# where that holds.
+_NO_STATEMENT: Final = regex(
+    r"\A\s*(?:[-*+|>#\"']|\d+[.)])|[\[\]{}<>;\\|=]|--|\*\*|//|://|\w\(|:\s*\Z"
+    r"|\A\W*(?i:if|when|while|unless|suppose|imagine|say|for|else|elif|return|assert|import|from"
+    r"|def|class|curl|sudo)\b"
+)
+_ONLY_NOT: Final = word_set("not never")
+_STEM: Final = 3  # letters of a word that loses no plural
+_NOT: Final = word_set("not never cannot can't don't doesn't isn't aren't won't mustn't shouldn't")
+_DROPPED: Final = word_set("""
+    a an the our my your this that these those do does now currently today already still also just
+    really actually instead again always please so then we'll it's will
+""")
+_PAST: Final = word_set("was were had did been went got")
+_IS: Final = word_set("is equal")
+_NUMBER_WORDS: Final = word_set("""
+    is equal are be must should may can has have need take cost allow hold keep limit maximum
+    minimum default expire run listen within every wait
+""")
+# What a number stands behind that measures: behind a noun it is a name (step 3, port 80).
+_BEFORE_NUMBER: Final = word_set("""
+    is equal are be has have need take cost allow hold keep to at of than most least under over
+    about around every within by after for only exactly port
+""")
+_ONE_VALUE: Final = word_set("""
+    database db language framework host hostname port name owner deadline default primary main
+    favorite favourite branch region timezone license licence license email address birthday
+    version engine backend frontend broker queue cache editor shell theme font color colour
+    currency locale encoding format protocol provider registry bucket url endpoint path directory
+    folder prefix suffix runtime compiler linter formatter capital manager leader lead maintainer
+    age height limit timeout interval cadence frequency day date time hometown password username
+    price budget rate salary rent size weight capacity quota threshold
+""")
+# Of these a common word is a value, too: the others may be big or slow as well.
+_ANY_VALUE: Final = word_set("default favorite favourite preferred name owner color colour")
+_USE: Final = word_set("use keep run deploy store host")
+_LIVES: Final = word_set("live based born located hosted")
+_PLACE: Final = word_set("for as to in on with")
+_QUIET: Final = word_set("""
+    i we you he she it they of to in on at for with as by from and or is are be must should may can
+    has have use per
+""")
+_PAIRS: Final = word_table("""
+    enabled/disabled enable/disable allowed/forbidden allow/forbid on/off true/false
+    required/optional open/closed public/private tab/space synchronous/asynchronous
+    mutable/immutable
+""")
+_ANTONYMS: Final = frozenset(frozenset(pair.split("/")) for pair in _PAIRS)
+
+
+class StatementWords(NamedTuple):
+    """The first clause of a statement, compared by `differ`; `rest` is what stands behind it.
+
+    `words` in lower case without articles and "not"; `names`: which of them look like a name or a
+    number where they stand; `negated`: whether an odd number of "not" was left out.
+    """
+
+    words: tuple[str, ...]
+    names: tuple[bool, ...]
+    numbers: tuple[bool, ...]
+    negated: bool
+    rest: str
+
+
+def statement_words(text: str) -> StatementWords | None:
+    """Take a statement apart; None for what is too long, a question, or of the past."""
+    if len(text) > CHARACTERS_MAX or "?" in text or _NO_STATEMENT.search(text):
+        return None
+    label = _LABEL.match(text)
+    text = text[label.end() :] if label is not None else text
+    end = _CLAUSE_END.search(text)
+    clause, rest = (text, "") if end is None else (text[: end.start()], text[end.end() :])
+    words: list[str] = []
+    names: list[bool] = []
+    numbers: list[bool] = []
+    negations = 0
+    for found in _WORD.finditer(clause):
+        said = found[0].strip("`'\".,")
+        word = said.lower()
+        if word in _PAST or len(words) > WORDS_MAX:
+            return None
+        if word in _NOT or word.endswith("n't"):
+            negations += 1
+            word = word.removesuffix("n't").removesuffix("not") if word not in _ONLY_NOT else ""
+            word = "can" if word == "ca" else word
+        if word in _DROPPED:
+            continue
+        if len(word) > _STEM and word.endswith("s") and not word.endswith("ss"):
+            word = word[:-1]
+        if word:
+            words.append(word)
+            numbers.append(found["number"] is not None)
+            odd = not said.isalpha() or not said.islower()
+            names.append(odd and (bool(words[1:]) or not said.istitle()))
+    if len(words) < _SHARED:
+        return None
+    return StatementWords(tuple(words), tuple(names), tuple(numbers), negations % 2 == 1, rest)
+
+
+def alike_keys(one: Statement) -> tuple[tuple[str, ...], ...]:
+    """The keys of a statement, with its namespace; () for one that is not compared."""
+    if not one.compared:
+        one.compared = True
+        event = one.event
+        derived = event.key is None and not DERIVED_TAGS.isdisjoint(event.tags)
+        if one.whole and event.kind != "observation" and not derived:
+            one.words = statement_words(event.text)
+    if one.words is None:
+        return ()
+    return tuple(dict.fromkeys((one.ns, *key) for key in keys_of(one.words)))
+
+
+def contradicts(older: Statement, newer: Statement) -> bool:
+    """Whether two statements of one namespace contradict each other, the older still in force."""
+    one, other = older.event, newer.event
+    if older.forgotten or (one.valid_until is not None and one.valid_until < other.ts):
+        return False
+    if None not in (one.key, other.key) and one.key != other.key:
+        return False  # of two things
+    if None not in (one.actor, other.actor) and one.actor != other.actor:
+        return False  # of two speakers: "I" is not the same
+    if older.words is None or newer.words is None:
+        return False
+    return differ(older.words, newer.words)
+
+
+def keys_of(one: StatementWords) -> Iterator[tuple[str, ...]]:
+    """What statements that may differ share: the first two or three words, or the last two."""
+    yield ("<", *one.words[:2])
+    yield ("<", *one.words[:3])
+    yield (">", *one.words[-2:])
+
+
+def differ(older: StatementWords, newer: StatementWords) -> bool:
+    """Whether the two speak of the same thing and contradict each other."""
+    apart = older.rest.strip() != newer.rest.strip()
+    if apart and any(_CONDITION.search(one.rest) for one in (older, newer)):
+        return False
+    one, other = older.words, newer.words
+    if one == other:
+        return older.negated != newer.negated and _meaning(one) >= _SHARED
+    if older.negated or newer.negated:
+        return False
+    least = min(len(one), len(other))
+    start = next((at for at in range(least) if one[at] != other[at]), least)
+    most = least - start
+    same = next((at for at in range(most) if one[-1 - at] != other[-1 - at]), most)
+    lengths = len(one) - same - start, len(other) - same - start
+    if not all(0 < length <= _SPAN_MAX for length in lengths):
+        return False
+    return _two_values(older, newer, start, lengths)
+
+
+def _two_values(
+    older: StatementWords, newer: StatementWords, start: int, lengths: tuple[int, int]
+) -> bool:
+    """Whether two clauses, equal but for the words at `start`, so many of each, give two values."""
+    one, other = older.words, newer.words
+    before, behind = one[:start], one[start + lengths[0] :]
+    shared = _meaning(before) + _meaning(behind)
+    if lengths == (1, 1) and frozenset((one[start], other[start])) in _ANTONYMS:
+        return shared > 0
+    if shared < _SHARED and _ONE_VALUE.isdisjoint(before):
+        return False
+    spans = (older, start, lengths[0]), (newer, start, lengths[1])
+    if all(_is_number(*span) for span in spans):
+        return _counts(before)
+    if all(_is_name(*span) for span in spans):
+        return _has_one_value(before, behind)
+    common = lengths == (1, 1) and not behind and before[-1:] == ("is",)
+    return common and not _ANY_VALUE.isdisjoint(before)
+
+
+def _meaning(words: tuple[str, ...]) -> int:
+    return sum(1 for word in words if word not in _QUIET)
+
+
+def _is_number(one: StatementWords, start: int, length: int) -> bool:
+    return length == 1 and one.numbers[start]
+
+
+def _is_name(one: StatementWords, start: int, length: int) -> bool:
+    return all(one.names[start : start + length])
+
+
+def _counts(before: tuple[str, ...]) -> bool:
+    """Whether a number behind these words is a measure of what they speak of."""
+    if not before or before[-1] not in _BEFORE_NUMBER:
+        return False
+    at = next((at for at, word in enumerate(before) if word in _NUMBER_WORDS), None)
+    return at is not None and _meaning(before[: at + 1]) >= _SUBJECT
+
+
+def _has_one_value(before: tuple[str, ...], behind: tuple[str, ...]) -> bool:
+    """Whether what stands between these words is the only value that they can have."""
+    if not before:
+        return False
+    if before[-1] in _IS:
+        return not behind and not _ONE_VALUE.isdisjoint(before)
+    if before[-1] in _PLACE and before[-2:-1] and before[-2] in _LIVES:
+        return not behind
+    used = before[0] == "we" and any(word in _USE for word in before[-2:])
+    return used and len(behind) >= _SHARED and behind[0] in _PLACE
+
+
 # The two ledgers of the fast path: decisions, and knowledge cards.
 
 
@@ -497,7 +791,7 @@ class Decisions(LedgerProjector):
     """
 
     name = "decisions"
-    version = 7
+    version = 8
     kinds = frozenset({"decision"})
     marker = "constraint"
     left_max = 200
@@ -528,7 +822,7 @@ class Cards(LedgerProjector):
     """
 
     name = "cards"
-    version = 7
+    version = 8
     kinds = frozenset({"preference", "rule", "insight", "fact", "observation"})
     passing = frozenset({"observation"})
     passing_chars_max = 600

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-from memplane.providers.bridge import AsyncEmbedder
+from memplane.providers.bridge import AsyncEmbedder, blocking
 from memplane.providers.http import HTTPEmbedder, HTTPReflector
 from memplane.providers.retry import RetryConfig, with_retry
 from memplane.providers.sdk import AnthropicReflector, OpenAIEmbedder, OpenAIReflector
@@ -38,5 +38,6 @@ __all__ = [
     "OpenAIEmbedder",
     "OpenAIReflector",
     "RetryConfig",
+    "blocking",
     "with_retry",
 ]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from memplane.index import vectors
+    from memplane.work.episodes import Episode, Fact, Turn
 else:
     vectors = late("memplane.index.vectors")  # numpy, before there is a text to embed
 
@@ -129,6 +130,60 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
         if left:
             loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
         loop.close()
+
+
+class BlockingReflector:
+    """A reflector that blocks, over an asynchronous one; see `blocking`."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+        said = getattr(inner, "name", None)
+        self.name: str = said if isinstance(said, str) and said else type(inner).__name__
+        seconds = getattr(inner, "seconds", None)
+        self._seconds = seconds if isinstance(seconds, int | float) else _SECONDS_MAX
+
+    def reflect(self, episode: Episode, turns: Sequence[Turn]) -> Sequence[Fact]:
+        """Facts that the turns say; raises what the inner one does, TimeoutError after its time."""
+        done: list[Sequence[Fact]] = []
+        failed: list[BaseException] = []
+
+        def work() -> None:
+            try:
+                done.append(asyncio.run(self._asked(episode, turns)))
+            except BaseException as error:  # noqa: BLE001 - raised where it was asked for
+                failed.append(error)
+
+        # In a thread: the caller may stand on a loop.
+        thread = threading.Thread(target=work, name="memplane-reflector", daemon=True)
+        thread.start()
+        thread.join()
+        if failed:
+            raise failed[0]
+        return done[0]
+
+    async def _asked(self, episode: Episode, turns: Sequence[Turn]) -> Sequence[Fact]:
+        try:
+            async with asyncio.timeout(self._seconds):
+                found: Sequence[Fact] = await self.inner.reflect(episode, list(turns))
+        finally:
+            closing = getattr(self.inner, "aclose", None)
+            if iscoroutinefunction(closing):  # its connections are of this loop
+                with suppress(Exception):
+                    await closing()
+        return found
+
+
+def blocking(reflector: object) -> BlockingReflector:
+    """A reflector for `sessions.end(summary="model")`, over one with an `async` method.
+
+    Raises ConfigurationError where it is none.
+    """
+    if not iscoroutinefunction(getattr(reflector, "reflect", None)):
+        raise ConfigurationError(
+            f"reflector: expected one with `async reflect(episode, turns)`, found "
+            f"{type(reflector).__name__}"
+        )
+    return BlockingReflector(reflector)
 
 
 def whole_vectors(found: Any, count: int, dimension: int, provider: str) -> list[list[float]]:

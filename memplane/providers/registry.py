@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, Final
 
@@ -18,6 +19,24 @@ KINDS: Final = ("embedder", "reflector", "counter", "storage")
 
 _LOCK: Final = threading.Lock()
 _REGISTERED: Final[dict[str, dict[str, Callable[..., Any]]]] = {kind: {} for kind in KINDS}
+
+
+def _store(module: str, name: str) -> Callable[..., Any]:
+    """Builds a store; its module is imported when it is asked for."""
+
+    def made(**options: Any) -> Any:
+        return getattr(import_module(f"memplane.acms.storage.{module}"), name)(**options)
+
+    return made
+
+
+_STORES: Final[Mapping[str, Callable[..., Any]]] = {
+    "memory": _store("memory", "InMemoryBackend"),
+    "sqlite": _store("sqlite", "SQLiteBackend"),
+    "postgres": _store("postgres", "PostgresBackend"),
+    "chroma": _store("chroma", "ChromaBackend"),
+    "plane": _store("plane", "PlaneBackend"),
+}
 
 
 def register(kind: str, name: str, factory: Callable[..., Any]) -> None:
@@ -76,11 +95,13 @@ def _shipped(kind: str) -> Mapping[str, Callable[..., Any]]:
     """What memplane brings; imported only when somebody asks for providers by name."""
     from memplane.providers import http, sdk  # noqa: PLC0415 - they import this package
 
-    return {
+    shipped: dict[str, Mapping[str, Callable[..., Any]]] = {
         "embedder": {"http": http.HTTPEmbedder, "openai": sdk.OpenAIEmbedder},
         "reflector": {
             "http": http.HTTPReflector,
             "openai": sdk.OpenAIReflector,
             "anthropic": sdk.AnthropicReflector,
         },
-    }.get(kind, {})
+        "storage": _STORES,
+    }
+    return shipped.get(kind, {})

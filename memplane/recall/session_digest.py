@@ -446,7 +446,7 @@ def extract(
     """
     if sum(event.kind != "session" for event in events) < EVENTS_MIN:
         return None
-    ns, sources = _one_space(events)
+    ns, sources = one_space(events)
     session = parts_of(sources)
     if session is None:
         return None
@@ -458,7 +458,8 @@ def _all(_: EventQuote) -> bool:
     return True
 
 
-def _one_space(events: Sequence[Event]) -> tuple[str, list[Event]]:
+def one_space(events: Sequence[Event]) -> tuple[str, list[Event]]:
+    """The namespace that a summary of the events is in, and those of them that it may quote."""
     others = sorted({event.ns for event in events} - {GLOBAL})
     if len(others) > 1:  # nothing may leak from one into another
         return GLOBAL, [event for event in events if event.ns == GLOBAL]

@@ -24,6 +24,7 @@ from typing import Final
 from memplane.event import SENSITIVITIES, Event
 from memplane.lazy import NamedTuple, regex
 from memplane.projections.item import Item
+from memplane.projections.ledger import DERIVED_TAGS
 from memplane.projections.reports import clipped_words, is_lasting_wish, meaning_words
 from memplane.projections.task_table import EventQuote
 
@@ -174,7 +175,7 @@ def _stands_in(name: str, text: str) -> bool:
 _ANSWERS: Final = frozenset(("answer", "numbered", "pick"))
 _PLAN: Final = "plan"
 _CORRECTION: Final = "correction"
-_RULES: Final = _ANSWERS | {_PLAN, _CORRECTION, "agreed", "refusal"}
+_RULES: Final = DERIVED_TAGS
 _JOINTS: Final = (" \u2192 ", ' "')  # between a question and its answer
 _QUESTION_WORDS: Final = 3  # words of meaning of a question that may be asked again elsewhere
 _CORRECTED: Final = 3  # words of meaning that a correction has of what it corrects

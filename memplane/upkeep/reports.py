@@ -186,6 +186,10 @@ class _Between:
         line = None if seq is None else self._context.log.line(seq)
         if seq is None or line is None or line.event.id in shown:
             return line is not None
+        folds = self._context.caught_up()
+        ledgers = (folds.decisions.state, folds.cards.state)
+        if any(one.differs == seq for ledger in ledgers for one in ledger.active()):
+            return True  # another statement named it
         if area == "B":
             oldest = memories.history(event.ns, event.key or "")[0]
             return bool(oldest.seq <= prefix["epoch_seq"])

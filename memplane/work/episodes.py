@@ -416,6 +416,24 @@ def session_stats(
     )
 
 
+def turn_of(event: Event, episode: str) -> Turn:
+    """The turn that an event is, in the episode with that id; `content` is what its line holds."""
+    metadata = event.data.get("metadata")
+    return Turn(
+        id=event.id,
+        session_id=event.session or "",
+        episode_id=episode,
+        role=Role(event.role) if event.role in list(Role) else Role.USER,
+        content=event.text,
+        actor_id=event.actor,
+        markers=event.markers,
+        metadata=metadata if isinstance(metadata, dict) else {},
+        created_at=time_of(event.ts),
+        token_count=event.tokens or 0,
+        seq=event.seq,
+    )
+
+
 class _SeenTurn(NamedTuple):
     """A turn that the reader may see."""
 

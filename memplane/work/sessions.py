@@ -17,18 +17,27 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from difflib import get_close_matches
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from memplane.clock import ulid
 from memplane.context.calls import Receipt
 from memplane.context.context import NO_END, OfPlane
 from memplane.context.folds import items_of_event
-from memplane.errors import ConflictError, InputError, NotFoundError
-from memplane.event import GLOBAL, PROJECTS, SENSITIVITIES, Event, at_least
+from memplane.errors import ConflictError, InputError, NotFoundError, ProviderError
+from memplane.event import (
+    GLOBAL,
+    PROJECTS,
+    REFLECTOR,
+    REFS_MAX,
+    SENSITIVITIES,
+    Event,
+    at_least,
+)
 from memplane.harness import remembered_lines, typed_once
 from memplane.intake.check import with_permitted_actor
 from memplane.intake.redact import quoted_value, unexpected
-from memplane.lazy import NamedTuple
+from memplane.lazy import NamedTuple, late
+from memplane.observe import hashed
 from memplane.projections.digests import parts_of
 from memplane.projections.sessions import SessionFacts, session_facts
 from memplane.recall.session_digest import (
@@ -36,6 +45,7 @@ from memplane.recall.session_digest import (
     SessionDigest,
     extract,
     is_readable,
+    one_space,
     session_digest,
 )
 from memplane.recall.suppress import Scope, kinds_of_views
@@ -46,8 +56,13 @@ if TYPE_CHECKING:
     from memplane.context.context import PlaneContext
     from memplane.context.folds import Folds
     from memplane.policy import Policies
+    from memplane.ports import TokenCounter
     from memplane.projections.digests import SessionParts
     from memplane.projections.sessions import Named, Origin
+    from memplane.work import model_summary
+    from memplane.work.model_summary import ModelSummary
+else:
+    model_summary = late("memplane.work.model_summary")  # asyncio
 
 
 class SessionVisibility:
@@ -198,12 +213,16 @@ class Started(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """The result of ending a session. `already`: it had ended before, so nothing was written."""
+    """The result of ending a session. `already`: it had ended before, so nothing was written.
+
+    `degraded`: why the summary that was asked of a model is an extract.
+    """
 
     session: str
     reason: str | None
     already: bool = False
     summary: Receipt | None = None
+    degraded: str | None = None
 
     def as_json(self) -> dict[str, Any]:
         summary = None if self.summary is None else self.summary.as_json()
@@ -271,14 +290,30 @@ class PlaneSessions(OfPlane):
             (receipt,) = write(context, [{**row, **bounds_of(context, facts)}])
         return receipt
 
-    def end(self, session: str, *, summary: bool = True, reason: str = "explicit") -> Ended:
+    def end(
+        self,
+        session: str,
+        *,
+        summary: bool | Literal["model"] = True,
+        reason: str = "explicit",
+        reflector: object = None,
+    ) -> Ended:
         """End a session and record its summary. Ending an ended session writes nothing.
 
+        `summary` `model`: sentences that the `reflector` makes of its turns in one call (see
+        `memplane.providers.blocking`); where there is none or it fails, the extract, and
+        `Ended.degraded` says why.
         `reason`: explicit, or error where what was done in it failed. Raises NotFoundError where
-        nothing happened in a session of that name.
+        nothing happened in a session of that name, ConfigurationError for what is no reflector.
         """
         context = self._context
         _texts(session=session, none=False)
+        if summary not in (True, False, "model"):
+            raise InputError(
+                f"expected true, false or model, found {summary!r:.60}", where="summary"
+            )
+        if reflector is not None:
+            model_summary.check_session_reflector(reflector)
         if reason not in ("explicit", "error"):
             raise InputError(f"expected explicit or error, found {reason!r:.60}", where="reason")
 
@@ -288,13 +323,45 @@ class PlaneSessions(OfPlane):
                 raise NotFoundError(f"no session {quoted_value(session)} in this project")
             return () if facts.ended else (facts,)
 
+        model, degraded = None, None
+        policies = context.watched.policies_or_last()
+        if summary == "model":
+            model, degraded = self._asked(session, reflector, still_open)
         with context.lock:
             policies = context.watched.policies_or_last()
-            ended = end_all(context, policies, still_open, reason, summary=summary)
+            ended = end_all(
+                context, policies, still_open, reason, summary=bool(summary), model=model
+            )
             if ended:
-                return ended[0]
+                return ended[0]._replace(degraded=degraded)
             facts = self.facts(session, context.caught_up(policies), policies)
         return Ended(session, facts.reason, already=True)
+
+    def _asked(
+        self, session: str, reflector: object, still_open: Choose
+    ) -> tuple[ModelSummary | None, str | None]:
+        """What a model says of the session, or why it says nothing. Not under the lock."""
+        context = self._context
+        if reflector is None:
+            return None, "no reflector: extractive"
+        with context.lock:
+            policies = context.watched.policies_or_last()
+            folds = context.caught_up(policies)
+            sessions = _whole(context, folds, policies, still_open(folds))
+            sources = _sources(context, folds, policies, sessions).get(session, [])
+        redact, counter = context.redact(policies), context.counter(policies)
+        try:
+            with context.span("reflect", {"session": hashed(session)}):
+                made = model_summary.ask_summary(
+                    model_summary.check_session_reflector(reflector),
+                    session,
+                    _one_place(sources),
+                    redact,
+                    counter,
+                )
+        except ProviderError as error:
+            return None, f"{type(error).__name__} of {error.provider}: extractive"
+        return made, None if made is not None else "the model said nothing: extractive"
 
     def end_idle(self, *, summary: bool = True) -> _Done:
         """End every session, of any agent, without an event for longer than the policy's gap."""
@@ -527,6 +594,7 @@ NameEnd = Callable[[str, str, str], str]
 Choose = Callable[["Folds"], Sequence[SessionFacts]]
 
 _SESSIONS_AT_ONCE: Final = 32  # whose events are held at once, and who end in one write
+_ACTOR_CHARACTERS: Final = 120
 _RESULT_ENDS: Final = 4_000  # characters that are read of a tool's result: its beginning, its end
 _TRIES: Final = 5  # to write before somebody else does; then sessions end without a summary
 
@@ -570,8 +638,11 @@ def end_all(
     *,
     summary: bool = True,
     name: NameEnd | None = None,
+    model: ModelSummary | None = None,
 ) -> list[Ended]:
     """End sessions, each with a summary of its events. Hold the plane's lock.
+
+    `model`: what one made of the only session, in place of the extract.
 
     One that its client has ended gets its summary alone. An importer's ends are dated to the last
     event of the session; the others are of now.
@@ -589,7 +660,9 @@ def end_all(
                 group = sessions[start : start + _SESSIONS_AT_ONCE]
                 sources = _sources(context, folds, policies, group) if summary and left else {}
                 made = [
-                    _rows_of(context, policies, facts, sources.get(facts.id, []), reason, name)
+                    _rows_of(
+                        context, policies, facts, sources.get(facts.id, []), reason, name, model
+                    )
                     for facts in group
                 ]
                 rows = [row for each in made for row in each]
@@ -629,9 +702,10 @@ def _rows_of(
     sources: list[Event],
     reason: str,
     name: NameEnd | None,
+    model: ModelSummary | None,
 ) -> Rows:
     """The rows that end a session."""
-    rows = _summed(context, policies, facts, sources)
+    rows = _summed(context, policies, facts, sources, model)
     if not facts.ended:
         agent = {"actor": facts.agent} if _may_be_named(context, facts) else {}
         ended = session_row(facts.id, "end", "Session ended", reason=reason)
@@ -695,7 +769,11 @@ def _sources(
 
 
 def _summed(
-    context: PlaneContext, policies: Policies, facts: SessionFacts, sources: list[Event]
+    context: PlaneContext,
+    policies: Policies,
+    facts: SessionFacts,
+    sources: list[Event],
+    model: ModelSummary | None,
 ) -> Rows:
     """The summary's row, and one that forgets the last summary if it is in another namespace."""
     made = extract(
@@ -717,6 +795,8 @@ def _summed(
         "sensitivity": made.sensitivity,
         "data": {"extract": True},
     }
+    if model is not None:
+        row |= _of_model(model, _one_place(sources), context.counter(policies), policies)
     # Somebody may have said since, under the same key, how sensitive it is.
     value = context.caught_up(policies).memories.current(made.ns, f"session/{facts.id}/summary")
     row |= {} if value is None else at_least(value.sensitivity, row)
@@ -726,6 +806,31 @@ def _summed(
     # Of two namespaces, none supersedes the other.
     why = "A newer summary of the session is in another namespace"
     return [{"kind": "forget", "text": why, "data": {"forget": {"ids": [last.event.id]}}}, row]
+
+
+def _one_place(sources: Sequence[Event]) -> list[Event]:
+    """The events of the namespace that the summary is in."""
+    return one_space(sources)[1]
+
+
+def _of_model(
+    model: ModelSummary, sources: Sequence[Event], counter: TokenCounter, policies: Policies
+) -> dict[str, Any]:
+    """What a model's summary changes of an extract's row; nothing where its turns have gone."""
+    text = model.held(sources, counter, policies.plane.session_summary_tokens_max)
+    if not text:
+        return {}
+    lines = set(text.split("\n"))
+    ids = {id_ for one in model.kept(sources) if one.text in lines for id_ in one.sources}
+    cited = [event for event in sources if event.id in ids]
+    return {
+        "role": None,
+        "actor": f"{REFLECTOR}{model.by}"[:_ACTOR_CHARACTERS],
+        "text": text,
+        "refs": [event.id for event in cited][:REFS_MAX],
+        "sensitivity": max((one.sensitivity for one in cited), key=SENSITIVITIES.index),
+        "data": {"extract": True, "by": model.by[:_ACTOR_CHARACTERS], "prompt": model.prompt},
+    }
 
 
 def _identify(rows: Rows, facts: SessionFacts, name: NameEnd) -> None:

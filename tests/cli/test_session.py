@@ -5,6 +5,7 @@ import json
 import pytest
 
 import memplane
+from tests.providers.fakes_model_server import StubServer
 
 
 @pytest.fixture
@@ -158,3 +159,36 @@ def test_a_session_is_shown_with_its_episodes_where_that_is_asked(run, left):
     assert shown.out.endswith("  open\n")
     told = json.loads(run("session", "show", "of-ann", "--episodes", "--home", left, "--json").out)
     assert [len(one["turn_ids"]) for one in told["episodes"]] == [3]
+
+
+def test_a_model_on_a_named_server_sums_a_session_up_and_a_lack_of_one_is_said(run, left):
+    with StubServer() as stub:
+        stub.facts = [{"content": "Count the herons", "turns": [2], "confidence": 1.0}]
+        given = ("--summary", "model", "--model", "m", "--server", stub.url, "--home", left)
+        done = run("session", "end", "of-ann", *given, "--json")
+    answer = json.loads(done.out)
+    assert (done.code, answer["degraded"]) == (0, None)
+    shown = json.loads(run("show", answer["summary"]["id"], "--home", left, "--json").out)
+    assert (shown["text"], shown["said_by"]) == ("Count the herons", "model")
+    assert len(shown["source"]["prompt"]) == 64
+    assert [one["name"] for one in shown["relations"]] == ["derived_from"]
+    done = run("session", "end", "of-bob", "--summary", "model", "--home", left)
+    assert (done.code, done.err) == (0, "memplane: no reflector: extractive\n")
+    assert "summary in event" in done.out
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ("--summary", "llm"),
+        ("--summary", "model", "--no-summary"),
+        ("--model", "m"),
+        ("--summary", "model", "--model", "m"),
+        ("--summary", "model", "--server", "http://127.0.0.1:9"),
+    ],
+)
+def test_options_that_do_not_go_together_end_nothing(run, left, given):
+    assert run("session", "end", "of-ann", *given, "--home", left).code == 2
+    assert (
+        json.loads(run("session", "show", "of-ann", "--home", left, "--json").out)["reason"] is None
+    )

@@ -23,7 +23,7 @@ ELSEWHERE = {"build_bound1", "demo", "rank_collection", "run", "side_engines", "
 PARTS = {
     "table_formats",
     "chunks", "crowds", "hook_works", "session_works", "index_peers", "index_works", "large_log", "layouts",
-    "mcp_works", "measure", "memory_peers", "memory_works", "peers", "place", "process_works", "shelf",
+    "mcp_works", "measure", "observer_works", "memory_peers", "memory_works", "peers", "place", "process_works", "shelf",
     "side_by_side",
     "text_works", "workload", "works", "writing_works",
 }  # fmt: skip
@@ -150,6 +150,15 @@ def test_statements_that_disagree_are_measured(data):
     words = ran("tools/measure_updates.py", "--data", data, "--sets", "beam_100K", "-v")
     assert "beam_100K knowledge_update: both shown" in words
     assert " of 1," in words
+
+
+def test_what_facts_cost_or_bring_is_measured(data):
+    one = data / "beam_100K"
+    words = ran("tools/measure_facts.py", one / "events.jsonl.gz", one / "questions.jsonl.gz")
+    first, head, *rows = words.splitlines()
+    assert first.endswith(" facts")
+    assert head.split()[:3] == ["budget", "without", "with"]
+    assert [row.split()[0] for row in rows] == ["500", "1000", "2000"]
 
 
 def test_traces_are_measured(data):

@@ -155,3 +155,17 @@ def test_of_equal_cards_the_one_that_a_user_said_is_shown(plane):
     text = plane.pack("tabs or spaces").text
     assert "rule: Tabs" in text
     assert "rule (agent)" not in text
+
+
+def test_what_a_model_made_stands_in_no_head_and_no_window_unless_it_is_pinned(plane):
+    plane.work.sessions.start("s")
+    turn = plane.record("The herons nest at the pond", role="user", session="s").event
+    fields = {"kind": "fact", "actor": "reflector:stub:m", "refs": [turn.id]}
+    made = plane.record("Herons nest at the north pond", session="s", **fields).event
+    plane.record("go on", role="user", session="s")
+    assert "(model)" not in plane.pack("", session="s").text
+    assert "fact (model): Herons" in plane.pack("where do herons nest?").text
+    plane.pin(made.id)
+    plane.work.sessions.start("next")
+    plane.record("go on", role="user", session="next")
+    assert "fact (model): Herons" in head(plane.pack("", session="next"))

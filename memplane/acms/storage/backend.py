@@ -1,0 +1,459 @@
+"""`StorageBackend`, the port of stores, and `RowBackend`, its contract over six primitives.
+
+The contract of rows, whatever the store:
+
+- turns of an episode by (created_at, id), rising; episodes of a session newest first;
+- to save the same again changes nothing; other content under an id is a StorageError, but that an
+  open episode may grow and close;
+- a vector search finds by the cosine: best first, ties by id, scores to six decimals; with a
+  filter those whose metadata have every given key at that value; k above what is there gives what
+  is there, k below 1 nothing; a vector of another dimension is a StorageError;
+- any call before `initialize` or after `close` is a StorageError; `initialize` twice is fine.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Literal, Self, TypeAlias
+
+import numpy as np
+
+from memplane.errors import InputError, PlaneError
+from memplane.intake.redact import quoted_value
+from memplane.lazy import NamedTuple
+from memplane.work.episodes import Episode, EpisodeStatus, Fact, Turn
+
+_DECIMALS: Final = 6
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+LIMIT: Final = 100  # episodes that are given where nobody says how many
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VectorSearchResult:
+    """One vector found. `score`: 1 - the cosine distance, to six decimals; `metadata` as saved."""
+
+    id: str
+    score: float
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+class StorageBackend(ABC):
+    """Where the rows of sessions are kept. Every failure of a store is a StorageError.
+
+    An async context manager: `initialize` on entering it, `close` on leaving.
+    """
+
+    _entered = False
+
+    async def __aenter__(self) -> Self:
+        await self.initialize()
+        self._entered = True
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        self._entered = False
+        await self.close()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether somebody has it open: a session leaves it to them to close it."""
+        return self._entered
+
+    @abstractmethod
+    async def initialize(self) -> None:
+        """Connect, and make what is not there yet. Again: nothing."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Let go of the store; what was saved stays. Again: nothing."""
+
+    @abstractmethod
+    async def save_turn(self, turn: Turn) -> None:
+        """Keep a turn; it is safe when this returns."""
+
+    @abstractmethod
+    async def get_turn(self, turn_id: str) -> Turn | None:
+        """The turn with that id."""
+
+    @abstractmethod
+    async def get_turns_by_episode(self, episode_id: str) -> list[Turn]:
+        """The turns of an episode, by time, then id; none of one that is unknown."""
+
+    @abstractmethod
+    async def save_episode(self, episode: Episode) -> None:
+        """Keep an episode: open, with more turns, or closed."""
+
+    @abstractmethod
+    async def get_episode(self, episode_id: str) -> Episode | None:
+        """The episode with that id."""
+
+    @abstractmethod
+    async def get_episodes(
+        self, session_id: str, *, limit: int = LIMIT, status: EpisodeStatus | str | None = None
+    ) -> list[Episode]:
+        """The newest episodes of a session, newest first; `status`: only open, or closed ones."""
+
+    @abstractmethod
+    async def save_embedding(
+        self,
+        id: str,  # noqa: A002 - the plan's name
+        embedding: list[float],
+        metadata: dict[str, Any],
+    ) -> None:
+        """Keep the vector of what has that id. All vectors of a store have one dimension."""
+
+    @abstractmethod
+    async def vector_search(
+        self,
+        embedding: list[float],
+        *,
+        k: int = 10,
+        filter: dict[str, Any] | None = None,  # noqa: A002 - the plan's name
+    ) -> list[VectorSearchResult]:
+        """The k nearest vectors; `filter`: only those with these values in their metadata."""
+
+    @abstractmethod
+    async def save_fact(self, fact: Fact) -> None:
+        """Keep a fact."""
+
+    @abstractmethod
+    async def get_facts_by_session(self, session_id: str) -> list[Fact]:
+        """The facts of a session, by time, then id."""
+
+
+Table: TypeAlias = Literal["turns", "episodes", "facts"]
+TABLES: Final[tuple[Table, ...]] = ("turns", "episodes", "facts")
+
+
+class StoredRow(NamedTuple):
+    """A turn, an episode or a fact as a store has it. `at`: microseconds since 1970, UTC.
+
+    `body` is the value as JSON, keys sorted; the others are for finding it. `status` is "" but for
+    episodes.
+    """
+
+    id: str
+    session: str
+    episode: str
+    at: int
+    status: str
+    body: str
+
+
+class StoredVector(NamedTuple):
+    """A vector as a store has it: float32, little endian, and metadata as JSON, keys sorted."""
+
+    id: str
+    vector: bytes
+    metadata: str
+
+
+class RowBackend(StorageBackend):
+    """A store over six primitives, which raise whatever they raise: see `_failed`."""
+
+    def __init__(self) -> None:
+        self._open = False
+        self._dimension = 0  # until a vector is known
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({'open' if self._open else 'closed'})"
+
+    # --- what a store implements ---
+
+    @abstractmethod
+    async def _start(self) -> None:
+        """Connect and make tables."""
+
+    @abstractmethod
+    async def _stop(self) -> None:
+        """Disconnect."""
+
+    @abstractmethod
+    async def _put(self, table: Table, row: StoredRow, over: str | None) -> str | None:
+        """Store a row where none has its id, and return None; else return the body that is there.
+
+        With `over` a row with that body is replaced, and None returned. One step: of two that put
+        the same id at once, one finds the other's.
+        """
+
+    @abstractmethod
+    async def _get(self, table: Table, id_: str) -> str | None:
+        """The body of the row with that id."""
+
+    @abstractmethod
+    async def _list(
+        self, table: Table, column: Literal["session", "episode"], value: str, status: str | None
+    ) -> list[StoredRow]:
+        """The rows with that value, in any order; `status`: only those of it."""
+
+    @abstractmethod
+    async def _put_vector(self, row: StoredVector) -> StoredVector | None:
+        """Store a vector where none has its id, and return None; else return the one there."""
+
+    @abstractmethod
+    async def _vectors(
+        self, vector: bytes, k: int, wanted: Mapping[str, Any]
+    ) -> Iterable[StoredVector]:
+        """Vectors among which the k nearest that are wanted are: all of them, or fewer.
+
+        They are ranked here, so that every store gives the same answer.
+        """
+
+    @abstractmethod
+    def _failed(self, error: Exception) -> str | None:
+        """What to say of an error of the store's own; None for one that is not the store's."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it was initialized, and not closed since."""
+        return self._open
+
+    # --- the contract ---
+
+    async def initialize(self) -> None:
+        if not self._open:
+            await self._tried(self._start())
+            self._open = True
+
+    async def close(self) -> None:
+        if self._open:
+            self._open = False
+            await self._tried(self._stop())
+
+    async def save_turn(self, turn: Turn) -> None:
+        self._ready()
+        _check(turn, Turn)
+        at = _micros(turn.created_at)
+        row = StoredRow(turn.id, turn.session_id, turn.episode_id, at, "", _body(turn))
+        await self._put_once("turns", row)
+
+    async def get_turn(self, turn_id: str) -> Turn | None:
+        self._ready()
+        body = await self._tried(self._get("turns", _text(turn_id, "turn_id")))
+        return None if body is None else Turn.from_dict(json.loads(body))
+
+    async def get_turns_by_episode(self, episode_id: str) -> list[Turn]:
+        self._ready()
+        _text(episode_id, "episode_id")
+        rows = await self._tried(self._list("turns", "episode", episode_id, None))
+        return [Turn.from_dict(json.loads(one.body)) for one in sorted(rows, key=_by_time)]
+
+    async def save_episode(self, episode: Episode) -> None:
+        self._ready()
+        _check(episode, Episode)
+        row = StoredRow(
+            episode.id,
+            episode.session_id,
+            episode.id,
+            _micros(episode.started_at),
+            str(EpisodeStatus(episode.status)),
+            _body(episode),
+        )
+        there = await self._tried(self._put("episodes", row, None))
+        while there is not None and there != row.body:
+            known = Episode.from_dict(json.loads(there))
+            if known.status == EpisodeStatus.CLOSED or known.session_id != episode.session_id:
+                raise PlaneError(f"{self._name}: {_taken('episode', episode.id)}")
+            there = await self._tried(self._put("episodes", row, there))
+
+    async def get_episode(self, episode_id: str) -> Episode | None:
+        self._ready()
+        body = await self._tried(self._get("episodes", _text(episode_id, "episode_id")))
+        return None if body is None else Episode.from_dict(json.loads(body))
+
+    async def get_episodes(
+        self, session_id: str, *, limit: int = LIMIT, status: EpisodeStatus | str | None = None
+    ) -> list[Episode]:
+        self._ready()
+        _text(session_id, "session_id")
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+            raise InputError(f"expected 1 or more, found {quoted_value(limit)}", where="limit")
+        wanted = None if status is None else str(_status(status))
+        rows = await self._tried(self._list("episodes", "session", session_id, wanted))
+        rows = sorted(rows, key=_by_time, reverse=True)[:limit]
+        return [Episode.from_dict(json.loads(one.body)) for one in rows]
+
+    async def save_embedding(
+        self,
+        id: str,  # noqa: A002 - the plan's name
+        embedding: list[float],
+        metadata: dict[str, Any],
+    ) -> None:
+        self._ready()
+        _text(id, "id")
+        if not isinstance(metadata, dict):
+            raise InputError(
+                f"expected a mapping, found {quoted_value(metadata)}", where="metadata"
+            )
+        row = StoredVector(id, await self._vector(embedding), _json(metadata, "metadata"))
+        there = await self._tried(self._put_vector(row))
+        if there is not None and there != row:
+            raise PlaneError(f"{self._name}: {_taken('vector', id)}")
+
+    async def vector_search(
+        self,
+        embedding: list[float],
+        *,
+        k: int = 10,
+        filter: dict[str, Any] | None = None,  # noqa: A002 - the plan's name
+    ) -> list[VectorSearchResult]:
+        self._ready()
+        vector = await self._vector(embedding)
+        wanted = filter or {}
+        if k < 1:
+            return []
+        rows = [
+            (row, metadata)
+            for row in await self._tried(self._vectors(vector, k, wanted))
+            if holds(metadata := json.loads(row.metadata), wanted)
+        ]
+        if not rows:
+            return []
+        scores = cosine_scores(vector, [row.vector for row, _ in rows])
+        found = sorted(zip(scores, rows, strict=True), key=lambda one: (-one[0], one[1][0].id))
+        return [
+            VectorSearchResult(id=row.id, score=score, metadata=metadata)
+            for score, (row, metadata) in found[:k]
+        ]
+
+    async def save_fact(self, fact: Fact) -> None:
+        self._ready()
+        _check(fact, Fact)
+        at = _micros(fact.created_at)
+        row = StoredRow(fact.id, fact.session_id, fact.episode_id, at, "", _body(fact))
+        await self._put_once("facts", row)
+
+    async def get_facts_by_session(self, session_id: str) -> list[Fact]:
+        self._ready()
+        _text(session_id, "session_id")
+        rows = await self._tried(self._list("facts", "session", session_id, None))
+        return [Fact.from_dict(json.loads(one.body)) for one in sorted(rows, key=_by_time)]
+
+    # --- the same of all ---
+
+    @property
+    def _name(self) -> str:
+        return type(self).__name__
+
+    def _ready(self) -> None:
+        if not self._open:
+            raise PlaneError(f"{self._name}: not open; await `initialize()` first")
+
+    async def _put_once(self, table: Table, row: StoredRow) -> None:
+        there = await self._tried(self._put(table, row, None))
+        if there is not None and there != row.body:
+            raise PlaneError(f"{self._name}: {_taken(table.removesuffix('s'), row.id)}")
+
+    async def _tried(self, work: Any) -> Any:
+        try:
+            return await work
+        except Exception as error:
+            said = self._failed(error)
+            if said is None:
+                raise
+            raise PlaneError(f"{self._name}: {said}") from error
+
+    async def _vector(self, given: Sequence[float]) -> bytes:
+        """The numbers as bytes; their dimension is that of the vectors there are."""
+        vector = vector_bytes(given)
+        dimension = len(vector) // 4
+        if not self._dimension:
+            self._dimension = await self._tried(self._known_dimension())
+        if self._dimension and dimension != self._dimension:
+            raise PlaneError(
+                f"{self._name}: expected a vector of {self._dimension} numbers, found {dimension}"
+            )
+        return vector
+
+    async def _known_dimension(self) -> int:
+        """The dimension of the vectors that are kept; 0 where there is none."""
+        for one in await self._vectors(b"", 1, {}):
+            return len(one.vector) // 4
+        return 0
+
+
+def vector_bytes(given: Sequence[float]) -> bytes:
+    """The numbers as float32, little endian. Raises InputError for what is no vector."""
+    try:
+        numbers = np.asarray(given, "<f4")
+    except (TypeError, ValueError):
+        numbers = np.zeros(0, "<f4")
+    if numbers.ndim != 1 or not len(numbers) or not np.isfinite(numbers).all():
+        raise InputError("expected a list of finite numbers", where="embedding")
+    return numbers.tobytes()
+
+
+def cosine_scores(vector: bytes, rows: Sequence[bytes]) -> list[float]:
+    """The cosine of a vector with each row, to six decimals; 0 where one of them is all zeros."""
+    wanted = np.frombuffer(vector, "<f4").astype(np.float64)
+    matrix = np.frombuffer(b"".join(rows), "<f4").reshape(len(rows), -1).astype(np.float64)
+    lengths = np.sqrt((matrix * matrix).sum(axis=1)) * math.sqrt(float((wanted * wanted).sum()))
+    dots = (matrix * wanted).sum(axis=1)
+    found = np.divide(dots, lengths, out=np.zeros(len(rows)), where=lengths > 0)
+    return [float(one) for one in np.round(found, _DECIMALS)]
+
+
+def holds(metadata: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether metadata have every given key at its value; true and 1 are two values."""
+    return all(
+        name in metadata
+        and metadata[name] == value
+        and isinstance(metadata[name], bool) == isinstance(value, bool)
+        for name, value in wanted.items()
+    )
+
+
+def _by_time(row: StoredRow) -> tuple[int, str]:
+    return row.at, row.id
+
+
+def _micros(moment: datetime) -> int:
+    if moment.tzinfo is None:
+        raise InputError("expected a time with its zone, found one without")
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def _body(value: Turn | Episode | Fact) -> str:
+    return _json(value.to_dict(), "metadata")
+
+
+def _json(value: object, where: str) -> str:
+    try:
+        text = json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False)
+        text.encode()  # a lone surrogate is no text that could be stored
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"expected values of JSON, found another one ({error})", where=where
+        ) from None
+    return text
+
+
+def _check(value: object, kind: type) -> None:
+    if not isinstance(value, kind):
+        raise InputError(f"expected a {kind.__name__}, found {type(value).__name__}")
+    _text(value.id, "id")  # type: ignore[attr-defined]
+
+
+def _text(value: object, where: str) -> str:
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise InputError(f"expected a text, found {quoted_value(value)}", where=where)
+    return value
+
+
+def _status(given: EpisodeStatus | str) -> EpisodeStatus:
+    try:
+        return EpisodeStatus(given)
+    except ValueError:
+        raise InputError(
+            f"expected open or closed, found {quoted_value(given)}", where="status"
+        ) from None
+
+
+def _taken(what: str, id_: str) -> str:
+    return f"another {what} has the id {quoted_value(id_)}; nothing was saved"

@@ -1,0 +1,279 @@
+"""A session whose rows lie in a store: a plane in memory answers, the store is the truth.
+
+The plane is filled from the store when the session begins, and holds that session alone; recall,
+markers, episodes and budgets are the plane's own. A turn goes to the store first, redacted and with
+its place; when the store has it, it is appended here. So a process that is killed in between finds
+the turn when it begins again, once, and a turn that the store refused is nowhere.
+
+Seqs are kept: `Turn.seq` is the place in the plane's log, and where rows left a place free (an
+episode that was closed by hand, facts) an event of no meaning takes it. So ids of episodes, which
+name the seq of their first turn, are the same after a restart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from memplane.acms.storage.backend import StorageBackend
+from memplane.acms.storage.plane import fact_row, turn_row
+from memplane.errors import MemplaneError
+from memplane.event import decode
+from memplane.lazy import NamedTuple
+from memplane.work.episodes import (
+    Episode,
+    EpisodeStatus,
+    Fact,
+    PlaneEpisodes,
+    Turn,
+    episode_name,
+    episodes_of,
+    turn_of,
+)
+
+if TYPE_CHECKING:
+    from memplane.acms.runner import PlaneRunner
+    from memplane.log.memory import MemoryLog
+    from memplane.policy.scoring import EpisodeRules
+    from memplane.providers import AsyncEmbedder
+
+_LOG: Final = logging.getLogger("memplane.acms")
+_EPISODES_MAX: Final = 10_000  # of a session are read from a store
+_BATCH: Final = 1_000  # turns that are put into the plane at once
+_FREE_MAX: Final = 10_000  # places in a row that are kept free
+_VECTORS: Final = 512  # of the texts embedded last
+
+
+class _Prepared(NamedTuple):
+    """A turn as it will stand in the log, the row that gives it, and the episode it opens."""
+
+    turn: Turn
+    row: dict[str, Any]
+    opens: Episode | None
+
+
+class RememberingEmbedder:
+    """The embedder of a session, which remembers the vectors that it gave last, by their text."""
+
+    def __init__(self, inner: AsyncEmbedder) -> None:
+        self.inner = inner
+        said = getattr(inner, "name", None)
+        self.name: str = said if isinstance(said, str) else type(inner).__name__
+        self.vectors: OrderedDict[str, list[float]] = OrderedDict()
+        seconds = getattr(inner, "seconds", None)
+        if seconds is not None:
+            self.seconds = seconds
+
+    @property
+    def dimension(self) -> int:
+        return self.inner.dimension
+
+    async def embed(self, texts: list[str]) -> list[list[float]]:
+        """As the embedder's."""
+        found = await self.inner.embed(texts)
+        self.vectors.update(zip(texts, found, strict=False))
+        while len(self.vectors) > _VECTORS:
+            self.vectors.popitem(last=False)
+        return found
+
+
+class StoredSession:
+    """One session between a store and the plane in memory that answers for it."""
+
+    def __init__(
+        self,
+        store: StorageBackend,
+        session: str,
+        rules: EpisodeRules,
+        embedder: RememberingEmbedder | None,
+    ) -> None:
+        self.store, self.embedder = store, embedder
+        self._session, self._rules = session, rules
+        self._closed: set[str] = set()  # episodes that the store has as closed
+        self._order = asyncio.Lock()  # a turn's place is known before the one behind it is made
+
+    async def fill(self, runner: PlaneRunner) -> None:
+        """Put what the store has of the session into the plane. Raises what the store does."""
+        episodes = await self.store.get_episodes(self._session, limit=_EPISODES_MAX)
+        turns: list[tuple[Turn, Episode]] = []
+        for episode in reversed(episodes):
+            found = await self.store.get_turns_by_episode(episode.id)
+            turns += [(turn, episode) for turn in found]
+            if episode.status == EpisodeStatus.CLOSED:
+                self._closed.add(episode.id)
+        facts = await self.store.get_facts_by_session(self._session)
+        turns.sort(key=lambda one: (one[0].seq, one[0].created_at, one[0].id))
+        await runner.writing(partial(self._put, runner, turns, facts))
+
+    def _put(
+        self, runner: PlaneRunner, turns: Sequence[tuple[Turn, Episode]], facts: Sequence[Fact]
+    ) -> None:
+        plane, batch = runner.plane, list[dict[str, Any]]()
+        for at, (turn, episode) in enumerate(turns):
+            last = at + 1 == len(turns) or turns[at + 1][1].id != episode.id
+            batch.append({**turn_row(turn), "seq": turn.seq})
+            if last or len(batch) >= _BATCH:
+                self._append(runner, batch)
+                batch = []
+            if last and episode.status == EpisodeStatus.CLOSED:
+                self._close(runner, episode)
+        for fact in facts:
+            plane.record(**fact_row(fact))
+        # What has facts was reflected on; what gave none is asked about once more.
+        for name in dict.fromkeys(fact.episode_id for fact in facts):
+            data = {"status": "reflected", "episode": name, "by": "store", "attempt": 1}
+            plane.context.write({"kind": "episode", "session": self._session, "data": data})
+
+    def _append(self, runner: PlaneRunner, rows: Sequence[dict[str, Any]]) -> None:
+        """Append turns, each at its seq as far as that is free."""
+        context = runner.plane.context
+        for row in rows:
+            draft = context.drafting()({name: row[name] for name in row if name != "seq"}, "")
+            log = cast("MemoryLog", context.log)
+            free = row["seq"] - log.seq_of_next(draft)
+            if 0 < free <= _FREE_MAX:
+                nothing = {"kind": "episode", "session": self._session, "data": {"status": "kept"}}
+                for _ in range(free):
+                    context.write(dict(nothing))
+            context.append([draft])
+
+    def _close(self, runner: PlaneRunner, episode: Episode) -> None:
+        """Close an episode that was closed by hand: the rules have not."""
+        context = runner.plane.context
+        with context.lock:
+            folds = context.caught_up(context.watched.policies_or_last())
+            known = episodes_of(folds, self._session, self._rules)
+            if known is not None and known.open is not None:
+                self._episodes(runner).close(self._session, episode.close_reason or "manual")
+
+    def _episodes(self, runner: PlaneRunner) -> PlaneEpisodes:
+        return PlaneEpisodes(runner.plane.context, self._rules)
+
+    async def ingest(self, runner: PlaneRunner, row: dict[str, Any]) -> str:
+        """Store one turn; return its id. Raises what a record does, and what the store does."""
+        async with self._order:
+            if "id" in row:
+                row = await self._as_stored(row)
+            made = await runner.writing(partial(self._prepared, runner, row))
+            if isinstance(made, str):
+                return made
+            if made.opens is not None:
+                await self.store.save_episode(made.opens)
+            await self.store.save_turn(made.turn)
+            await runner.writing(partial(runner.plane.record, **made.row))
+            await self.episodes_closed(runner)
+        return made.turn.id
+
+    async def _as_stored(self, row: dict[str, Any]) -> dict[str, Any]:
+        """The row at the time at which the store has it: of a call whose answer was lost."""
+        there = await self.store.get_turn(row["id"])
+        return row if there is None else {**row, "ts": there.created_at}
+
+    def _prepared(self, runner: PlaneRunner, row: dict[str, Any]) -> _Prepared | str:
+        """The turn that a row will be, checked and redacted; its id where it is there already."""
+        context = runner.plane.context
+        with context.lock:
+            row = {**row, "ts": row.get("ts") or context.clock()}
+            draft = context.drafting()(row, "")
+            row = {**row, "id": draft.id}
+            if context.log.find(draft.id) is not None:
+                return context.append([draft])[0].id  # the same, or a ConflictError
+            folds = context.caught_up(context.watched.policies_or_last())
+            _, projector = folds.episodes(self._rules)
+            known = episodes_of(folds, self._session, self._rules)
+            seq = cast("MemoryLog", context.log).seq_of_next(draft)
+            fields = context.loads(b"{" + draft.rest + b"}")
+            event = decode({**fields, "seq": seq, "id": draft.id, "ts": draft.ts or ""})
+            event = event._replace(text=draft.text)
+            opened = None if known is None else known.open
+            if opened is None or (known is not None and projector.lapsed(known, event.ts)):
+                name = f"{self._session}/{seq}"
+            else:
+                name = episode_name(self._session, opened)
+        turn = turn_of(event, name)
+        opens = None
+        if name.endswith(f"/{seq}"):
+            opens = Episode(
+                id=name,
+                session_id=self._session,
+                status=EpisodeStatus.OPEN,
+                turn_ids=(turn.id,),
+                started_at=turn.created_at,
+                token_count=turn.token_count,
+            )
+        return _Prepared(turn, row, opens)
+
+    async def episodes_closed(self, runner: PlaneRunner) -> None:
+        """Tell the store of episodes that have closed since; what fails is told with the next."""
+        try:
+            for episode in await runner.reading(self._newly_closed, runner):
+                await self.store.save_episode(episode)
+                self._closed.add(episode.id)
+        except MemplaneError as error:
+            _LOG.warning(
+                "session %s: an episode's end is not stored yet (%s)",
+                self._session,
+                type(error).__name__,
+            )
+
+    def _newly_closed(self, runner: PlaneRunner) -> list[Episode]:
+        newest = self._episodes(runner).list(self._session, status="closed")
+        return [one for one in newest if one.id not in self._closed]
+
+    async def embedded(self, turn: str, content: str) -> None:
+        """Store the vector that the embedder gave of a turn; raises what the store does."""
+        if self.embedder is None:
+            return
+        vector = self.embedder.vectors.get(content)
+        if vector is None:  # it was embedded in parts
+            vector = (await self.embedder.inner.embed([content]))[0]
+        await self.store.save_embedding(turn, list(vector), {"session_id": self._session})
+
+    async def reflected(self, facts: Sequence[Fact]) -> None:
+        """Store facts that were made; what fails is made again after a restart."""
+        try:
+            for fact in facts:
+                await self.store.save_fact(fact)
+        except MemplaneError as error:
+            _LOG.warning("session %s: facts not stored (%s)", self._session, type(error).__name__)
+
+
+_USED_LOCK: Final = threading.Lock()
+_USED: Final[weakref.WeakKeyDictionary[StorageBackend, list[int]]] = weakref.WeakKeyDictionary()
+
+
+async def begin_use(store: StorageBackend) -> None:
+    """Open a store for one more session; one that its owner has opened stays the owner's."""
+    with _USED_LOCK:
+        users = _USED.get(store)
+        if users is None:
+            users = _USED[store] = [0, int(not getattr(store, "is_open", False))]
+        users[0] += 1
+    try:
+        await store.initialize()
+    except BaseException:
+        with _USED_LOCK:
+            users[0] -= 1
+            if not users[0]:
+                _USED.pop(store, None)
+        raise
+
+
+async def end_use(store: StorageBackend) -> None:
+    """Close a store that was opened here, when its last session has ended."""
+    with _USED_LOCK:
+        users = _USED.get(store)
+        if users is None:
+            return
+        users[0] -= 1
+        if users[0]:
+            return
+        del _USED[store]
+    if users[1]:
+        await store.close()
