@@ -17,6 +17,8 @@ from measure import Peer, Work
 from peers import Sqlite
 from place import Place
 
+import memplane
+
 __all__ = ["CROWD_WORKS", "Crowd"]
 
 _WRITERS: Final = 8
@@ -34,6 +36,8 @@ class Crowd:
         path = place.new(kind)
         if kind.startswith("sqlite"):
             Sqlite(path).close()
+        elif kind == "record":
+            memplane.init(path, trusted=False).close()
         elif kind != "raw":
             path.mkdir(mode=0o700)
         given = (kind, str(path), str(_CHARACTERS))
@@ -114,8 +118,22 @@ def append_crowd_sync(place: Place, runs: int) -> Work:
     )  # fmt: skip
 
 
+def record_crowd(place: Place, runs: int) -> Work:
+    """`plane.record` of new text, level sync, from the first event of each process on."""
+    own, raw, full = (_crowd(place, kind) for kind in ("record", "raw", "sqlite-full"))
+    return Work(
+        f"record, {_WRITERS} processes, sync", "events/s", lambda: [own.rate(max(2, runs // 2))],
+        more_is_better=True,
+        peers=[
+            Peer("write + fdatasync, no lock", lambda: [raw.rate(runs)]),
+            Peer("SQLite insert, WAL FULL", lambda: [full.rate(max(2, runs // 4))]),
+        ],
+    )  # fmt: skip
+
+
 CROWD_WORKS: Final[dict[str, Make]] = {
     "append-crowd": append_crowd,
     "append-batches": append_batches,
     "append-crowd-sync": append_crowd_sync,
+    "record-crowd-sync": record_crowd,
 }

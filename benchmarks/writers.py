@@ -1,8 +1,9 @@
 """One of many writers, as a process of its own: `python writers.py KIND PATH CHARACTERS`.
 
 Each line of its input says how often to write, and how many lines at once; it answers when it
-began and ended by a clock that all processes share. KIND: `os` and `sync` append to a log, `raw`
-writes to a file without a lock, `sqlite-normal` and `sqlite-full` insert. `crowds` starts several.
+began and ended by a clock that all processes share. KIND: `os` and `sync` append to a log, `record`
+records new texts in a plane, synced, `raw` writes to a file without a lock, `sqlite-normal` and
+`sqlite-full` insert. `crowds` starts several.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Callable
-from itertools import cycle, islice
+from itertools import count, cycle, islice
 from pathlib import Path
 from typing import Literal, cast
 
@@ -42,6 +43,24 @@ def _appending(path: Path, durability: str, text: str) -> Write:
             log.append(batch)
 
     return append
+
+
+def _recording(path: Path, characters: int) -> Write:
+    import workload  # noqa: PLC0415 - the others start sooner without
+
+    import memplane  # noqa: PLC0415
+
+    plane, seeds = memplane.open(path), count(os.getpid() * 1_000_000)
+
+    def record(writes: int, lines: int) -> None:
+        for _ in range(writes):
+            rows = [
+                {"text": workload.text(next(seeds), characters), "role": "assistant"}
+                for _ in range(lines)
+            ]
+            plane.record_many(rows)
+
+    return record
 
 
 def _inserting(path: Path, synchronous: str, line: str) -> Write:
@@ -80,6 +99,8 @@ def main() -> int:
     line = b"{" + b" " * 117 + b'"kind":"message","role":"assistant","text":"%b"}\n' % text.encode()
     if kind == "raw":
         write = _writing(path, line)
+    elif kind == "record":
+        write = _recording(path, len(text))
     elif kind.startswith("sqlite-"):
         write = _inserting(path, kind.removeprefix("sqlite-"), line.decode())
     else:

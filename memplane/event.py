@@ -357,6 +357,11 @@ def encode(fields: dict[str, Any]) -> str:
     return _ENCODER.encode(fields)
 
 
+def encode_text(text: str) -> str:
+    """The text as it stands in a line that `encode` writes, quotes included."""
+    return _ENCODER.encode(text)
+
+
 def decode(fields: dict[str, Any]) -> Event:
     """Build an event from a parsed line; fields that a newer memplane added are ignored.
 

@@ -19,7 +19,7 @@ import errno
 import json
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from memplane import nofollow
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 VERSION: Final = "0.1.0"  # of memplane; the build reads it here
 FORMAT: Final = 1  # of a plane on disk
+# What brings a plane of a format to the next one, in its folder: safe to be interrupted, with the
+# new number in plane.json last. None yet: there has been one format.
+MIGRATIONS: Final[dict[int, Callable[[str], None]]] = {}
 HOME_NAME: Final = ".memplane"
 # Of every format: what people write, what memplane writes, what a command answers.
 SCHEMAS: Final = word_table("""
@@ -220,21 +223,41 @@ def open_home(path: Path | str) -> Home:
         raise HomeError(
             f"{file}: expected a JSON object with format and plane; it is damaged"
         ) from None
-    if type(found) is not int or found < 1 or not isinstance(plane_id, str):
-        raise HomeError(f"{file}: expected a number from 1 in format and a text in plane")
+    if not isinstance(plane_id, str):
+        raise HomeError(f"{file}: expected a text in plane")
+    _check_format(file, facts)
+    _refuse_links(path)
+    for step in range(found, FORMAT):
+        MIGRATIONS[step](path)
+    read_only = not os.access(path, os.W_OK) or _on_read_only_disk(path)
+    return Home(path, plane_id, read_only, read=len(said), parted=is_users_own(path))
+
+
+def _check_format(file: str, facts: Mapping[str, Any]) -> None:
+    """Raise FormatError for a format that this memplane neither reads nor brings up to its own."""
+    found = facts["format"]
+    if type(found) is not int or found < 1:
+        raise FormatError(
+            f"{file}: expected a format from 1 to {FORMAT}, found {found!r:.40}: no memplane "
+            "wrote it"
+        )
     if found > FORMAT:
         writer = facts.get("memplane")
         # A clone's plane.json is a stranger's: only what reads as a version is repeated.
-        version = isinstance(writer, str) and len(writer) <= 32
-        if not version or not all(c.isascii() and (c.isalnum() or c in ".+-") for c in writer):
+        said = writer if isinstance(writer, str) and len(writer) <= 32 else ""
+        if not said or not all(c.isascii() and (c.isalnum() or c in ".+-") for c in said):
             writer = "of a newer version"
         raise FormatError(
             f"{file}: format {found}, written by memplane {writer}; this is memplane {VERSION}, "
             f"which reads up to format {FORMAT}: upgrade memplane"
         )
-    _refuse_links(path)
-    read_only = not os.access(path, os.W_OK) or _on_read_only_disk(path)
-    return Home(path, plane_id, read_only, read=len(said), parted=is_users_own(path))
+    for step in range(found, FORMAT):
+        if step not in MIGRATIONS:
+            raise FormatError(
+                f"{file}: format {found}, of an older memplane; this is memplane {VERSION}, which "
+                f"cannot bring format {step} up to {FORMAT}: export it with that one, and restore "
+                "the export here"
+            )
 
 
 def is_users_own(path: str) -> bool:

@@ -132,6 +132,7 @@ class AsyncUpkeep(AsyncFace[PlaneUpkeep]):
     verify = aside(PlaneUpkeep.verify)
     differing = aside(PlaneUpkeep.differing)
     export = aside(PlaneUpkeep.export)
+    export_tables = aside(PlaneUpkeep.export_tables)
     merge = aside(PlaneUpkeep.merge)
 
 
@@ -139,6 +140,7 @@ class AsyncWork(AsyncFace[PlaneWork]):
     """`PlaneWork`, asynchronous; had as `plane.work` of an AsyncPlane."""
 
     spool = writes(PlaneWork.spool)
+    confirm = writes(PlaneWork.confirm)
     recalled = reads(PlaneWork.recalled)
     archived = reads(PlaneWork.archived)
     standing = reads(PlaneWork.standing)
@@ -192,7 +194,7 @@ class AsyncPlane(AsyncFace[Plane]):
         """Wait for what is being written, and let go. Again: nothing."""
         runner, self._runner = self._runner, None
         if runner is not None:
-            await runners.let_go(runner, _SECONDS)
+            await runners.release_settled(runner, _SECONDS)
 
     async def __aenter__(self) -> Self:
         return await self.start()

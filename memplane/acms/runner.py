@@ -371,7 +371,7 @@ async def held_in_memory(embedder: Embedder | None) -> PlaneRunner:
     return await asyncio.to_thread(made)
 
 
-async def let_go(runner: PlaneRunner, seconds: float) -> bool:
+async def release_settled(runner: PlaneRunner, seconds: float) -> bool:
     """Wait for what is being written, so long, and give the runner back.
 
     Returns whether all was written by then; what was acknowledged is safe in any case. Who is

@@ -26,7 +26,7 @@ from memplane.acms import runner as runners
 from memplane.acms.reflection import Reflecting, ReflectionConfig, check_reflector
 from memplane.acms.storage.backend import StorageBackend
 from memplane.acms.storage.plane import PlaneBackend
-from memplane.acms.stored import RememberingEmbedder, StoredSession, let_go, use
+from memplane.acms.stored import RememberingEmbedder, StoredSession, begin_use, end_use
 from memplane.context.calls import check_text
 from memplane.errors import (
     ConfigurationError,
@@ -602,10 +602,10 @@ class ACMS:
             return
         if self._reflecting is not None:
             await self._reflecting.stop()
-        if not await runners.let_go(runner, self.config.close_timeout_seconds):
+        if not await runners.release_settled(runner, self.config.close_timeout_seconds):
             _LOG.warning("session %s: closed while a write was under way", self.session_id)
         if self._stored is not None:
-            await let_go(self._stored.store)
+            await end_use(self._stored.store)
 
     async def _started(self) -> runners.PlaneRunner:
         if self._closed:
@@ -627,16 +627,16 @@ class ACMS:
             place = cast("Plane | str | os.PathLike[str]", self._storage)
             opening = runners.PlaneOpening(place, self.config.durability, embedder, create=True)
             return await runners.held(opening)
-        await use(stored.store)
+        await begin_use(stored.store)
         try:
             runner = await runners.held_in_memory(embedder)
             try:
                 await stored.fill(runner)
             except BaseException:
-                await runners.let_go(runner, 0)
+                await runners.release_settled(runner, 0)
                 raise
         except BaseException:
-            await let_go(stored.store)
+            await end_use(stored.store)
             raise
         return runner
 

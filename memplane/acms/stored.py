@@ -248,7 +248,7 @@ _USED_LOCK: Final = threading.Lock()
 _USED: Final[weakref.WeakKeyDictionary[StorageBackend, list[int]]] = weakref.WeakKeyDictionary()
 
 
-async def use(store: StorageBackend) -> None:
+async def begin_use(store: StorageBackend) -> None:
     """Open a store for one more session; one that its owner has opened stays the owner's."""
     with _USED_LOCK:
         users = _USED.get(store)
@@ -265,7 +265,7 @@ async def use(store: StorageBackend) -> None:
         raise
 
 
-async def let_go(store: StorageBackend) -> None:
+async def end_use(store: StorageBackend) -> None:
     """Close a store that was opened here, when its last session has ended."""
     with _USED_LOCK:
         users = _USED.get(store)

@@ -60,7 +60,7 @@ def verify_plane(
     *,
     deep: Annotated[
         bool,
-        Option("--deep", help="Every cache, also the parsed form of the policies."),
+        Option("--deep", help="Make projections and index again in memory, and compare them."),
     ] = False,
     html: Html = None,
     home: Home = None,
@@ -69,11 +69,11 @@ def verify_plane(
     """Check every byte of the plane, and what was made from the log; exit 1 on a finding.
 
     Reads the log (chain, numbers, headers, tombstones), the texts and files beside it by their
-    hashes, the spool; then makes projections and index anew in memory and compares. Writes
-    nothing. Each finding names the command that helps.
+    hashes, the spool; projections and index by the sums that they state, or with --deep by making
+    them anew. Writes nothing. Each finding names the command that helps.
     """
     with open_plane(home, read_only=True) as plane, Bar("verify") as bar:
-        report = plane.upkeep.verify(bar, processes=os.cpu_count() or 1, deep=deep)
+        report = plane.upkeep.verify(bar, processes=processors(), deep=deep)
     answer = _report_json(report)
     print_answer(answer, _report_words(report), as_json=as_json)
     write_figures(html, lambda: figures.verify_page(answer))
@@ -81,7 +81,7 @@ def verify_plane(
         say(
             f"{counted(len(report.mistakes), 'mistake')} in the policies, the first: "
             f"{report.mistakes[0]}; "
-            "the projections were not compared: run `memplane policy check` first"
+            "projections and index were not compared: run `memplane policy check` first"
         )
     return FINE if report.ok else NO
 
@@ -132,9 +132,17 @@ def rebuild_plane(*, home: Home = None, as_json: Json = False) -> None:
     with open_plane(home) as plane:
         if plane.read_only:
             raise HomeError(f"{plane.home}: is read-only; nothing was rebuilt")
-        with Bar("index") as bar:
-            lines = plane.upkeep.rebuild(progress=bar)
+        with Bar("rebuild") as bar:
+            lines = plane.upkeep.rebuild(progress=bar, processes=processors())
     print_answer({"folded": lines}, f"{lines} lines of the log folded", as_json=as_json)
+
+
+def processors() -> int:
+    """How many processors this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not of every system
+        return os.cpu_count() or 1
 
 
 def _step_words(step: RepairStep) -> str:
@@ -177,6 +185,7 @@ def _report_json(report: PlaneReport) -> dict[str, Any]:
         "problems": [problem._asdict() for problem in report.problems],
         "salvaged": [gap._asdict() for gap in log.salvaged],
         "notes": list(report.notes),
+        "deep": report.deep,
         "projections_compared": report.compared,
         "policy_mistakes": [str(problem) for problem in report.mistakes],
     }

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from pathlib import Path
-from typing import IO, Annotated, Final, cast
+from typing import IO, Annotated, Any, Final, TypeAlias, cast
 
 from memplane.cli.commands import FINE, NO, EndedError, command
 from memplane.cli.options import Argument, Home, Json, Option
@@ -21,10 +21,28 @@ from memplane.importers.run import Source
 from memplane.upkeep.doctor import filesystem
 from memplane.upkeep.export import ExportReport
 from memplane.upkeep.restore import RestoreReport
+from memplane.upkeep.tables import TablesReport
 from memplane.wiring import open_plane, restore as restore_plane
 
 _STREAM: Final = "-"
 _AGAIN: Final = "that stays, and the same command goes on from there"
+
+
+_Spaces: TypeAlias = Annotated[
+    list[str] | None, Option("--ns", metavar="NS", help="Only this namespace; or more.")
+]
+_Kinds: TypeAlias = Annotated[
+    list[str] | None, Option("--kind", metavar="KIND", help="Only this kind; or more.")
+]
+_Sessions: TypeAlias = Annotated[
+    list[str] | None, Option("--session", metavar="ID", help="Only this session; or more.")
+]
+_Since: TypeAlias = Annotated[
+    str | None, Option("--since", metavar="TIME", help="Only from then on: RFC 3339, or a day.")
+]
+_Until: TypeAlias = Annotated[
+    str | None, Option("--until", metavar="TIME", help="Only until then: RFC 3339, or a day.")
+]
 
 
 @command("export", example="export ~/plane.jsonl")
@@ -33,22 +51,11 @@ def export_to_file(
         str, Argument(metavar="[PATH|-]", help="The file to write; - is stdout.")
     ] = _STREAM,
     *,
-    ns: Annotated[
-        list[str] | None, Option("--ns", metavar="NS", help="Only this namespace; or more.")
-    ] = None,
-    kind: Annotated[
-        list[str] | None, Option("--kind", metavar="KIND", help="Only this kind; or more.")
-    ] = None,
-    session: Annotated[
-        list[str] | None,
-        Option("--session", metavar="ID", help="Only this session; or more."),
-    ] = None,
-    since: Annotated[
-        str | None, Option("--since", metavar="TIME", help="Only from then on: RFC 3339, or a day.")
-    ] = None,
-    until: Annotated[
-        str | None, Option("--until", metavar="TIME", help="Only until then: RFC 3339, or a day.")
-    ] = None,
+    ns: _Spaces = None,
+    kind: _Kinds = None,
+    session: _Sessions = None,
+    since: _Since = None,
+    until: _Until = None,
     redact: Annotated[
         bool,
         Option(
@@ -62,6 +69,10 @@ def export_to_file(
     replace: Annotated[
         bool, Option("--replace", help="Replace what is there by that name.")
     ] = False,
+    sqlite: Annotated[
+        bool,
+        Option("--sqlite", help="Tables to be read, as SQLite: redacted, and not for restore."),
+    ] = False,
     home: Home = None,
     as_json: Json = False,
 ) -> None:
@@ -69,16 +80,24 @@ def export_to_file(
 
     Without options it is all of the log, byte by byte, with every text and file beside it, secret
     ones too; policies and views are yours, and not in it. With a filter or --redact it is events
-    as the private channel shows them, redacted again, without files and what was forgotten.
+    as the private channel shows them, redacted again, without files and what was forgotten. With
+    --sqlite these are five tables: events, tasks, atoms, artifacts, task_digests.
     """
+    if sqlite and path == _STREAM:
+        raise InputError("a SQLite file cannot be stdout; name a file", where="--sqlite")
     if path == _STREAM and as_json:
         raise InputError("stdout has the export; name a file", where="--json")
+    asked: dict[str, Any] = {
+        "replace": replace, "ns": ns or None, "kind": kind or None, "session": session or None,
+        "since": since, "until": until, "secret": secret,
+    }  # fmt: skip
     target = _Stream() if path == _STREAM else nullcontext(path)
     with open_plane(home) as plane, Bar("export") as bar, target as to:
-        report = plane.upkeep.export(
-            to, replace=replace, ns=ns or None, kind=kind or None, session=session or None,
-            since=since, until=until, redact=redact, secret=secret, progress=bar,
-        )  # fmt: skip
+        if sqlite:
+            tables = plane.upkeep.export_tables(path, progress=bar, **asked)
+            print_answer(tables.as_json(), _tables_words(tables), as_json=as_json)
+            return
+        report = plane.upkeep.export(to, redact=redact, progress=bar, **asked)
     words = _exported(report)
     print_answer(report.as_json(), "" if path == _STREAM else words, as_json=as_json)
     if path == _STREAM:
@@ -87,6 +106,13 @@ def export_to_file(
         say("it holds everything, also what is secret: keep it as you keep the plane")
     if report.damaged or report.lost:
         say("the plane was not whole, nor is the export: `memplane verify` says what is wrong")
+
+
+def _tables_words(report: TablesReport) -> str:
+    rows = ", ".join(f"{count} {name}" for name, count in report.rows.items())
+    held = sum(report.withheld.values())
+    more = f"\nwithheld  {counted(held, 'event')}" if held else ""
+    return f"exported  {rows}, as of seq {report.seq}, to {report.path}{more}"
 
 
 class _Stream:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 from memplane import nofollow
 from memplane.context.calls import check_channel, check_texts
 from memplane.context.watched_files import Frozen, watched
-from memplane.errors import HomeError, InputError, WriteError
+from memplane.errors import HomeError, InputError, MemplaneError, WriteError
 from memplane.event import GLOBAL, PROJECTS, UPKEEP_KINDS, Draft, Event
 from memplane.home import Home, RefoldWarning, replace_file
 from memplane.intake import Intake, Marker, Redactor, namespace, same, timestamp
@@ -113,9 +113,9 @@ class Recent:
 
 # What an open plane holds: files, log, projections, counter, intake.
 _PINS_MAX = 100  # of one session
-# Folding waits for the first reader; a process that records on and on folds as it goes.
-_FOLD_AFTER = 32
-# From then on so many at once: to look where the log ends costs as much as to fold some lines.
+# A process that reads projections folds as it records, so many at once: to look where the log ends
+# costs as much as to fold some lines. One that only writes leaves it to the readers: it would fold
+# what the other writers record too.
 _FOLD_EVERY = 16
 _CHECKPOINT_EVENTS = 500
 # A busy writer saves less often: half a megabyte every 500 events would cost a quarter of its time.
@@ -213,6 +213,7 @@ class PlaneContext:
             self.log = log or self._opened_log(loads)
         self._emptied = _emptied_later(self) if home.passing and log is None else None
         self._folds: Folds | None = None
+        self._opened_now = False  # the folds, and not caught up since
         self._prefixes: Prefixes | None = None
         self._intake: tuple[str, Intake] | None = None
         self._approvals: ArtifactApprovals | None = None
@@ -358,14 +359,23 @@ class PlaneContext:
         if any(draft.ns == project and not one.duplicate for draft, one in here):
             self.enter()
         self._recorded += len(drafts)
-        if self._recorded >= (_FOLD_AFTER if self._folds is None else _FOLD_EVERY):
+        reads = self._folds is not None or bool(self._parts)
+        if self._recorded >= (_FOLD_EVERY if reads else _CHECKPOINT_WRITING):
             recorded, self._recorded = self._recorded, 0
             with self.lock:
+                if not reads:
+                    self._save_for_readers()
+                    return done
                 policies = self.watched.policies_last_read()
                 self.caught_up(policies, save_after=_CHECKPOINT_WRITING)
                 for part in self._parts.values():
                     part.follow(done[-1].seq if done else 0, recorded)
         return done
+
+    def _save_for_readers(self) -> None:
+        """Bring the checkpoints up to the log's end where this process only writes."""
+        self.caught_up(self.watched.policies_last_read(), save_after=0)
+        self._drop_folds()
 
     def take_in_waiting(self) -> None:
         """Append the events in the spool, before a decision that may depend on them.
@@ -529,34 +539,53 @@ class PlaneContext:
         return known
 
     def caught_up(
-        self, policies: Policies | None = None, *, save_after: int = _CHECKPOINT_EVENTS
+        self,
+        policies: Policies | None = None,
+        *,
+        save_after: int = _CHECKPOINT_EVENTS,
+        progress: Callable[[int, int], None] | None = None,
     ) -> Folds:
-        """The projections at the head of the log. Hold `lock`."""
-        self.check_open()
+        """The projections at the head of the log; `progress` is told the seqs. Hold `lock`."""
         policies = policies or self.watched.policies_or_last()
-        counter = self.counter(policies)
-        self._follow_projects()
         if self.as_of is not None:
+            self.check_open()
+            self._follow_projects()
             return self.prefix(self.as_of, policies)
+        folds = self._opened_folds(policies)
+        if folds.catch_up(progress):
+            self._notice_purges()
+            if self.observing is not None:
+                note("catch_up", {"seq": folds.log.head().seq})
+        if self.keeps and folds.unsaved > save_after:
+            self._save(folds)
+        fresh, self._opened_now = self._opened_now, False
+        if fresh and self.keeps and (outdated := folds.outdated):
+            self._renew(folds, outdated)
+        return folds
+
+    def lines_to_fold(self, policies: Policies, *, digests: bool = False) -> int:
+        """How many lines of the log `caught_up` has to fold now. Hold `lock`.
+
+        `digests`: with those of sessions, which are opened on demand.
+        """
+        if self.as_of is not None:
+            return self.as_of
+        return self._opened_folds(policies).lines_behind(digests=digests)
+
+    def _opened_folds(self, policies: Policies) -> Folds:
+        """The projections of now as they were left, or as they are on the disk."""
+        self.check_open()
+        counter, variant = self.counter(policies), self._variant(policies)
+        self._follow_projects()
         if self.log.finished != self._finished:  # what was folded may have a hole there
             self._finished = self.log.finished
             self.forget_folds()
-        if self._folds is not None and self._folds.variant != self._variant(policies):
+        if self._folds is not None and self._folds.variant != variant:
             self._drop_folds()
-        fresh = self._folds is None
         if self._folds is None:
             folder = None if self.home.passing else self.home.path / "projections"
-            self._folds = context_folds.Folds(
-                self.log, folder, self.cache_id, counter, self._variant(policies)
-            )
-        if self._folds.catch_up():
-            self._notice_purges()
-            if self.observing is not None:
-                note("catch_up", {"seq": self._folds.log.head().seq})
-        if self.keeps and self._folds.unsaved > save_after:
-            self._save(self._folds)
-        if fresh and self.keeps and (outdated := self._folds.outdated):
-            self._renew(self._folds, outdated)
+            self._opened_now = True
+            self._folds = context_folds.Folds(self.log, folder, self.cache_id, counter, variant)
         return self._folds
 
     def _follow_projects(self) -> None:
@@ -771,6 +800,21 @@ class PlaneContext:
 
     def close(self) -> None:
         """Write checkpoints where that is worth it and let go of the files. Again: nothing."""
+        self._close_folds()
+        for part in self._parts.values():
+            part.close()
+        if self.as_of is None:
+            self.log.close()
+        if self._on_close is not None:
+            self._on_close()
+        if self._emptied is not None:
+            self._emptied()
+
+    def _close_folds(self) -> None:
+        if self._folds is None and self.keeps and self._recorded >= _CHECKPOINT_EVENTS:
+            # What the log will not give is for whoever reads it next, not for who closes.
+            with suppress(MemplaneError, OSError):
+                self._save_for_readers()
         self.closed = True
         if self._folds is not None:
             if self.keeps and self._folds.unsaved >= _CHECKPOINT_AT_CLOSE:
@@ -781,14 +825,6 @@ class PlaneContext:
                 if self._folds.bundle.missed:
                     self._folds.bundle.keep()
             self._drop_folds()
-        for part in self._parts.values():
-            part.close()
-        if self.as_of is None:
-            self.log.close()
-        if self._on_close is not None:
-            self._on_close()
-        if self._emptied is not None:
-            self._emptied()
 
     def _notice_purges(self) -> None:
         """Forget what was kept of lines that may be erased since."""

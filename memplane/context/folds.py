@@ -33,7 +33,7 @@ from memplane.projections.system_map import MapsState, MapState, PlaneMaps
 from memplane.projections.tasks import ProjectTasks, Tasks, TaskTables, lines_of, owner_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from memplane.event import Event
@@ -172,6 +172,22 @@ class Prefix:
             if line.event.seq > self._upto:
                 return
             yield line
+
+
+class Told:
+    """Follows a log, to tell how far others that follow it have come."""
+
+    def __init__(
+        self, log: Replayable, position: Position | None, tell: Callable[[int, int], None]
+    ) -> None:
+        self.position, self._head, self._tell = position, log.head().seq, tell
+
+    def fold(self, lines: Sequence[Line]) -> None:
+        self.position = lines[-1].position
+        self._tell(self.position.seq, self._head)
+
+    def reset(self) -> None:
+        self.position = None
 
 
 _RULES_KEPT: Final = 4  # sets of rules of episodes that are followed at once
@@ -336,8 +352,8 @@ class Folds:
             *self._opened,
         ]
 
-    def catch_up(self) -> int:
-        """Fold what was appended since; return the lines read."""
+    def catch_up(self, progress: Callable[[int, int], None] | None = None) -> int:
+        """Fold what was appended since; return the lines read. `progress` is told the seqs."""
         if isinstance(self.log, SnapshotLog):
             self.log.move()
         if self._caught is not None and self.log.head() == self._caught:
@@ -346,10 +362,18 @@ class Folds:
         if self.hotset.position is None and self._place[0] is not None:
             self.open_files()  # one pass over the log is to do for all
             self.open_digests()
-        read = catch_up(self.log, self.followers)
+        told = [] if progress is None else [Told(self.log, self.hotset.position, progress)]
+        read = catch_up(self.log, [*self.followers, *told])
         at = {one.position for one in self.followers}
         self._caught = at.pop() if len(at) == 1 else None
         return read
+
+    def lines_behind(self, *, digests: bool = False) -> int:
+        """How many lines of the log the one furthest behind has to fold; `digests`: them too."""
+        if digests:
+            self.open_digests()
+        at = [one.position for one in self.followers]
+        return self.log.head().seq - min(0 if one is None else one.seq for one in at)
 
     @property
     def outdated(self) -> list[str]:

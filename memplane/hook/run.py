@@ -42,6 +42,9 @@ _STDIN_BYTES_MAX: Final = 16 * 1024 * 1024
 _MILLISECONDS: Final = 4_000
 # Claude Code runs it in the background; Codex waits for it, and for ten seconds at most.
 _CATCH_UP_MILLISECONDS: Final = {"claude-code": 58_000, "codex": 8_000}
+# Lines of the log that one call folds: more takes longer than half a second, each time until some
+# process has saved what it folded. That is left to `--catch-up`, which nobody waits for.
+_FOLDED_MAX: Final = 10_000
 _LOG_BYTES_MAX: Final = 256 * 1024
 _LOG: Final = "hooks.log"
 
@@ -189,6 +192,14 @@ def _respond(
         give("")
         return
     with opened.light(home, clock_room.clock, environment) as plane:
+        missing = plane.lines_to_fold(digests=said.asks == "start")
+        if missing > _FOLDED_MAX:
+            give("")
+            watch.tell(
+                f"{missing} lines of the log are not folded, of another version or a lost file: "
+                "nothing was recalled; `memplane hook --catch-up` folds them when the agent stops"
+            )
+            return
         block = context.packed_answer(plane, said, hooks, at.root)
         give(context.answer_text(block))
         # The report names the prompt by its event; where that waits for the log, it would quote it.

@@ -208,7 +208,6 @@ _TYPES: Final = {
     "role": np.uint8,
     "traits": np.uint32,
 }
-_STRIDES: Final = ("behind", "ahead")
 _NONE: Final = -1
 
 
@@ -223,11 +222,11 @@ class ColumnSource(Protocol):
 
 
 class Frame(NamedTuple):
-    """The documents below `size`. `before` and `after`: the next of the same group, -1 for none.
+    """The documents below `size`, and the chains of their groups.
 
-    `after` may name a document from `size` on: it is not there yet. `behind` and `ahead`: how far
-    it is past this document, in tokens, on the way before or after: its own tokens, and ten where
-    another event begins there.
+    A chain has two nodes a document: 2 n on the way before it and 2 n + 1 on the way after. `links`
+    has the next node of each, -1 for none; one from 2 `size` on is not there yet. `strides`: how
+    far it is past the document, in tokens: its own, and ten where another event begins there.
     """
 
     size: int
@@ -239,10 +238,8 @@ class Frame(NamedTuple):
     flags: Array
     role: Array
     traits: Array
-    before: Array
-    after: Array
-    behind: Array
-    ahead: Array
+    links: Array
+    strides: Array
 
 
 class Columns:
@@ -251,7 +248,7 @@ class Columns:
     def __init__(self) -> None:
         self.count = 0  # documents that are there so far
         self._columns = {name: np.zeros(0, kind) for name, kind in _TYPES.items()}
-        self._columns |= {name: np.zeros(0, np.int32) for name in _STRIDES}
+        self._strides = np.zeros(0, np.int32)
         self._chains = _Chains()
         self._shown: dict[Hashable, _Chains] = {}  # of who does not see all documents
 
@@ -261,7 +258,9 @@ class Columns:
             self._extend(source)
         end, chains = source.count, self._chains
         columns = {name: column[:end] for name, column in self._columns.items()}
-        return Frame(end, **columns, before=chains.before[:end], after=chains.after[:end])
+        return Frame(
+            end, **columns, links=chains.links[: 2 * end], strides=self._strides[: 2 * end]
+        )
 
     def seen(self, frame: Frame, source: ColumnSource, unseen: Array, name: Hashable) -> Frame:
         """Return a frame of this view whose chains pass the unseen documents over.
@@ -278,7 +277,7 @@ class Columns:
         if end > start:
             docs = (~unseen[start:end]).nonzero()[0] + start
             chains.extend(source.take("group", docs).astype(np.uint64), docs, end)
-        return frame._replace(before=chains.before[:end], after=chains.after[:end])
+        return frame._replace(links=chains.links[: 2 * end])
 
     def _extend(self, source: ColumnSource) -> None:
         start, end = self.count, source.count
@@ -287,29 +286,32 @@ class Columns:
         docs = np.arange(start, end)
         for name in _TYPES:
             self._columns[name][start:end] = source.take(name, docs)
-        for name in _STRIDES:
-            self._columns[name][start:end] = self._columns["tokens"][start:end]
+        self._strides[2 * start : 2 * end] = np.repeat(self._columns["tokens"][start:end], 2)
         for left, right in self._chains.extend(
             source.take("group", docs).astype(np.uint64), docs, end
         ):
             seqs = self._columns["seq"]
             turns = TURN_TOKENS * (seqs[left] != seqs[right])
-            self._columns["behind"][right] += turns
-            self._columns["ahead"][left] += turns
+            self._strides[2 * right] += turns
+            self._strides[2 * left + 1] += turns
         self.count = end
 
     def _grow(self, size: int) -> None:
         # Frames taken before keep the old array, in which nothing changes any more.
         for name, column in self._columns.items():
             self._columns[name] = _grown(column, self.count, size, 0)
+        self._strides = _grown(self._strides, 2 * self.count, 2 * size, 0)
 
 
 class _Chains:
-    """Each document with the one before it in its group and the one after; group 0 is none."""
+    """Each document with the one before it in its group and the one after; group 0 is none.
+
+    `links` is that of `Frame`.
+    """
 
     def __init__(self) -> None:
         self.count = 0
-        self.before = self.after = np.zeros(0, np.int32)
+        self.links = np.zeros(0, np.int32)
         self._last: dict[int, int] = {}  # the newest document of each group
 
     def extend(self, groups: Array, docs: Array, end: int) -> list[tuple[Array, Array]]:
@@ -317,9 +319,8 @@ class _Chains:
 
         Return the neighbours that were linked: those before and those after.
         """
-        if end > len(self.before):
-            self.before = _grown(self.before, self.count, end + end // 2, _NONE)
-            self.after = _grown(self.after, self.count, end + end // 2, _NONE)
+        if 2 * end > len(self.links):
+            self.links = _grown(self.links, 2 * self.count, 2 * (end + end // 2), _NONE)
         self.count = end
         docs, groups = docs[groups > 0], groups[groups > 0]
         if not len(docs):
@@ -334,8 +335,8 @@ class _Chains:
         self._last.update(zip(groups[ends].tolist(), docs[ends].tolist(), strict=True))
         linked = [(docs[:-1][same], docs[1:][same]), (older[older >= 0], docs[begins][older >= 0])]
         for left, right in linked:
-            self.before[right] = left
-            self.after[left] = right
+            self.links[2 * right] = 2 * left
+            self.links[2 * left + 1] = 2 * right + 1
         return linked
 
 
@@ -382,42 +383,45 @@ def strengths(kernel: Kernel) -> Array:
 
 def spread_scores(
     sources: Array, amounts: Array, frame: Frame, kernel: Kernel
-) -> tuple[list[Array], list[Array]]:
+) -> tuple[Array, Array]:
     """Return what each source says of the documents around it: documents, and an amount of each.
 
-    They come in no order, some more than once, as arrays of which one fits the other.
+    They come in no order, some more than once.
 
     The gap to a turn is ten tokens, plus the tokens and ten of each turn that lies wholly
     between; of the chunks of an event, only those between count, and the source's own never do.
     No two sources are of one event, and an event does not speak for itself.
     """
-    table = strengths(kernel)
-    docs, said = [sources[:0].astype(np.int32)], [np.zeros(0, np.int64)]
-    for chain, stride in ((frame.before, frame.behind), (frame.after, frame.ahead)):
-        at, loud = _border(sources, chain, frame), amounts
-        gap = TURN_TOKENS - stride.take(at)
-        for _ in range(kernel.reach):
-            gap = gap + stride.take(at)
-            at = chain.take(at)
-            # -1 is a large number here; `after` may lead to documents that are not there yet.
-            there = (at.view(np.uint32) < frame.size) & (gap < len(table))
-            if not there.all():
-                kept = there.nonzero()[0]
-                if not len(kept):
-                    break
-                at, loud, gap = at.take(kept), loud.take(kept), gap.take(kept)
-            docs.append(at)
-            said.append((table.take(gap) * loud) >> 20)
-    return docs, said
+    table, size = strengths(kernel), 2 * frame.size
+    nodes, said, gaps = [np.zeros(0, np.int32)], [amounts[:0]], [np.zeros(0, np.int32)]
+    at, loud = _border(sources, frame), np.concatenate((amounts, amounts))
+    gap = TURN_TOKENS - frame.strides.take(at)
+    for _ in range(kernel.reach):
+        gap = gap + frame.strides.take(at)
+        at = frame.links.take(at)
+        # -1 is a large number here, and what is not there yet is too large.
+        there = (at.view(np.uint32) < size) & (gap < len(table))
+        if not there.all():
+            kept = there.nonzero()[0]
+            if not len(kept):
+                break
+            at, loud, gap = at.take(kept), loud.take(kept), gap.take(kept)
+        nodes.append(at)
+        said.append(loud)
+        gaps.append(gap)
+    docs = np.concatenate(nodes) >> 1
+    return docs, (table.take(np.concatenate(gaps)) * np.concatenate(said)) >> 20
 
 
-def _border(sources: Array, chain: Array, frame: Frame) -> Array:
-    """The last document of each source's event in the direction of the chain."""
-    at: Array = sources.astype(np.int32)
+def _border(sources: Array, frame: Frame) -> Array:
+    """The last nodes of each source's event: those before, then those after."""
+    before = (2 * sources).astype(np.int32)
+    at = np.concatenate((before, before + 1))
     while True:
-        further = chain[at]
-        there = (further.view(np.uint32) < frame.size).nonzero()[0]
-        inside = there[frame.seq[further[there]] == frame.seq[at[there]]]
+        further = frame.links[at]
+        there = (further.view(np.uint32) < 2 * frame.size).nonzero()[0]
+        own, next_ = frame.seq[at[there] >> 1], frame.seq[further[there] >> 1]
+        inside = there[own == next_]
         if not len(inside):
             return at
         at[inside] = further[inside]

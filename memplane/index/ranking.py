@@ -176,17 +176,16 @@ def rank(
     heads, mine = docs[places], own(places)
     alike: _Sums | None = None
     if similar is not None:
-        counts = similar.alone | (_Sums(heads, mine).of(similar.docs) > 0)
-        alike = _Sums(similar.docs[counts].astype(np.int32), similar.scores[counts])
-        heads, mine = _summed((heads, alike.docs), (mine, alike.values))
+        alike = _counting(similar, _Sums(heads, mine))
+        heads, mine = _joined(_Sums(heads, mine), alike)
         heads, mine = heads[mine != 0], mine[mine != 0]
     lent = _Sums(heads[:0], mine[:0])
     if len(heads):
         firsts = _best_of_events(heads, mine, frame)
-        firsts = np.sort(firsts[lexical.best(mine[firsts], limit)])  # so runs of them rise
+        firsts = np.sort(firsts[lexical.best(mine[firsts], limit)])
         lent = _Sums(*_summed(*spread_scores(heads[firsts], mine[firsts], frame, kernel)))
-        faint = _is_faint(lent.docs, frame, weights)
-        lent = lent._replace(values=_raised(lent.values, faint, weights.faint))
+        quiet = _raised(lent.values, _is_faint(lent.docs, frame, weights), weights.faint)
+        lent = lent._replace(values=quiet)
     if len(places) < len(docs):
         # What neighbours lend may lift any match; but most hear too little of them to get far.
         final = _heard(lent.of(heads) + mine, heads, frame, asked, weights)
@@ -202,18 +201,14 @@ def rank(
         more = docs.searchsorted(lent.docs)
         more = more[docs.take(more, mode="clip") == lent.docs]
         more = more[words[more] < bar]
-        heads, mine = _summed((heads, docs[more]), (mine, own(more)))
-    found, scores = _summed((heads, lent.docs), (mine, lent.values))
-    there = scores > 0
-    if hidden is not None:
-        there &= ~hidden[found]
+        heads, mine = _joined(_Sums(heads, mine), _Sums(docs[more], own(more)))
+    found, scores = _joined(_Sums(heads, mine), lent)
+    there = (scores > 0) if hidden is None else (scores > 0) & ~hidden[found]
     found, scores = found[there], scores[there]
     scores = _heard(scores, found, frame, asked, weights)
     found, scores = _topped(found, scores, frame, weights, most)
     best = _highest(found, scores, frame, most)
-    found, scores = found[best], scores[best]
-    like = None if alike is None else alike.of(found)
-    return _in_parts(found, scores, _Sums(heads, mine).of(found), like, frame)
+    return _in_parts(_Sums(found[best], scores[best]), _Sums(heads, mine), alike, frame)
 
 
 class _Sums(NamedTuple):
@@ -236,9 +231,20 @@ class _Sums(NamedTuple):
         return _Sums(self.docs[keep], self.values[keep])
 
 
-def _summed(docs: Sequence[Array], values: Sequence[Array]) -> tuple[Array, Array]:
-    """Documents of several lists, each once and rising, with the sums of their values."""
-    every, amounts = np.concatenate(docs), np.concatenate(values)
+def _counting(similar: Similar, own: _Sums) -> _Sums:
+    """What documents earn by their vectors: those that match without a word, or hold one."""
+    counts = similar.alone | (own.of(similar.docs) > 0)
+    docs, scores = similar.docs[counts], similar.scores[counts]
+    return _Sums(docs.astype(np.int32), scores.astype(np.int64))
+
+
+def _joined(some: _Sums, others: _Sums) -> tuple[Array, Array]:
+    """The documents of both, each once and rising, with the sums of their values."""
+    return _summed(*map(np.concatenate, zip(some, others, strict=True)))
+
+
+def _summed(every: Array, amounts: Array) -> tuple[Array, Array]:
+    """Each document once, rising, with the sum of its values."""
     if not len(every):
         return every.astype(np.int32), amounts
     order = np.argsort(every, kind="stable")
@@ -247,12 +253,11 @@ def _summed(docs: Sequence[Array], values: Sequence[Array]) -> tuple[Array, Arra
     return every[starts].astype(np.int32, copy=False), np.add.reduceat(amounts, starts)
 
 
-def _in_parts(
-    docs: Array, scores: Array, mine: Array, alike: Array | None, frame: Frame
-) -> RankedEvents:
+def _in_parts(best: _Sums, mine: _Sums, alike: _Sums | None, frame: Frame) -> RankedEvents:
     """The events with what words and vectors earned of each score: no more than all of it."""
-    own = np.minimum(mine, scores)
-    like = np.zeros(len(docs), np.int64) if alike is None else np.minimum(alike, own)
+    docs, scores = best
+    own = np.minimum(mine.of(docs), scores)
+    like = np.zeros(len(docs), np.int64) if alike is None else np.minimum(alike.of(docs), own)
     return RankedEvents(frame.seq[docs], scores, own - like, like, docs)
 
 
@@ -322,12 +327,15 @@ def _bar(words: Array, seqs: Array, docs: Array, most: int, factors: _Range) -> 
     so many, neither by itself nor in the end. Each step from words to scores rises with both words
     and coverage, also as it is rounded, so that the ends of a range bound what lies between.
     """
-    wanted = _SPARE * most
-    if len(docs) <= _SPARE * wanted or not 0 <= factors.weights.coverage <= _SAME:
+    if len(docs) <= _SPARE * _SPARE * most or not 0 <= factors.weights.coverage <= _SAME:
         return 0
-    low, peak = lexical.reached(words, wanted), int(words.max())
-    found = seqs[docs[words >= low]]
-    if 1 + np.count_nonzero(found[1:] != found[:-1]) < most:
+    peak = int(words.max())
+    for wanted in (most + most // 4, _SPARE * most):  # an event may have several documents
+        low = lexical.reached(words, wanted)
+        found = seqs[docs[words >= low]]
+        if 1 + np.count_nonzero(found[1:] != found[:-1]) >= most:
+            break
+    else:
         return 0
     own, final = factors.least(low, peak)
     below, bar = -1, low

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 Buffer: TypeAlias = bytes | memoryview | mmap.mmap
 
-FORMAT: Final = 4
+FORMAT: Final = 5
 # The largest is what 16 bits number, so that a posting takes three bytes; merging more would
 # also hold a writer up.
 CAPACITIES: Final = (256, 2_048, 16_384, 65_536)
@@ -451,7 +451,7 @@ def map_segments(
         found.append((header, whole[at:end]))
         at = end
     if not believed:
-        let_go([whole])
+        release_pages([whole])
     if len(found) < len(entries) or not _may_follow(whole[at:], entries[-1], mark):
         stamps.pop(name, None)
         return found[:-1] if len(found) == len(entries) else found
@@ -459,7 +459,7 @@ def map_segments(
     return found
 
 
-def let_go(segments: Iterable[memoryview]) -> None:
+def release_pages(segments: Iterable[memoryview]) -> None:
     """Give back the memory in which mapped segments lie; they are read again where they are used.
 
     The system maps some 16 pages around each that is read: scattered terms make a whole segment

@@ -10,7 +10,7 @@ import copy
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby, islice
-from operator import attrgetter
+from operator import attrgetter, is_not
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -229,7 +229,10 @@ class IndexView:
         at = bisect_left(self._seqs, seq)
         start = end = 0
         for block in self._blocks[max(at - 1, 0) : bisect_right(self._seqs, seq)]:
-            left, right = block.columns["seq"].searchsorted((seq, seq + 1)).tolist()
+            seqs = block.columns["seq"]
+            left = right = int(seqs.searchsorted(seq))
+            while right < len(seqs) and seqs[right] == seq:
+                right += 1
             if left < right:
                 start = start if end else block.first + left
                 end = block.first + right
@@ -336,6 +339,7 @@ class SegmentedIndex:
         again.
         """
         self._sealed: list[_Sealed] = []
+        self._merged: tuple[list[IndexSegment], IndexSegment | None] = ([], None)
         self._opened: IndexSegment | None = None
         self._stamps: storage.Stamps = {}
         self._cleared = False
@@ -374,22 +378,42 @@ class SegmentedIndex:
         """How many documents there are, blank ones too."""
         return self._live.first + self._live.size
 
-    def blocks(self) -> list[PostingBlock]:
+    def blocks(self) -> list[IndexSegment]:
         """Return the parts that the documents lie in, in order."""
-        found: list[PostingBlock] = [sealed.segment for sealed in self._sealed]
+        found = [sealed.segment for sealed in self._sealed]
         if self._opened is not None:
             found.append(self._opened)
         return found + self._live.segments(self._vocabulary)
 
     def view(self, upto: int | None = None) -> IndexView:
         """Return the index as of a seq: what it was when it held no later documents."""
-        return IndexView(self.blocks(), self.count, upto)
+        end = len(self._sealed)
+        while end and self._sealed[end - 1].level == 0:
+            end -= 1
+        blocks = self.blocks()
+        small = len(self._sealed) + (self._opened is not None)
+        return IndexView(
+            [*blocks[:end], *self._together(blocks[end:small]), *blocks[small:]], self.count, upto
+        )
 
-    def let_go(self) -> None:
+    def _together(self, parts: list[IndexSegment]) -> list[IndexSegment]:
+        """The smallest segments as one, made once: each costs a query some dozen calls."""
+        if len(parts) < 2:
+            return parts
+        known, merged = self._merged
+        if len(known) != len(parts) or any(map(is_not, known, parts)):
+            merged = merge_segments(parts)
+            self._merged = parts, merged
+        assert merged is not None
+        return [merged]
+
+    def release_pages(self) -> None:
         """Give back the memory in which the files lie; what is asked for is read again."""
         parts = [sealed.segment for sealed in self._sealed]
         parts += [] if self._opened is None else [self._opened]
-        storage.let_go(data for part in parts if isinstance(data := part.texts.data, memoryview))
+        storage.release_pages(
+            data for part in parts if isinstance(data := part.texts.data, memoryview)
+        )
 
     def add(self, document: Document) -> None:
         """Add one document; it is found at once. One that is indexed already is ignored."""

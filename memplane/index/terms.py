@@ -27,7 +27,14 @@ from memplane.index.stems import ENDINGS, shipped_stems, snowball
 from memplane.lazy import NamedTuple, regex, word_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import (
+        Callable,
+        Collection,
+        Iterable,
+        Iterator,
+        Mapping,
+        Set as AbstractSet,
+    )
 
 
 ANALYSER: Final = 3  # raise it when a text gets other terms or traits
@@ -41,6 +48,7 @@ MIX: Final = 0x9E3779B97F4A7C15
 
 # A surface is what belongs together: don't, well-known, src/parse_url.py, std::vec, 3.5
 surfaces: Final = re.compile(r"\w+(?:['./\\:-]+\w+)*").findall
+_AROUND: Final = ".,;:!?()[]{}<>*`\"'\n\t "
 _DIGIT_GROUPS: Final = regex(r",(?<=\d,)(?=\d{3}(?!\d))")
 _WORD: Final = regex(r"\w+")
 _EAST_ASIAN: Final = (
@@ -309,6 +317,10 @@ class TermVocabulary(dict[str, int]):
         self.expansions: list[tuple[tuple[int, int, bool], ...]] = []
 
     def __missing__(self, token: str) -> int:
+        bare = token.strip(_AROUND)
+        if bare and bare != token:  # no surface begins or ends with one of these
+            number = self[token] = self[bare]
+            return number
         found = [atom for surface in surfaces(_grouped(token)) for atom in atoms(surface)]
         for atom in found:
             self.words.append(atom.word)
@@ -322,8 +334,8 @@ class TermVocabulary(dict[str, int]):
         self[token] = number
         return number
 
-    def numbers(self, text: str) -> list[int]:
-        """Return the expansions of a text, in order."""
+    def numbers(self, text: str, may: Callable[[str], bool] | None = None) -> list[int]:
+        """Return the expansions of a text, in order; where `may` is given, of tokens that may."""
         tokens = _composed(text).split()
         if tokens and max(map(len, tokens)) > _TOKEN_MAX:
             # Data without blanks: its tokens are long and do not come again, its words may.
@@ -332,7 +344,7 @@ class TermVocabulary(dict[str, int]):
                 for token in tokens
                 for part in (surfaces(_grouped(token)) if len(token) > _TOKEN_MAX else (token,))
             ]
-        return list(map(self.__getitem__, tokens))
+        return list(map(self.__getitem__, tokens if may is None else filter(may, tokens)))
 
     def full(self) -> bool:
         """Whether it should be replaced by an empty one."""
@@ -578,19 +590,99 @@ def sentences(text: str) -> list[tuple[int, int]]:
     return spans
 
 
+class WordFilter(NamedTuple):
+    """Which texts may hold some words, at a glance: others need no stemming.
+
+    `terms`: the words that it is for. `openings`: letters of which one is in a text that holds any
+    of them. `digits`: any text with a digit may.
+    """
+
+    terms: frozenset[int]
+    openings: tuple[str, ...]
+    digits: bool
+
+    def may(self, text: str) -> bool:
+        """Whether a text may hold one of the words; any with other characters than ASCII may."""
+        if not text.isascii():
+            return True
+        lower = text.lower()
+        if True in [opening in lower for opening in self.openings]:
+            return True
+        return self.digits and _DIGIT.search(lower) is not None
+
+
+_DIGIT: Final = regex(r"[0-9]")
+
+
+@lru_cache(maxsize=1)
+def _forms_of() -> dict[str, list[str]]:
+    """The irregular forms of a stem."""
+    found: dict[str, list[str]] = {}
+    for form, word in IRREGULAR.items():
+        found.setdefault(stem(word), []).append(form)
+    return found
+
+
+def word_filter(text: str) -> WordFilter:
+    """Return the filter for the words of a question.
+
+    All letters of a stem but the last begin each word that has it, by the rules of Snowball
+    English; where a letter and "ying" make a word, only the first does.
+    """
+    found, openings, digits = set[int](), set[str](), False
+    for word in text_words(text):
+        said = word.text
+        if said.isdecimal():
+            found.update(whole_term(form) for form in (said, str(int(said))))
+            digits = True
+            continue
+        found.add(whole_term(said))
+        if word.whole:  # of a path other separators may stand in the text
+            openings.update(_WORD.findall(said)[:1])
+            continue
+        kept = 1 if said[1:] == "ie" else len(said) - 1
+        openings.update((said[: max(kept, 1)], *_forms_of().get(said, ())))
+    return WordFilter(frozenset(found), tuple(sorted(openings)), digits)
+
+
 class Sentences:
     """A text cut into sentences, each with its words: the part that no query changes.
 
-    Keep it for the next query; the cost of a sentence is counted when first asked for.
+    Keep it for the next query; the words of the sentences and the cost of each are found out when
+    first asked for.
     """
 
-    __slots__ = ("_costs", "spans", "text", "words")
+    __slots__ = ("_costs", "_vocabulary", "_words", "spans", "text")
 
     def __init__(self, text: str, vocabulary: TermVocabulary) -> None:
         self.text = text
         self.spans = sentences(text)
-        self.words = [_words(text[start:end], vocabulary) for start, end in self.spans]
+        self._vocabulary = vocabulary
+        self._words: list[frozenset[int]] | None = None
         self._costs: list[int] = [-1] * len(self.spans)
+
+    @property
+    def words(self) -> list[frozenset[int]]:
+        """The words of each sentence."""
+        if self._words is None:
+            self._words = [self._held(start, end, None) for start, end in self.spans]
+        return self._words
+
+    def holding(
+        self, asked: AbstractSet[int], only: WordFilter | None = None
+    ) -> list[frozenset[int]]:
+        """Which of the words asked for each sentence holds; `only` is a filter for some words."""
+        if self._words is None and only is not None and asked <= only.terms:
+            return [self._held(start, end, only.may) & asked for start, end in self.spans]
+        return [words & asked for words in self.words]
+
+    def _held(self, start: int, end: int, may: Callable[[str], bool] | None) -> frozenset[int]:
+        text = normalise_text(self.text[start:end])
+        if may is not None and not may(text):
+            return frozenset()
+        expansions = self._vocabulary.expansions
+        numbers = self._vocabulary.numbers(text, may)
+        return frozenset(word for number in numbers for word, _, _ in expansions[number])
 
     def cost(self, at: int, count: Callable[[str], int]) -> int:
         """Tokens of a sentence without the blanks around it. Always by the same counter."""
@@ -619,19 +711,19 @@ def best_run(
     count: Callable[[str], int],
     *,
     goes_on: bool = False,
+    only: WordFilter | None = None,
 ) -> tuple[int, int]:
     """Return the span of the run of sentences that holds most of `wanted` in `limit` tokens.
 
-    `wanted` weighs words; each counts once. Of runs that hold as much the one of fewest tokens is
-    taken, then the first; with `goes_on` what follows it belongs to it, as far as the limit goes. A
-    text without any gives its beginning, as much as fits. At least one sentence, even over the
-    limit.
+    `only` is a filter for the words of `wanted`, if there is one. `wanted` weighs words; each
+    counts once. Of runs that hold as much the one of fewest tokens is taken, then the first; with
+    `goes_on` what follows it belongs to it, as far as the limit goes. A text without any gives its
+    beginning, as much as fits. At least one sentence, even over the limit.
     """
     spans = said.spans
     if not spans:
         return 0, 0
-    asked = wanted.keys()
-    holds = [words & asked for words in said.words]
+    holds = said.holding(wanted.keys(), only)
     best = (0, 0, 0, 0)
     for first, own in enumerate(holds):
         if not own:
@@ -655,15 +747,6 @@ def best_run(
     ):
         last += 1
     return spans[first][0], spans[last][1]
-
-
-def _words(text: str, vocabulary: TermVocabulary) -> frozenset[int]:
-    expansions = vocabulary.expansions
-    return frozenset(
-        word
-        for number in vocabulary.numbers(normalise_text(text))
-        for word, _, _ in expansions[number]
-    )
 
 
 # What a question says about its answer beside its words: who is meant, how wide it is.

@@ -7,6 +7,7 @@ Files, below the plane's home (directories 0700, files 0600)::
     log/quarantine/             bytes that a repair took out of the log; never read again
     log/spool/                  events of callers that could not wait for the lock (`spool`)
     log/.purging                a purge that is under way (`writer`)
+    log/.sync                   up to where the last shared sync made a segment durable (`disk`)
     log/00000007.broken         a sync of that segment failed: nobody appends to it any more
     bodies/sha256/ab/cd...      texts too large for a line, blocks moved out of texts: by SHA-256
     index/ids/00000001.ids      per sealed segment: where each line and each id is. A cache

@@ -1,6 +1,6 @@
 """The system calls that can lose data, in one place, so that tests can make each of them fail.
 
-Also the lock of the log.
+Also the lock of the log, and the syncs that its writers share.
 """
 
 from __future__ import annotations
@@ -11,10 +11,14 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from threading import get_ident
+from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from memplane import nofollow
 from memplane.errors import HomeError, LockError, StrangeFileError, WriteError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # Paths are strings here: pathlib costs more than the append it would serve.
 # ruff: noqa: PTH120
@@ -269,11 +273,127 @@ class LogLock:
         return int(text)
 
 
+# One sync for the lines of many writers ("group commit": DeWitt et al. 1984).
+
+# Quicker syncs are not shared: to wait for another process takes longer, and the kernel merges what
+# several ask for at once. Measured by the shortest of the last few, as a busy machine delays some.
+_SLOW_SECONDS = 0.002
+_SYNCS_TIMED = 16
+_LOOKS = 8  # while a sync runs
+# A process that was stopped while it syncs keeps nobody longer.
+_LOOKING_SECONDS_MAX = 0.5
+_MARK_BYTES = 96
+_HASH_BYTES = 16
+_END = b'"}\n'
+
+
+class SharedSync:
+    """Syncs of a segment that serve all processes whose lines were in it before they began.
+
+    `log/.sync` is flock'd for the length of a sync and says up to where the last one made a file
+    durable: `DEVICE INODE BYTE HASH`, HASH being that of the line which ends at BYTE. It was read
+    before that sync began, so by the hash chain a file with this hash there had all lines up to
+    there when the sync began. Whatever else the mark says (of another file, of one that was cut
+    since, torn, foreign) spares nobody a sync, and neither does a lock that cannot be had. Where
+    syncs are quick, each process makes its own.
+    """
+
+    def __init__(self, path: str, timer: Callable[[], float] = time.monotonic) -> None:
+        self._path, self._timer = path, timer
+        self._fd = -1
+        self._took = [0.0] * _SYNCS_TIMED  # seconds of the last syncs
+        _ALL.add(self)
+
+    def sync(self, fd: int, end: int, sync: Callable[[], None]) -> None:
+        """Return when all up to byte `end` of a segment is durable.
+
+        By `sync`, which raises OSError, or by the sync of another process that began when this
+        much was written. Where a sync fails, none is shared for that file any more.
+        """
+        usual = min(self._took)
+        if usual < _SLOW_SECONDS or (self._fd < 0 and not self._open()):
+            self._timed(sync)
+            return
+        found = os.fstat(fd)
+        file = b"%d %d " % (found.st_dev, found.st_ino)
+        deadline = self._timer() + max(_LOOKING_SECONDS_MAX, 4 * usual)
+        while not self._covers(fd, file, end):
+            if self._taken():
+                try:
+                    self._lead(fd, file, end, sync)
+                finally:
+                    fcntl.flock(self._fd, fcntl.LOCK_UN)
+                return
+            if self._timer() >= deadline:
+                self._timed(sync)
+                return
+            time.sleep(usual / _LOOKS)
+
+    def _timed(self, sync: Callable[[], None]) -> None:
+        begun = self._timer()
+        sync()
+        self._took = [*self._took[1:], self._timer() - begun]
+
+    def close(self) -> None:
+        """Give up the descriptor."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _lead(self, fd: int, file: bytes, end: int, sync: Callable[[], None]) -> None:
+        """Sync for all who have written by now. The lock is held."""
+        if self._covers(fd, file, end):  # who held it before has done it
+            return
+        size = os.fstat(fd).st_size
+        last = nofollow.pread(fd, _HASH_BYTES + len(_END), size - _HASH_BYTES - len(_END))
+        try:
+            self._timed(sync)
+        except OSError:
+            # What the failed sync lost, a later one of another descriptor may call durable.
+            self._put(file + b"failed")
+            raise
+        if last.endswith(_END) and not self._mark().startswith(file + b"failed"):
+            self._put(b"%b%d %b" % (file, size, last[:_HASH_BYTES]))
+
+    def _covers(self, fd: int, file: bytes, end: int) -> bool:
+        """Whether the last sync made the file durable up to byte `end`."""
+        mark = self._mark()
+        if not mark.startswith(file):
+            return False
+        size, _, h = mark[len(file) :].rstrip().partition(b" ")
+        if not size.isdigit() or len(h) != _HASH_BYTES or (synced := int(size)) < end:
+            return False
+        at = synced - _HASH_BYTES - len(_END)
+        return nofollow.pread(fd, _HASH_BYTES + len(_END), at) == h + _END
+
+    def _mark(self) -> bytes:
+        return nofollow.pread(self._fd, _MARK_BYTES, 0)
+
+    def _put(self, mark: bytes) -> None:
+        with suppress(OSError):  # then the others sync themselves
+            os.pwrite(self._fd, mark.ljust(_MARK_BYTES - 1) + b"\n", 0)
+
+    def _taken(self) -> bool:
+        try:
+            fcntl.flock(self._fd, _NOW)
+        except BlockingIOError:
+            return False
+        return True
+
+    def _open(self) -> bool:
+        try:
+            nofollow.separate(self._path)
+            self._fd = nofollow.open_file(self._path, os.O_RDWR | os.O_CREAT)
+        except OSError:
+            return False
+        return True
+
+
 def _let_go() -> None:
     """In a forked child: a lock that its parent held would live on with the child otherwise."""
     for lock in list(_ALL):
         lock.close()
 
 
-_ALL: WeakSet[LogLock] = WeakSet()
+_ALL: WeakSet[LogLock | SharedSync] = WeakSet()
 os.register_at_fork(after_in_child=_let_go)

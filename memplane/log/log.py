@@ -371,7 +371,7 @@ class FileLog:
                 active, receipts = self._write(active, drafts, quoted)
         finally:
             self._leave()
-        self._settle(active, receipts)
+        self._settle(active, receipts, alone=alone)
         return receipts
 
     def spool(self, drafts: Sequence[Draft]) -> list[Appended] | None:
@@ -500,6 +500,7 @@ class FileLog:
             self.flush()
         finally:
             self._lock.close()
+            self._writer.shared.close()
             self._writer.active = None
 
     def __enter__(self) -> Self:
@@ -683,7 +684,7 @@ class FileLog:
             self._reader.added(active.number, start, drafts, lines)
         return active, receipts
 
-    def _settle(self, active: Active, receipts: list[Appended]) -> None:
+    def _settle(self, active: Active, receipts: list[Appended], *, alone: bool) -> None:
         """Keep the receipts' promise, outside the lock so that syncs of many writers merge."""
         if self._durable:
             # A repeat of an event that nobody has synced yet is no better than a new one.
@@ -692,11 +693,11 @@ class FileLog:
             seq = active.seq
         else:
             return
-        self._sync(active, seq)
+        self._sync(active, seq, alone=alone)
 
-    def _sync(self, active: Active, seq: int) -> None:
+    def _sync(self, active: Active, seq: int, *, alone: bool = True) -> None:
         try:
-            self._writer.sync(active, seq)
+            self._writer.sync(active, seq, alone=alone)
         except WriteError:
             # The marker is there; holding the lock once makes everybody look for it.
             with suppress(LockError, WriteError), self.exclusive():

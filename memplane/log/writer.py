@@ -19,7 +19,7 @@ from memplane import nofollow
 from memplane.errors import CorruptError, HomeError, StrangeFileError, WriteError
 from memplane.event import encode
 from memplane.lazy import NamedTuple, late, regex
-from memplane.log.disk import Descriptor, Disk, drop
+from memplane.log.disk import Descriptor, Disk, SharedSync, drop
 from memplane.log.format import (
     ERASED,
     SUFFIX_BYTES,
@@ -195,6 +195,7 @@ class Writer:
         self, segments: Segments, disk: Disk, clock: Clock, segment_bytes_max: int, brief: bool
     ) -> None:
         self.segments, self.disk, self.clock = segments, disk, clock
+        self.shared = SharedSync(f"{segments.folder}/.sync")
         self.segment_bytes_max, self._brief = segment_bytes_max, brief
         self.active: Active | None = None
         self.last_sync = float("-inf")
@@ -262,27 +263,44 @@ class Writer:
                 "nothing was recorded; make room and try again"
             )
 
-    def sync(self, active: Active, seq: int) -> None:
-        """Make everything up to `seq` durable, by one sync for all threads that wait for one."""
+    def sync(self, active: Active, seq: int, *, alone: bool = True) -> None:
+        """Make everything up to `seq` durable, by one sync for all threads that wait for one.
+
+        Unless this process is `alone`, by one for all processes.
+        """
         if active.synced >= seq and not active.failed:
             return
         with active.sync_mutex:
             if active.synced >= seq:
                 return
-            covers = active.seq
+            # A thread that appends meanwhile moves the end last.
+            covers, end = active.seq if alone else seq, active.end
             if active.failed:
                 raise self._not_durable(active, "an earlier sync failed")
             try:
-                self.disk.fdatasync(active.fd)
-                if not active.synced:
-                    self.disk.sync_directory(self.segments.folder)
+                if alone:
+                    self._sync_file(active)
+                else:
+                    self.shared.sync(active.fd, end, lambda: self._sync_file(active))
             except OSError as error:
-                # The kernel may call the lost pages clean now: a second sync proves nothing.
-                active.failed = True
-                self.mark_broken(active)
                 raise self._not_durable(active, str(error.strerror)) from error
+            if not alone and os.access(active.broken_path, os.F_OK):
+                # What that sync was for may hold these lines, and no later one brings them back.
+                active.failed = True
+                raise self._not_durable(active, "a sync of another process failed")
             active.synced = max(active.synced, covers)
             self.last_sync = time.monotonic()
+
+    def _sync_file(self, active: Active) -> None:
+        try:
+            self.disk.fdatasync(active.fd)
+            if not active.synced:
+                self.disk.sync_directory(self.segments.folder)
+        except OSError:
+            # The kernel may call the lost pages clean now: a second sync proves nothing.
+            active.failed = True
+            self.mark_broken(active)
+            raise
 
     def mark_broken(self, active: Active) -> None:
         """Mark the segment so that no process appends to it again. Needs no lock to be safe."""

@@ -161,6 +161,11 @@ class Packer:
         """Where the log ends now."""
         return self.context.head()
 
+    def lines_to_fold(self, *, digests: bool = False) -> int:
+        """How many lines of the log a pack folds before it begins; `digests`: also into these."""
+        with self.context.lock:
+            return self.context.lines_to_fold(self.policies, digests=digests)
+
     def hotset(self) -> HotsetState:
         """The hotset as of now, without regard to visibility. Read only."""
         with self.context.lock:

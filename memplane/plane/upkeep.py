@@ -24,14 +24,16 @@ if TYPE_CHECKING:
         export as upkeep_export,
         purge,
         restore,
+        tables as upkeep_tables,
         verify,
         verify as upkeep_audit,
     )
     from memplane.upkeep.export import ExportReport
     from memplane.upkeep.purge import Due, PurgeReport
     from memplane.upkeep.restore import MergeReport
+    from memplane.upkeep.tables import TablesReport
     from memplane.upkeep.verify import AuditReport, PlaneReport
-    from memplane.work import forget as work_forget
+    from memplane.work import forget as work_forget, tasks as work_tasks
 else:
     search_service = late("memplane.search.service")
     upkeep_audit = late("memplane.upkeep.verify")
@@ -39,7 +41,9 @@ else:
     purge = late("memplane.upkeep.purge")
     restore = late("memplane.upkeep.restore")
     verify = late("memplane.upkeep.verify")
+    upkeep_tables = late("memplane.upkeep.tables")
     work_forget = late("memplane.work.forget")
+    work_tasks = late("memplane.work.tasks")
 
 
 class PlaneUpkeep(OfPlane):
@@ -205,14 +209,17 @@ class PlaneUpkeep(OfPlane):
         reason = f"keep of plane.yaml: {due}"
         return self.purge(*due.seqs, reason=reason, dry_run=dry_run, progress=progress)
 
-    def rebuild(self, *, progress: Callable[[int, int], None] | None = None) -> int:
+    def rebuild(
+        self, *, progress: Callable[[int, int], None] | None = None, processes: int = 1
+    ) -> int:
         """Throw the projections away and fold the log again; returns the events folded.
 
-        So too the index, if there is one; `progress` is told where that is much: done, in all.
-        Raises LockError where another process has them, WriteError where they cannot be kept.
+        So too the index, if there is one: by a process beside this one where `processes` allows it
+        and that is much. `progress` is told done and total, of both. Raises LockError where another
+        process has them, WriteError where they cannot be kept.
         """
         with self._context.lock:
-            return verify.rebuild_caches(self._context, progress)
+            return verify.rebuild_caches(self._context, progress, processes)
 
     def verify(
         self,
@@ -223,14 +230,15 @@ class PlaneUpkeep(OfPlane):
     ) -> PlaneReport:
         """Check every byte of the log, its bodies, and what was made from it; writes nothing.
 
-        `progress` is told done and total, of all parts; `processes` scan the segments. `deep`: of
-        caches also the parsed policies. Never raises for what is damaged.
+        `progress` is told done and total, of all parts; `processes` work beside each other.
+        Projections and index are believed by the sums that they state; `deep`: they are made again
+        and compared, and so is the parsed form of the policies. Never raises for what is damaged.
         """
         context = self._context
         context.need_files("to verify it")
-        report = verify.of_log(context, progress, processes)
+        report = verify.of_log(context, progress, processes, deep=deep)
         with context.lock:
-            return verify.verify_caches(context, report, progress, deep=deep)
+            return verify.verify_caches(context, report, progress, processes, deep=deep)
 
     def differing(self) -> list[str]:
         """Files that say something else than the log; reads, never writes.
@@ -282,6 +290,34 @@ class PlaneUpkeep(OfPlane):
         )
         return upkeep_export.export_plane(
             self._context, to, asked, replace=replace, progress=progress
+        )
+
+    def export_tables(
+        self,
+        to: str | os.PathLike[str],
+        *,
+        replace: bool = False,
+        ns: str | Iterable[str] | None = None,
+        kind: str | Iterable[str] | None = None,
+        session: str | Iterable[str] | None = None,
+        since: str | datetime | None = None,
+        until: str | datetime | None = None,
+        secret: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> TablesReport:
+        """Write events, tasks, atoms, artifacts and task digests to a SQLite file, to be read.
+
+        Events as a part of `export` has them: redacted under today's policies, nothing forgotten,
+        what is `secret` only if asked for. An atom is a typed event in force; tasks are those that
+        the owner sees, whatever the filter. Raises InputError for a file that is there (unless
+        `replace`), WriteError.
+        """
+        asked = upkeep_export.ExportFilter.of(
+            ns=ns, kind=kind, session=session, since=since, until=until, redact=True, secret=secret
+        )
+        tasks = work_tasks.PlaneTasks(self._context.write, self._context).list(all=True)
+        return upkeep_tables.export_tables(
+            self._context, tasks, to, asked, replace=replace, progress=progress
         )
 
     def merge(

@@ -397,6 +397,13 @@ def _is_whole(path: Path) -> bool:
     return stated == found
 
 
+def has_its_sum(path: Path) -> bool:
+    """Whether the file is there and has the sum that it states."""
+    with contextlib.suppress(Broken):
+        return _is_whole(path)
+    return False
+
+
 def put_sum(path: Path) -> None:
     """Let a file state the sum that it has."""
     _, found = _sums(path)

@@ -29,7 +29,7 @@ from memplane.projections.window import (
     safe_name,
     short_handle,
 )
-from memplane.tokens import cut
+from memplane.tokens import SWING, cut
 
 if TYPE_CHECKING:
     from memplane.projections.in_force import Archived
@@ -213,8 +213,15 @@ class Item:
         """Cut the text to its tokens and count the entry; the same for every later reader."""
         if self.final:
             return
-        text = plain_text(self.text)
-        kept = cut(counter, text, limits(self.kind)[0])
+        text, limit = plain_text(self.text), limits(self.kind)[0]
+        if self.whole:
+            # Most texts are far below the limit: what their entry costs tells, counted once.
+            lines = self._lines(self._head(), text, whole=True)
+            cost = counter.count(lines)
+            if cost + SWING <= limit and text in lines:
+                self.text, self.cost, self.final = text, cost, True
+                return
+        kept = cut(counter, text, limit)
         if kept != text:
             text, self.whole = kept.rstrip(), False
         elif not self.whole:  # cut by characters: a part of a word could be a part of a secret

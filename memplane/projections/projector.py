@@ -40,6 +40,7 @@ import gc
 import hashlib
 import json
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -252,6 +253,17 @@ class Bundle:
         self.missed = self.missed or seen is not None
         return read_checkpoint(path)
 
+    def is_whole(self) -> bool:
+        """Whether all copies that stand for their files are the same bytes; True without a file."""
+        if self._folder is None or not nofollow.is_file(self._folder / BUNDLE):
+            return True
+        copies = self._load()
+        for name, (seen, data) in copies.items():
+            path = self._folder / name
+            if seen == _signature(path) and data != nofollow.read_bytes(path, FILE_BYTES_MAX):
+                return False
+        return bool(copies)
+
     def keep(self) -> None:
         """Copy the files as they are; nothing where another writes or the disk refuses."""
         if self._folder is None:
@@ -346,20 +358,22 @@ def catch_up(log: Replayable, followers: Sequence[Follower]) -> int:
     torn tail was cut) starts again. Opens no file when all stand at the head.
 
     Where a purge comes that erased what they have folded, all of them start again: the log gives
-    those lines no more.
+    those lines no more. Once for all purges there are by then: a line that the log still gives,
+    whatever names it, is folded.
     """
-    in_vain = 0
+    in_vain = settled = 0
     for _ in range(_PURGES_AT_ONCE):
         try:
-            return in_vain + _catch_up(log, followers)
+            return in_vain + _catch_up(log, followers, settled)
         except _PurgedError as found:
             in_vain += found.read
+            settled = found.seq
             for one in followers:
                 one.reset()
     raise LockError("the log is purged faster than it can be folded; try again", holder=None)
 
 
-def _catch_up(log: Replayable, followers: Sequence[Follower]) -> int:
+def _catch_up(log: Replayable, followers: Sequence[Follower], settled: int) -> int:
     at = _together(followers)
     if at is not None:  # the usual case, after every event that is recorded: look once, fold
         head = log.head()
@@ -367,7 +381,7 @@ def _catch_up(log: Replayable, followers: Sequence[Follower]) -> int:
             return 0
         if log.matches(at):
             with _uncollected(head.seq - at.seq):
-                return _read_on(_batches(log.read_from(at), [at.seq]), followers)
+                return _read_on(_batches(log.read_from(at), [at.seq], settled), followers)
     late = followers_behind(log, followers)
     if not late:
         return 0
@@ -376,7 +390,7 @@ def _catch_up(log: Replayable, followers: Sequence[Follower]) -> int:
     start = waiting[-1].position
     with _uncollected(log.head().seq - _seq(waiting[-1])):
         source = log.read() if start is None else log.read_from(start)
-        return _read_in(_batches(source, [_seq(one) for one in followers]), waiting)
+        return _read_in(_batches(source, [_seq(one) for one in followers], settled), waiting)
 
 
 def _read_on(batches: Iterator[Stretch], followers: Sequence[Follower]) -> int:
@@ -426,11 +440,12 @@ def _together(followers: Sequence[Follower]) -> Position | None:
     return first if all(one.position == first for one in followers[1:]) else None
 
 
-def _batches(lines: Iterator[Line], stand: Sequence[int]) -> Iterator[Stretch]:
+def _batches(lines: Iterator[Line], stand: Sequence[int], settled: int) -> Iterator[Stretch]:
     """Lines by the dozens: each follower goes through many at a stretch.
 
     `stand` are the seqs at which the followers stand; the lines begin behind the lowest. Raises
-    _PurgedError at a purge of a line that one of them has folded, or that was among these.
+    _PurgedError at a purge behind `settled` of a line that one of them has folded, or that was
+    among these; the lines behind it are read then, as the log learns of their purges by that.
     """
     begin = after = min(stand)
     read, jumps = 0, list[tuple[range, frozenset[int]]]()  # a jump may have any width
@@ -439,13 +454,14 @@ def _batches(lines: Iterator[Line], stand: Sequence[int]) -> Iterator[Stretch]:
         if last - after > len(batch):
             jumps.append((range(after + 1, last), frozenset(one.event.seq for one in batch)))
         for line in batch.rare if len(batch) > 1 else batch:
-            if line.event.kind == "purge":
-                before = [seq for seq in stand if seq < line.event.seq]
+            if line.event.kind == "purge" and line.event.seq > settled:
+                before = max((seq for seq in stand if seq < line.event.seq), default=0)
                 for one in erased_by(line.event):
                     at = bisect_right(jumps, one.seq, key=_begins) - 1
                     gone = at >= 0 and one.seq in jumps[at][0] and one.seq not in jumps[at][1]
-                    if one.seq <= max(before, default=0) or (begin < one.seq and not gone):
-                        raise _PurgedError(read)
+                    if one.seq <= before or (begin < one.seq and not gone):
+                        behind = deque((one.event.seq for one in lines), maxlen=1)
+                        raise _PurgedError(read, behind[0] if behind else last)
         yield batch
         after, read = last, read + len(batch)
 
@@ -455,11 +471,11 @@ def _begins(jump: tuple[range, frozenset[int]]) -> int:
 
 
 class _PurgedError(Exception):
-    """What was folded has been erased since; `read` lines were folded in vain."""
+    """What was folded has been erased since; `read` lines were folded in vain, `seq` was read."""
 
-    def __init__(self, read: int) -> None:
+    def __init__(self, read: int, seq: int) -> None:
         super().__init__()
-        self.read = read
+        self.read, self.seq = read, seq
 
 
 def overtaken(log: Replayable, position: Position) -> bool:

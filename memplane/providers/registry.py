@@ -95,7 +95,7 @@ def _shipped(kind: str) -> Mapping[str, Callable[..., Any]]:
     """What memplane brings; imported only when somebody asks for providers by name."""
     from memplane.providers import http, sdk  # noqa: PLC0415 - they import this package
 
-    found: dict[str, Mapping[str, Callable[..., Any]]] = {
+    shipped: dict[str, Mapping[str, Callable[..., Any]]] = {
         "embedder": {"http": http.HTTPEmbedder, "openai": sdk.OpenAIEmbedder},
         "reflector": {
             "http": http.HTTPReflector,
@@ -104,4 +104,4 @@ def _shipped(kind: str) -> Mapping[str, Callable[..., Any]]:
         },
         "storage": _STORES,
     }
-    return found.get(kind, {})
+    return shipped.get(kind, {})

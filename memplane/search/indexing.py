@@ -22,6 +22,7 @@ The card of an artifact is visible as long as its event may be named (`Scope.nam
 from __future__ import annotations
 
 import contextlib
+import re
 import struct
 from binascii import unhexlify
 from itertools import islice
@@ -30,7 +31,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from memplane.artifacts.contents import searched_text
 from memplane.errors import MemplaneError
-from memplane.event import KINDS, PROJECTS, SENSITIVITIES, encode
+from memplane.event import KINDS, PROJECTS, SENSITIVITIES, encode_text
 from memplane.harness import remembered, remembered_text
 from memplane.index import dense, storage
 from memplane.index.columns import Bits, Columns, Fates, Flagged, Frame, Mask, Spans
@@ -62,7 +63,7 @@ from memplane.recall.documents import (
 from memplane.recall.suppress import SPACES, Filter, Scope, is_pattern, namespace_class
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from memplane.event import Event
     from memplane.index.segment import Array
@@ -78,8 +79,6 @@ NOWHERE: Final = (1 << 32) - 1
 _REST_MAX: Final = 32_768
 _HASH_BYTES: Final = 16
 _HASH: Final = regex(rb"[0-9a-f]{16}")
-# How a line begins; an id of other characters than these is read with the line.
-_ID: Final = regex(rb'\{"seq":(\d+),(?:"dur":\d+,)?"id":"([!#-\[\]-~]+)"')
 _SUFFIX_BYTES: Final = 19  # of a line and its newline, from its hash on
 
 
@@ -116,13 +115,47 @@ def keeping(documents: list[Document], line: Line, before: bytes, raw: bytes) ->
     else:
         rest = raw[:hole] + raw[hole + len(_text_of(said)) :]
     place = _FIELDS.pack(unhexlify(before), line.segment, line.offset, line.end - line.offset, hole)
-    kept = place + (rest if len(rest) <= _REST_MAX else b"")
+    kept = place + (_packed(rest) if len(rest) <= _REST_MAX else b"")
     first = documents[0]._replace(name=id_hash(line.event.id), kept=kept)
     return [first, *documents[1:]]
 
 
 def _text_of(said: str) -> bytes:
-    return encode({"text": said})[1:-1].encode()
+    return b'"text":' + encode_text(said).encode()
+
+
+# What lines are made of: a byte each that no line of JSON holds. Not deflate, of which each library
+# gives other bytes. Raise `storage.FORMAT` with a change.
+_PHRASES: Final = (
+    b'","task":"', b'{"seq":', b',"dur":', b',"id":"', b'","ts":"20', b'","rec":"20', b'","kind":"',
+    b'message","session":"', b'tool_call","session":"', b'tool_result","session":"',
+    b'","session":"', b'","actor":"', b'","role":"', b'user",', b'assistant",', b'tool",',
+    b',"tokens":', b',"h":"', b'"}', b".000000Z", b',"data":{"', b'"tool":"', b'"call":"',
+    b'"status":"', b'"path":"', b',"tags":["', b',"markers":["', b',"refs":["', b'","ns":"/',
+    b'","key":"', b',"importance":', b"decision",
+)  # fmt: skip
+_CODES: Final = {phrase: bytes((code,)) for code, phrase in enumerate(_PHRASES)}
+_OF_CODES: Final = {code: phrase for phrase, code in _CODES.items()}
+_PHRASE: Final = regex(b"(%s)" % b"|".join(map(re.escape, sorted(_PHRASES, key=len)[::-1])))
+_CODE: Final = regex(rb"([\x00-\x1f])")
+# How a packed line begins: {"seq":, perhaps "dur":, "id":, and what comes behind an id.
+_ID: Final = regex(rb'\x01(\d+)(?:\x02\d+)?\x03([^"\x04]+)["\x04]')
+
+
+def _packed(rest: bytes) -> bytes:
+    """Bytes without control characters, a code for each phrase; of others nothing is kept."""
+    return b"" if _CODE.search(rest) else _replaced(rest, _PHRASE, _CODES)
+
+
+def unpacked_line(kept: bytes) -> bytes:
+    """The line without its text that a document keeps."""
+    return _replaced(kept[_FIELDS.size :], _CODE, _OF_CODES)
+
+
+def _replaced(text: bytes, wanted: re.Pattern[bytes], by: Mapping[bytes, bytes]) -> bytes:
+    parts = wanted.split(text)
+    parts[1::2] = map(by.__getitem__, parts[1::2])
+    return b"".join(parts)
 
 
 class KeptLines:
@@ -167,7 +200,7 @@ class KeptLines:
         found = _ID.match(kept, _FIELDS.size)
         if found is None or int(found[1]) != seq:
             return None
-        said = found[2].decode()
+        said = _replaced(found[2], _CODE, _OF_CODES).decode()
         return said if view.name(span.start) == id_hash(said) else None
 
     def find(self, id_: str) -> Line | None:
@@ -185,9 +218,9 @@ class KeptLines:
         if len(kept) < _FIELDS.size:
             return None
         before, segment, offset, length, hole = _FIELDS.unpack_from(kept)
-        raw = kept[_FIELDS.size :]
-        if not raw or segment == newest:
+        if len(kept) == _FIELDS.size or segment == newest:
             return self._log.line_at(seq, segment, offset, length)
+        raw = unpacked_line(kept)
         if hole != NOWHERE:
             try:
                 said = "".join(map(view.text, span))
@@ -214,7 +247,7 @@ _SAVED_AT_CLOSE: Final = 64
 _ANNOUNCED: Final = 2_000  # events; fewer are indexed in less than a second
 _RELOADED: Final = 2_000  # events behind: another process may have indexed them
 _LINES: Final = 64
-_LET_GO_AFTER: Final = 32  # requests; each touches some megabytes of a million documents
+_RELEASED_AFTER: Final = 32  # requests; each touches some megabytes of a million documents
 
 
 class Indexed:
@@ -229,6 +262,7 @@ class Indexed:
         self._log, self._folder, self._keeps = log, folder, keeps
         self._plane, self.variant = plane, variant_of(policies)
         self._requests = 0
+        self._unpurged: Position | None = None  # between the documents and there is no purge
         self.renewed = 0  # how often the documents were begun anew
         # Another version of memplane made what the folder has: made again, and then saved.
         self.outdated = (
@@ -316,8 +350,8 @@ class Indexed:
         """Note what stays as it is for one request; now and then give memory back."""
         self.lines.look()
         self._requests += 1
-        if self._requests % _LET_GO_AFTER == 0:
-            self._index.let_go()
+        if self._requests % _RELEASED_AFTER == 0:
+            self._index.release_pages()
 
     def view(self, upto: int | None = None) -> IndexView:
         """The index as of a seq."""
@@ -331,7 +365,7 @@ class Indexed:
         before = self._columns.count
         frame = self._columns.frame(view)
         if frame.size - before > _BATCH:  # every column was read
-            self._index.let_go()
+            self._index.release_pages()
         if unseen is None or not unseen[: frame.size].any():
             return frame
         return self._columns.seen(frame, view, unseen, name)
@@ -343,9 +377,20 @@ class Indexed:
         if not self._keeps or position is None:
             self._index.settle()
             return False
-        return self._index.save(
-            position.seq, position.mark, stale=lambda: overtaken(self._log, position)
-        )
+        return self._index.save(position.seq, position.mark, stale=lambda: self._stale(position))
+
+    def _stale(self, position: Position) -> bool:
+        """Whether something was erased behind a position; of a line it is found out once.
+
+        A long build saves dozens of times, and what lies behind it is most of the log.
+        """
+        head, looked = self._log.head(), self._unpurged
+        if looked is None or looked.seq <= position.seq or not self._log.matches(looked):
+            looked = position
+        if not self._log.matches(position) or overtaken(self._log, looked):
+            return True
+        self._unpurged = head
+        return False
 
     def _erase(self, seqs: Sequence[int]) -> None:
         """Leave nothing of these events but their places, here and in the folders of vectors."""

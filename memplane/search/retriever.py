@@ -40,9 +40,11 @@ from memplane.index.terms import (
     READ,
     ROLES,
     Sentences,
+    WordFilter,
     ask,
     best_run,
     exact_term,
+    word_filter,
 )
 from memplane.index.vectors import Nearest, Neighbours, StaticTable, related
 from memplane.lazy import NamedTuple, regex
@@ -176,7 +178,13 @@ class ItemCache:
         return item
 
     def passage(
-        self, text: str, wanted: Mapping[int, int], limit: int, *, goes_on: bool = False
+        self,
+        text: str,
+        wanted: Mapping[int, int],
+        limit: int,
+        *,
+        goes_on: bool = False,
+        only: WordFilter | None = None,
     ) -> str:
         """Return the passage of a text that says most of `wanted`; see `Retriever.passage`."""
         key = (text, limit, goes_on, *sorted(wanted.items()))
@@ -184,7 +192,7 @@ class ItemCache:
         if found is None:
             said = self._said(text)
             count = self.counter.count
-            start, end = best_run(said, wanted, limit, count, goes_on=goes_on)
+            start, end = best_run(said, wanted, limit, count, goes_on=goes_on, only=only)
             found = self._passages.keep(key, text[start:end].strip())
         return found
 
@@ -258,6 +266,7 @@ class LogRetriever:
         self._frame = indexed.frame(self._every)
         self._found: set[int] = set()  # what is in force: it would not have been found else
         self._approved: frozenset[int] = frozenset()  # artifacts whose text may be shown
+        self._filter: WordFilter | None = None  # for the words of the query
         self._read: dict[int, str] = {}  # what files of artifacts said, compared with their hashes
 
     def find(
@@ -272,6 +281,7 @@ class LogRetriever:
         bytes_max: int | None = None,
     ) -> SearchResult:
         wanted = terms.query(query)
+        self._filter = word_filter(query)
         view = self._view(upto, scope)
         if not wanted.words or not view.there or most < 1:
             return SearchResult((), 0, {})
@@ -401,7 +411,8 @@ class LogRetriever:
     def passage(
         self, doc: int, wanted: Mapping[int, int], limit: int, *, goes_on: bool = False
     ) -> str:
-        return self._seen.passage(self._every.text(doc), wanted, limit, goes_on=goes_on)
+        text = self._every.text(doc)
+        return self._seen.passage(text, wanted, limit, goes_on=goes_on, only=self._filter)
 
     def _card(self, event: Event) -> str | None:
         """What stands for an artifact that is not approved; None for any other event."""

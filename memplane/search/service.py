@@ -190,8 +190,7 @@ class IndexService:
     def rebuild(self, policies: Policies, progress: Progress | None = None) -> None:
         """Throw the index away, and make it again if there was one."""
         folder = self._context.home.path / "index"
-        names = nofollow.folder_names(folder)
-        there = self._indexed is not None or any(name.endswith(".bin") for name in names)
+        names, there = nofollow.folder_names(folder), self.is_there()
         self._indexed = self._seen = None
         if self._context.keeps:
             for name in names:
@@ -200,6 +199,17 @@ class IndexService:
                         nofollow.remove_name(folder / name)
         if there:
             self.index(policies, progress).save()
+
+    def is_there(self) -> bool:
+        """Whether there is an index, in memory or in the folder."""
+        names = nofollow.folder_names(self._context.home.path / "index")
+        return self._indexed is not None or any(name.endswith(".bin") for name in names)
+
+    def is_saved(self, policies: Policies) -> bool:
+        """Whether the folder has all documents that there are here."""
+        at = kept_upto(self._context.home.path, self._context.cache_id, policies)
+        indexed = self._indexed
+        return at is not None and (indexed is None or at.seq >= indexed.seq)
 
     def slots(self, policies: Policies) -> Callable[[Event], int]:
         """How many documents an event has in the index, whether or not there is one."""

@@ -85,7 +85,7 @@ class Scaled:
 _ends = re.compile(f"(?<=\\n)|(?<=[^{BLANKS}\\r\\n])(?=[{BLANKS}\\r\\n]|\\Z)").finditer
 
 # A finished word may cost less than its beginning, though never by more than one token has bytes.
-_SWING = 128
+SWING = 128
 _FURTHER = 16
 
 
@@ -106,7 +106,7 @@ def cut(counter: TokenCounter, text: str, limit: int) -> str:
         # What stands in the window decides if its last word is too much, or the window by far.
         if ends and counter.count(window[: ends[-1]]) > limit:
             return _words(counter, window, ends, limit)
-        if counter.count(window) > 2 * limit + _SWING:
+        if counter.count(window) > 2 * limit + SWING:
             return _words(counter, window, ends, limit)
         reach *= 2
     if counter.count(text) <= limit:

@@ -296,7 +296,7 @@ def export_plane(
             ) from None
     folder, name = os.path.split(os.path.abspath(to))  # noqa: PTH100 - strings
     path = os.path.join(os.path.realpath(folder), name)  # noqa: PTH118 - a link there is replaced
-    _refuse_own_folders(context, path)
+    refuse_own_folders(context, path)
     if not replace and os.path.lexists(path):
         raise InputError(
             f"{quoted_value(path, 300)} is there already; name another, or say to replace it",
@@ -315,7 +315,7 @@ def export_plane(
     )
 
 
-def _refuse_own_folders(context: PlaneContext, path: str) -> None:
+def refuse_own_folders(context: PlaneContext, path: str) -> None:
     """Whatever lies among the files of the log or the caches is taken for one of them."""
     home = os.path.realpath(context.home.path)
     folder = os.path.realpath(os.path.dirname(path))  # noqa: PTH120 - a string
@@ -335,20 +335,10 @@ class _Beside:
         self._fd = -1
 
     def __enter__(self) -> Self:
-        self._drop_left()
+        drop_left_drafts(self._path)
         with self._refusing():
             self._fd = nofollow.create_draft(self._new)
         return self
-
-    def _drop_left(self) -> None:
-        """Remove the drafts of exports to this name that were killed: each holds a whole plane."""
-        folder, name = os.path.split(self._path)
-        form = re.compile(re.escape(name) + r"\.(\d{1,10})\.new")
-        with suppress(OSError):
-            for other in nofollow.folder_names(folder):
-                found = form.fullmatch(other)
-                if found is not None and not _is_alive(int(found[1])):
-                    drop(os.path.join(folder, other))  # noqa: PTH118 - a string
 
     def write(self, data: bytes) -> None:
         """Write all bytes."""
@@ -373,6 +363,17 @@ class _Beside:
 
     def _refusing(self) -> _Refusing:
         return _Refusing(self._path)
+
+
+def drop_left_drafts(path: str) -> None:
+    """Remove the drafts of exports to this name that were killed: each holds a whole plane."""
+    folder, name = os.path.split(path)
+    form = re.compile(re.escape(name) + r"\.(\d{1,10})\.new")
+    with suppress(OSError):
+        for other in nofollow.folder_names(folder):
+            found = form.fullmatch(other)
+            if found is not None and not _is_alive(int(found[1])):
+                drop(os.path.join(folder, other))  # noqa: PTH118 - a string
 
 
 def _is_alive(pid: int) -> bool:

@@ -1,8 +1,9 @@
 """Check a whole plane: `verify` compares the log with what was made from it, `audit` finds secrets.
 
-First the log is checked, then everything that was made from it is compared with the log. A cache
-that would not be used anyway (torn, stale, of another version) is a note, not a problem: it is made
-again when it is needed. Nothing is written, but by `rebuild_caches`, which makes caches again.
+First the log is checked, then what was made from it: by the sums that its files state and the lines
+of the log that they name; `deep`, by making all of it again in memory. A cache that would not be
+used anyway (torn, stale, of another version) is a note, not a problem: it is made again when it is
+needed. Nothing is written, but by `rebuild_caches`, which makes caches again.
 
 `audit` searches what is stored for secrets that older redaction rules did not know. It shows no
 secret: a finding names event, field, rule and count, and the secrets themselves are held only while
@@ -16,7 +17,7 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -31,11 +32,12 @@ from memplane.log.segments import recalled_hashes
 from memplane.log.verifying import REBUILD, EndEvidence, hash_of
 from memplane.projections import projector
 from memplane.projections.artifacts import is_digest
-from memplane.projections.cache import CACHE_NAME, position_of
+from memplane.projections.cache import CACHE_NAME, has_its_sum, position_of
 from memplane.projections.digests import Digests
 from memplane.projections.files import AllFiles
-from memplane.projections.projector import BUNDLE
+from memplane.projections.projector import BUNDLE, Bundle
 from memplane.search.service import index_service
+from memplane.upkeep.index_process import IndexProcess
 from memplane.upkeep.reports import kept_bytes_path, saved
 
 if TYPE_CHECKING:
@@ -55,8 +57,10 @@ else:
 
 Progress = Callable[[int, int], None]
 
-# Of a thousand: what the parts take of the time, measured on a log of a million events.
-_PARTS: Final = {"log": 40, "projections": 480, "index": 480}
+# Of a thousand: what the parts take of the time, measured on logs of 20,000 and a million events.
+_PARTS: Final = {"log": 800, "sums": 200}
+_DEEP_PARTS: Final = {"log": 40, "sums": 10, "projections": 600, "index": 350}
+_REBUILT_PARTS: Final = {"projections": 600, "index": 400}
 
 
 _OTHER_FORM: Final = LogProblem(
@@ -71,13 +75,15 @@ _OTHER_FORM: Final = LogProblem(
 class PlaneReport(NamedTuple):
     """The result of `verify`: the log's report, and the findings and notes of all parts.
 
-    `mistakes` are those of the policies: with any, projections and index were not `compared`.
+    `mistakes` are those of the policies: with any, projections and index were not `compared`, as
+    without `deep`.
     """
 
     log: VerifyReport
     problems: tuple[LogProblem, ...]
     notes: tuple[str, ...]
     mistakes: tuple[Problem, ...] = ()
+    deep: bool = False
 
     @property
     def ok(self) -> bool:
@@ -86,24 +92,27 @@ class PlaneReport(NamedTuple):
 
     @property
     def compared(self) -> bool:
-        """Whether projections and index were compared with the log."""
-        return not self.mistakes
+        """Whether projections and index were made again from the log and compared."""
+        return self.deep and not self.mistakes
 
 
 def verify_caches(
     context: PlaneContext,
     report: VerifyReport,
     progress: Progress | None = None,
+    processes: int = 1,
     *,
     deep: bool = False,
 ) -> PlaneReport:
-    """Compare what the plane keeps with its log, whose report is given. Hold the plane's lock.
+    """Check what the plane keeps beside its log, whose report is given. Hold the plane's lock.
 
-    `progress` gets shares of all parts; the log's part is done. With `deep` the parsed form of the
-    policies is compared with the policies; otherwise its checksum is believed.
+    `progress` gets shares of all parts; the log's part is done. With `deep` projections, index and
+    the parsed form of the policies are made again and compared; else their sums are believed.
     """
     problems, notes = [*report.problems], [*report.notes]
     home = context.home.path
+    parts = _DEEP_PARTS if deep else _PARTS
+    told = part_progress(progress, parts, "sums")
     notes += _ahead(context, report)
     snapshots: set[str] = set()
     for found in _snapshots(home, snapshots):
@@ -112,52 +121,88 @@ def verify_caches(
     try:
         policies = context.watched.policies()
     except PolicyError as error:
-        return PlaneReport(report, tuple(problems), tuple(notes), error.problems)
-    told = part_progress(progress, "projections")
-    problems += [
-        _other(f"projections/{name}") for name in differing_caches(context, policies, told)
-    ]
-    told = part_progress(progress, "index")
-    if any(one.file.startswith("bodies/") for one in report.problems):
-        notes.append("index: not compared, as texts that it holds are lost beside the log")
-    else:
-        found_there, more = _index(context, policies, told)
-        problems += found_there
-        notes += more
-    if deep and context.watched.form_differs():
-        problems.append(_OTHER_FORM)
+        return PlaneReport(report, tuple(problems), tuple(notes), error.problems, deep)
+    told(1, 2)
+    harmed, more = _index_sums(context, policies)
+    problems, notes = problems + harmed, notes + more
     told(1, 1)
-    return PlaneReport(report, tuple(problems), tuple(notes))
+    if deep:
+        lost = any(one.file.startswith("bodies/") for one in report.problems)
+        if lost:
+            notes.append("index: not compared, as texts that it holds are lost beside the log")
+        found_there = _differing_files(
+            context, policies, progress, processes, with_index=not lost and not harmed
+        )
+        problems += [_other(file) for file in found_there]
+        if context.watched.form_differs():
+            problems.append(_OTHER_FORM)
+        part_progress(progress, parts, "index")(1, 1)
+    return PlaneReport(report, tuple(problems), tuple(notes), (), deep)
+
+
+def _differing_files(
+    context: PlaneContext,
+    policies: Policies,
+    progress: Progress | None,
+    processes: int,
+    *,
+    with_index: bool,
+) -> list[str]:
+    """The files that are not what the log gives; the index is compared beside the projections."""
+    shares = Shares(progress, _DEEP_PARTS, "projections", "index")
+    with IndexProcess(context, policies, "differs", processes, shares.of("index")) as beside:
+        told = beside.looked_after(shares.of("projections"))
+        found = [f"projections/{name}" for name in differing_caches(context, policies, told)]
+        differs = beside.result() if with_index else False
+    if differs is None:
+        differs = index_service(context).differs(policies, shares.of("index"))
+    return [*found, "index/manifest.json"] if differs else found
 
 
 def of_log(
-    context: PlaneContext, progress: Progress | None = None, processes: int = 1
+    context: PlaneContext,
+    progress: Progress | None = None,
+    processes: int = 1,
+    *,
+    deep: bool = False,
 ) -> VerifyReport:
     """The report of the log, the first part of `verify`."""
-    home, told = context.home, part_progress(progress, "log")
+    home, parts = context.home, _DEEP_PARTS if deep else _PARTS
     return logs.verify_log(
         home.path,
         home.plane_id,
-        progress=told,
+        progress=part_progress(progress, parts, "log"),
         loads=context.loads,
         processes=processes,
         witnesses=list(witnesses(home.path, context.cache_id)),
     )
 
 
-def part_progress(progress: Progress | None, name: str) -> Progress:
-    """A progress callback that reports one part as its share of the whole."""
-    before = 0
-    for each, weight in _PARTS.items():
-        if each == name:
-            break
-        before += weight
+def part_progress(progress: Progress | None, parts: Mapping[str, int], name: str) -> Progress:
+    """A progress callback that reports one of the parts as its share; those before it are done."""
+    names = [*parts]
+    return Shares(progress, parts, *names[names.index(name) :]).of(name)
 
-    def told(done: int, total: int) -> None:
-        if progress is not None:
-            progress(before + _PARTS[name] * min(done, total) // max(total, 1), 1000)
 
-    return told
+class Shares:
+    """The progress of parts that go on beside each other, as one; those not named are done."""
+
+    def __init__(self, progress: Progress | None, parts: Mapping[str, int], *names: str) -> None:
+        self._progress, self._parts = progress, parts
+        self._done = {name: 0 if name in names else weight for name, weight in parts.items()}
+
+    def of(self, name: str) -> Progress:
+        """The callback of one part: done and total, whatever their unit."""
+        weight = self._parts[name]
+
+        def told(done: int, total: int) -> None:
+            share = weight * min(done, total) // max(total, 1)
+            if share > self._done[name]:
+                self._done[name] = share
+                if self._progress is not None:
+                    self._progress(sum(self._done.values()), sum(self._parts.values()))
+
+        return told
 
 
 def _other(file: str) -> LogProblem:
@@ -172,11 +217,14 @@ def _other(file: str) -> LogProblem:
 
 def _ahead(context: PlaneContext, report: VerifyReport) -> Iterator[str]:
     """What was made from another log, or is torn: it is not believed. See `witnesses` too."""
+    folder = context.home.path / "projections"
     for name, at in stated_positions(context.home.path, context.cache_id):
-        if at is None:
+        if at is None or (name == CACHE_NAME and not has_its_sum(folder / name)):
             yield f"{name}: torn, or of another plane; it is made again when needed"
         elif at.seq <= report.head.seq and not context.log.matches(at):
             yield f"{name}: is not of this log; it is made again when needed"
+    if not Bundle(folder, context.cache_id, ()).is_whole():
+        yield f"{BUNDLE}: torn, or of another plane; it is made again when needed"
 
 
 def _snapshots(home: Path, named: set[str]) -> Iterator[LogProblem | str]:
@@ -215,12 +263,9 @@ def _orphans(home: Path, named: frozenset[str]) -> Iterator[str]:
         yield f"bodies: {count} files of {size} bytes that nothing names"
 
 
-def _index(
-    context: PlaneContext, policies: Policies, progress: Progress
-) -> tuple[list[LogProblem], list[str]]:
-    """The files of the index by their sums, its documents and vectors against the log."""
+def _index_sums(context: PlaneContext, policies: Policies) -> tuple[list[LogProblem], list[str]]:
+    """The files of the index by their sums, and notes on vectors."""
     folder = context.home.path / "index"
-    harmed = storage.harmed(folder, context.cache_id, documents.variant_of(policies))
     problems = [
         LogProblem(
             f"index/{name}",
@@ -229,11 +274,13 @@ def _index(
             "the bytes that were written",
             f"{REBUILD} makes it again",
         )
-        for name in harmed
+        for name in storage.harmed(folder, context.cache_id, documents.variant_of(policies))
     ]
-    if not harmed and index_service(context).differs(policies, progress):
-        problems.append(_other("index/manifest.json"))
     notes = []
+    manifest = folder / "manifest.json"
+    said = storage.signed_fields(manifest)
+    if os.path.lexists(manifest) and (said is None or said.get("plane") != context.cache_id):
+        notes.append("index/manifest.json: torn, or of another plane; it is made again when needed")
     for name in (index_dense.FOLDER, index_dense.STATIC):
         header = index_dense.kept(folder / name)
         if (
@@ -376,20 +423,23 @@ _PAUSE_SECONDS: Final = 0.05
 
 
 def rebuild_caches(
-    context: PlaneContext, progress: Callable[[int, int], None] | None = None
+    context: PlaneContext,
+    progress: Callable[[int, int], None] | None = None,
+    processes: int = 1,
 ) -> int:
     """Remove projections and index and make them again; returns the number of events folded.
 
-    Where another process holds one of the folders, nothing is removed. Raises LockError, and
-    WriteError where the result cannot be kept. Hold the plane's lock.
+    With more `processes` than one the index is made beside the projections. Where another process
+    holds one of the folders, nothing is removed. Raises LockError, and WriteError where the result
+    cannot be kept. Hold the plane's lock.
     """
     context.check_open()
     if not context.keeps:
-        return _made_again(context, progress)
+        return _made_again(context, progress, 1)
     folders = [context.home.path / name for name in ("projections", "index")]
     for folder in folders:
         _await(folder, "nothing was changed")
-    folded = _made_again(context, progress)
+    folded = _made_again(context, progress, processes)
     if folded and not _saved(context):
         _await(folders[0], "the projections were not kept", seconds=0)
         raise WriteError(
@@ -399,16 +449,25 @@ def rebuild_caches(
     return folded
 
 
-def _made_again(context: PlaneContext, progress: Callable[[int, int], None] | None) -> int:
+def _made_again(context: PlaneContext, progress: Progress | None, processes: int) -> int:
     folder = context.home.path / "projections"
     context.forget_folds()
     if context.keeps:
         for name in (*_CACHES, *_LAZY):
             remove_index_file(folder / name)
-    folds = context.caught_up()
-    if context.keeps:
-        folds.save()
-    index_service(context).rebuild(context.watched.policies_or_last(), progress)
+    policies, service = context.watched.policies_or_last(), index_service(context)
+    shares = Shares(progress, _REBUILT_PARTS, "projections", "index")
+    apart = processes if service.is_there() else 1
+    with IndexProcess(context, policies, "rebuild", apart, shares.of("index")) as beside:
+        folds = context.caught_up(progress=beside.looked_after(shares.of("projections")))
+        if context.keeps:
+            folds.save()
+        made = beside.result()
+    if made:
+        service.drop()  # the folder has it
+    else:
+        service.rebuild(policies, shares.of("index"))
+    shares.of("index")(1, 1)
     return folds.log.head().seq
 
 

@@ -204,7 +204,7 @@ def test_closing_while_turns_are_ingested_loses_none_that_was_acknowledged(tmp_p
     assert {type(one) for one in done if isinstance(one, BaseException)} <= {HomeError}
     with memplane.open(tmp_path / "notes", environment={}) as plane:
         stored = {event.id for event in plane.events()}
-        assert plane.upkeep.verify().ok
+        assert plane.upkeep.verify(deep=True).ok
     assert {one for one in done if isinstance(one, str)} <= stored
 
 
@@ -226,7 +226,7 @@ def test_two_objects_of_one_session_see_one_session(tmp_path):
 
     assert run(main()) == 20
     with memplane.open(tmp_path / "notes", environment={}) as plane:
-        assert plane.upkeep.verify().ok
+        assert plane.upkeep.verify(deep=True).ok
         assert plane.upkeep.differing() == []
 
 
@@ -461,7 +461,7 @@ def test_a_disk_that_fails_at_any_point_is_an_acms_error_and_costs_no_acknowledg
     monkeypatch.undo()
     with memplane.open(tmp_path / "notes", environment={}) as plane:
         assert set(kept) <= {event.id for event in plane.events()}
-        assert plane.upkeep.verify().ok
+        assert plane.upkeep.verify(deep=True).ok
     assert len(kept) >= 3
 
 

@@ -52,7 +52,7 @@ def test_what_is_awaited_is_what_the_plane_says(tmp_path):
             assert await plane.work.decisions() == []
             await plane.unforget("db.engine")
             assert [event.seq for event in await plane.work.decisions()] == [2]
-            assert (await plane.upkeep.verify()).ok
+            assert (await plane.upkeep.verify(deep=True)).ok
             assert await plane.upkeep.index() == (await plane.run(lambda own: own.head().seq))
             ended = await plane.work.run(lambda own: own.sessions.end("s"))
             assert ended is not None

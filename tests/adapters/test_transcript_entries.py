@@ -44,7 +44,7 @@ def test_every_entry_comes_back_equal_field_by_field_and_in_order(fields):
 def test_no_entry_is_too_strange_for_the_log(store, plane, strange):
     store.append(KEY, [entry(uuid="a", **strange), entry(uuid="b")])
     assert store.load(KEY) == [entry(uuid="a", **strange), entry(uuid="b")]
-    assert plane.upkeep.verify().ok
+    assert plane.upkeep.verify(deep=True).ok
 
 
 def test_a_secret_is_masked_in_what_is_loaded_and_all_else_stays(store, plane):

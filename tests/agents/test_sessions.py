@@ -49,4 +49,4 @@ def test_a_client_remembers_the_session_before(tmp_path, model, source, run, res
         assert len([one for one in transcripts if "subagents" not in one.parts]) == 2
         assert import_paths(plane, source, transcripts).items
         assert [text for text in words_of(plane, "user") if not text.startswith("/")] == PROMPTS
-        assert plane.upkeep.verify().ok
+        assert plane.upkeep.verify(deep=True).ok

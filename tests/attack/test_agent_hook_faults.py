@@ -79,7 +79,7 @@ def whole(home):
     """What is wrong with a plane that was not damaged by the test."""
     with memplane.open(home, environment={}) as plane:
         plane.flush()
-        return [str(one) for one in plane.upkeep.verify().problems]
+        return [str(one) for one in plane.upkeep.verify(deep=True).problems]
 
 
 # Fields of wrong types

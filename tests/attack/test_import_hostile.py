@@ -132,7 +132,7 @@ def imported(world, forks, name):
             broken.append(f"{name}: exit code {ran.code}: {ran.said[-900:]}")
     broken += changed(before, entries(world / "precious", world / "files"))
     with memplane.open(world / "work" / ".memplane") as plane:
-        broken += [f"{name}: {one}" for one in plane.upkeep.verify().problems]
+        broken += [f"{name}: {one}" for one in plane.upkeep.verify(deep=True).problems]
         if plane.event("kept").text != "herons stay":
             broken.append(f"{name}: what was there is no longer what it was")
         kinds = [event.kind for event in plane.events() if event.kind in ("purge", "repair")]

@@ -81,4 +81,4 @@ def test_a_line_that_verifies_and_is_no_event_is_listed_and_the_others_are_read(
         assert "m7" not in ids
         if field not in ("seq", "id"):
             assert "m8" in ids
-        assert plane.upkeep.verify().problems
+        assert plane.upkeep.verify(deep=True).problems

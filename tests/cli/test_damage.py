@@ -45,20 +45,20 @@ def test_a_torn_end_is_set_aside_by_repair(run, filled):
     assert run("verify", "--home", filled).code == 0
 
 
-def test_verify_finds_a_projection_that_the_log_does_not_fold_to(run, filled):
+def test_a_deep_verify_finds_a_projection_that_the_log_does_not_fold_to(run, filled):
     run("rebuild", "--home", filled)
-    assert run("verify", "--home", filled).code == 0
+    assert run("verify", "--deep", "--home", filled).code == 0
     import sqlite3
 
     with sqlite3.connect(filled / "projections" / "cache.sqlite") as cache:
         cache.execute("UPDATE memories SET key='db.motor' WHERE seq=4")
     cache.close()
     put_sum(filled / "projections" / "cache.sqlite")  # else it is not believed
-    done = run("verify", "--home", filled)
+    done = run("verify", "--deep", "--home", filled)
     assert (done.code, "cache.sqlite" in done.out) == (1, True)
     assert "`memplane rebuild`" in done.out
     assert run("rebuild", "--home", filled).out == "4 lines of the log folded\n"
-    assert run("verify", "--home", filled).code == 0
+    assert run("verify", "--deep", "--home", filled).code == 0
 
 
 def test_the_repair_of_an_empty_plane_leaves_it_empty(run, home, stored):

@@ -58,7 +58,7 @@ def test_a_format_that_no_release_wrote_is_refused(run, filled, stored, found):
     (filled / "plane.json").write_text(json.dumps({**facts, "format": found}))
     before = stored(filled)
     for argv in (["log"], ["record", "x"], ["init"]):
-        refused(run(*argv, "--home", filled), 3, "plane.json: expected a number from 1 in format")
+        refused(run(*argv, "--home", filled), 3, "plane.json: expected a format from 1 to 1")
     assert stored(filled) == before
 
 

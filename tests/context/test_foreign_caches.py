@@ -194,7 +194,7 @@ def check(home, made):
         kept(plane)
     with opened(home) as plane:
         assert answers(plane) == made.answers
-        assert plane.upkeep.verify().problems == ()
+        assert plane.upkeep.verify(deep=True).problems == ()
     for name in ("projections", "index"):
         for path in (home / name).rglob("*"):
             if path.is_file():

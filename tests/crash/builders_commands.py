@@ -72,6 +72,7 @@ COMMANDS = {
     "repair": ["repair"],
     "rebuild": ["rebuild"],
     "export": ["export", "{top}/exported.jsonl"],
+    "export --sqlite": ["export", "--sqlite", "{top}/tables.sqlite"],
     "restore": ["restore", "{top}/export.jsonl", "--into", "{top}/restored"],
     "restore into a plane": ["restore", "{top}/export.jsonl"],
     "doctor": ["doctor"],

@@ -142,7 +142,36 @@ def bodies(home, ack, rng):
         log.close()
 
 
+def append_sharing(home, ack, rng):
+    """Two writers whose syncs are slow: one syncs while the other, which has written, waits."""
+    one, two = (opened_log(home, rng, segment_bytes_max=1300) for _ in range(2))
+    shared = two._writer.shared
+    taken, asked = shared._taken, []
+
+    def meanwhile():
+        asked.append(None)
+        if len(asked) % 2 == 0:
+            return taken()
+        with suppress(PlaneError):
+            acked(one, ack, one.append([draft(f"s{len(asked)}", "x" * rng.randrange(90))]))
+        return False
+
+    shared._taken = meanwhile
+    for n in range(EVENTS):
+        for log in (one, two):
+            log._writer.shared._took = [0.002] * 16
+        with suppress(PlaneError):
+            acked(two, ack, two.append([draft(f"t{n}", "y" * rng.randrange(90))]))
+        if rng.random() < 0.3:
+            with suppress(PlaneError):
+                acked(one, ack, one.append([draft(f"u{n}", "z")]))
+    for log in (one, two):
+        with suppress(PlaneError):
+            log.close()
+
+
 LOG = table(
+    Operation("append with shared syncs", nothing, append_sharing),
     Operation("append at level sync", nothing, append_at_sync),
     Operation("append at level os", nothing, append_at_os),
     Operation("append to a log that is there", written, append_at_sync),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from memplane.errors import WriteError
 from memplane.log import writer
-from memplane.log.disk import Disk, LogLock
+from memplane.log.disk import Disk, LogLock, SharedSync
 from memplane.log.log import FileLog
 from memplane.log.writer import Writer
 from memplane.upkeep import purge
@@ -50,11 +50,11 @@ def acknowledged_before_the_sync(patch):
     """Each append syncs what the one before it acknowledged."""
     real, late = FileLog._settle, {}
 
-    def settle(self, active, receipts):
+    def settle(self, active, receipts, *, alone):
         before = late.get(id(self))
         late[id(self)] = (active, receipts)
         if before is not None:
-            real(self, *before)
+            real(self, *before, alone=alone)
 
     patch.setattr(FileLog, "_settle", settle)
 
@@ -69,6 +69,13 @@ def sync_retried(patch):
             real(self, fd)
 
     patch.setattr(Disk, "fdatasync", fdatasync)
+
+
+def covered_by_any_sync(patch):
+    """A sync of this file by another process spares one, whenever it was."""
+    patch.setattr(
+        SharedSync, "_covers", lambda self, _fd, file, _end: self._mark().startswith(file)
+    )
 
 
 def seq_before_the_write(patch):

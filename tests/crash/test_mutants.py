@@ -44,6 +44,7 @@ MUTANTS = {
     mutants.no_tail_repair: cut_each,
     mutants.acknowledged_before_the_sync: states("append at level sync"),
     mutants.sync_retried: states("append at level sync"),
+    mutants.covered_by_any_sync: states("append with shared syncs"),
     mutants.seq_before_the_write: calls("append at level sync"),
     mutants.repair_without_the_lock: kills,
     mutants.projection_ahead_of_the_log: plane_states("save at level os"),

@@ -104,5 +104,5 @@ def events_of(home, session="s1"):
     """The events of a session, what waited in the spool among them; the log is found whole."""
     with memplane.open(home, environment={}) as plane:
         plane.flush()
-        assert plane.upkeep.verify().ok
+        assert plane.upkeep.verify(deep=True).ok
         return [line.event for line in plane._log.read() if line.event.session == session]

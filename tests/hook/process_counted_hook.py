@@ -1,6 +1,6 @@
 """Run a hook and write down what it did: lines of the log decoded, segments of the index summed.
 
-`python process_counted_hook.py FILE <words of the hook>`
+`python process_counted_hook.py FILE <words of the hook>`; with FOLDED_MAX, that many lines at most.
 """
 
 import json
@@ -8,6 +8,7 @@ import os
 import sys
 from pathlib import Path
 
+from memplane.hook import run
 from memplane.index import storage
 from memplane.log import reader
 
@@ -32,6 +33,8 @@ def left(code):
 
 
 reader.LogReader._lines, storage.is_whole, os._exit = counted, summed, left
+
+run._FOLDED_MAX = int(os.environ.get("FOLDED_MAX", run._FOLDED_MAX))
 
 if __name__ == "__main__":
     from memplane.__main__ import main

@@ -86,7 +86,7 @@ def texts(home):
     """How often each text of the crowd's sessions stands in the log, which is whole."""
     with memplane.open(home, environment={}) as plane:
         plane.flush()
-        assert plane.upkeep.verify().ok
+        assert plane.upkeep.verify(deep=True).ok
         return Counter(event.text for event in plane.events() if (event.session or "")[:1] == "s")
 
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from checks_calls import asked, context, surroundings
+from checks_calls import asked, context, said, surroundings, told
 
 import memplane
 
@@ -82,14 +82,21 @@ WAYS = [copied, synchronised, checked_out, bare, restored]
 
 def prompted(home, file, prompt):
     """A prompt of a session of its own: what was folded and summed for it, and the answer."""
-    script = Path(__file__).with_name("process_counted_hook.py")
     given = asked(home, "which cursor does the ledger keep?", prompt_id=prompt, session_id=prompt)
+    found = counted(home, file, given)
+    assert not (home / "hooks.log").exists()
+    return found
+
+
+def counted(home, file, given, *more, **environment):
+    """What was folded and summed for a hook, and its answer."""
+    script = Path(__file__).with_name("process_counted_hook.py")
     done = subprocess.run(
-        [sys.executable, script, file, "hook", "claude-code"], input=json.dumps(given).encode(),
-        capture_output=True, timeout=60, check=False, **surroundings(home),
+        [sys.executable, script, file, "hook", "claude-code", *more],
+        input=json.dumps(given).encode(), capture_output=True, timeout=60, check=False,
+        **surroundings(home, **environment),
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, b"")
-    assert not (home / "hooks.log").exists()
     answer = context(done.stdout.decode()) if done.stdout else ""
     return json.loads(file.read_text()), answer
 
@@ -108,3 +115,34 @@ def test_the_second_hook_of_a_copy_folds_and_sums_nothing(origin, tmp_path, way)
     assert second["lines"] <= FEW
     assert second["sums"] == 0
     assert ("the ledger keeps cursor" in again) == indexed
+
+
+def of_another_version(home):
+    """Leave no projection that this version would go on from."""
+    for path in (home / "projections").glob("*.json"):
+        path.write_bytes(path.read_bytes().replace(b'"version":', b'"version":9', 1))
+    for name in ("cache.sqlite", "checkpoints.bin"):
+        (home / "projections" / name).unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("event", ["prompt", "start"])
+def test_a_hook_leaves_a_long_fold_to_the_catch_up(origin, tmp_path, event):
+    home, file = copied(origin, tmp_path), tmp_path / "counts"
+    of_another_version(home)
+
+    def call(number):
+        if event == "start":
+            return said("SessionStart", home, source="startup", session_id=f"s-{number}")
+        question = "which cursor does the ledger keep?"
+        return asked(home, question, prompt_id=f"p{number}", session_id=f"s-{number}")
+
+    for number in range(2):
+        found, answer = counted(home, file, call(number), FOLDED_MAX="500")
+        assert answer == ""
+        assert found["lines"] <= FEW
+    assert "lines of the log are not folded" in told(home)
+    found, _ = counted(home, file, said("Stop", home), "--catch-up", FOLDED_MAX="500")
+    assert found["lines"] > EVENTS
+    found, answer = counted(home, file, call(7), FOLDED_MAX="500")
+    assert found["lines"] <= 4 * FEW
+    assert answer != "" or event == "start"

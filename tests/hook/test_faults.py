@@ -121,7 +121,7 @@ def test_a_plane_that_may_not_even_be_read_costs_the_agent_nothing(home):
         for call in (said("SessionStart", home, source="startup"), asked(home)):
             hook(home, call, before=obey_modes)
         path.chmod(mode)
-    assert memplane.open(home).upkeep.verify().ok
+    assert memplane.open(home).upkeep.verify(deep=True).ok
 
 
 def namespace(script, *words):
@@ -165,7 +165,7 @@ def test_a_full_disk_harms_nobody_and_the_prompt_is_answered(home, tmp_path):
     assert WORDS in answer
     after = folder / "out.memplane"
     with memplane.open(after, environment={}) as plane:
-        assert plane.upkeep.verify().ok
+        assert plane.upkeep.verify(deep=True).ok
         assert len([event for event in plane.events() if event.session != "s1"]) >= 101
 
 
@@ -217,7 +217,7 @@ def test_a_catch_up_that_finds_all_locked_ends_and_leaves_nothing_behind(home):
     assert hook(home, said("Stop", home), "--catch-up") == ""
     for file in files:
         file.close()
-    assert memplane.open(home).upkeep.verify().ok
+    assert memplane.open(home).upkeep.verify(deep=True).ok
 
 
 def test_a_hook_ends_at_its_own_clock_where_it_would_wait_longer(home):

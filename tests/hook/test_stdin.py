@@ -82,7 +82,7 @@ def test_after_whatever_was_on_stdin_the_log_is_whole(fork, standing):
         b'{"hook_event_name":"PostToolUse","tool_response":' + b"[" * 90_000 + b"]" * 90_000 + b"}",
     )
     with memplane.open(standing, environment={}) as plane:
-        assert plane.upkeep.verify().ok
+        assert plane.upkeep.verify(deep=True).ok
 
 
 def test_a_prompt_of_five_megabytes_is_recorded_whole(home):

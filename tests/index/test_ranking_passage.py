@@ -1,9 +1,13 @@
 """Passages: runs of sentences, the one that holds most of what is asked."""
 
+import string
+
+import pytest
 from hypothesis import given, strategies as st
 
 from memplane.index import terms
-from memplane.index.terms import passage, sentences
+from memplane.index.stems import snowball
+from memplane.index.terms import IRREGULAR, Sentences, passage, sentences, word_filter
 
 LONG = (
     "We talked for hours. The weather was fine. Then Ana bought the red kayak in Lisbon. "
@@ -68,3 +72,64 @@ def test_a_passage_never_exceeds_its_limit_unless_one_sentence_does(parts, limit
     start, end = passage(text, wanted("red kayak"), limit, words, terms.TermVocabulary())
     inside = [span for span in sentences(text) if start <= span[0] and span[1] <= end]
     assert sum(words(text[a:b].strip()) for a, b in inside) <= limit or len(inside) == 1
+
+
+# Words whose stems, forms and spellings are not how they begin.
+ODD = (
+    "dying tying skies happily hoping 05 5 1,000 went children foo_bar payRetry PDFs src/pay.ts"
+    " src\\pay.ts it's don't café CAFE ability relational 왜가리 a::b Lisbon kayaks \u2460 co-op"
+).split()
+pieces = st.sampled_from(ODD) | st.text(string.ascii_letters + "._-/'0é ", min_size=1, max_size=9)
+
+
+@given(st.lists(pieces, max_size=12), st.lists(pieces, min_size=1, max_size=5))
+def test_what_a_filter_leaves_out_never_holds_a_word_of_the_question(said, asked):
+    text, question = ". ".join(said), " ".join(asked)
+    only, vocabulary = word_filter(question), terms.TermVocabulary()
+    words = wanted(question).keys() & only.terms
+    held = [words & own for own in Sentences(text, vocabulary).words]
+    assert Sentences(text, vocabulary).holding(words, only) == held
+
+
+@pytest.mark.parametrize(
+    "question", ["Which kayak did Ana buy?", "pay_retry and src/pay.ts in 2024"]
+)
+def test_a_filter_is_for_all_words_of_a_question(question):
+    assert wanted(question).keys() <= word_filter(question).terms
+
+
+SUFFIXES = (
+    *("", "s", "es", "ed", "ied", "ies", "ing", "ying", "yings", "y", "ily", "ity", "ability"),
+    *(
+        "ational",
+        "ization",
+        "ousness",
+        "fulness",
+        "lessly",
+        "ogist",
+        "alism",
+        "ement",
+        "ance",
+        "er",
+    ),
+)
+
+
+@given(st.text(string.ascii_lowercase, min_size=1, max_size=12), st.sampled_from(SUFFIXES))
+def test_all_letters_of_a_stem_but_the_last_always_begin_its_word(word, suffix):
+    made = snowball(word + suffix)
+    assert (word + suffix).startswith(made[:-1]) or (made[1:] == "ie" and suffix.startswith("ying"))
+
+
+def test_a_text_without_any_of_the_words_is_not_analysed():
+    vocabulary = terms.TermVocabulary()
+    said = Sentences("Nobody went there. " * 9 + "The kayak sank.", vocabulary)
+    words = wanted("Which kayak?").keys()
+    assert said.holding(words, word_filter("Which kayak?")) == [frozenset()] * 9 + [words]
+    assert vocabulary.keys() == {"kayak"}
+
+
+def test_an_irregular_form_is_found_by_its_word():
+    for form, word in IRREGULAR.items():
+        assert word_filter(word).may(form.upper())
+        assert word_filter(form).may(word)

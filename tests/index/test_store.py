@@ -403,5 +403,16 @@ def test_memory_that_is_let_go_is_read_again(tmp_path):
     index.add_many(Document(seq, text=f"heron {seq}") for seq in range(1, 600))
     index.save(599)
     before = index.view().hits(terms.query("heron 7"), 5)
-    index.let_go()
+    index.release_pages()
     assert index.view().hits(terms.query("heron 7"), 5) == before
+
+
+def test_the_smallest_segments_are_searched_as_one_made_once():
+    index = SegmentedIndex()
+    index.add_many(made_up(2048 + 5 * 256 + 7))
+    assert [block.size for block in index.blocks()] == [2048, *[256] * 5, 7]
+    merged = index.view()._blocks[1]
+    assert [block.size for block in index.view()._blocks] == [2048, 5 * 256, 7]
+    assert index.view()._blocks[1] is merged
+    index.add_many(made_up(250, start=2048 + 5 * 256 + 8))
+    assert [block.size for block in index.view()._blocks] == [2048, 6 * 256, 1]

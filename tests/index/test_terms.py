@@ -3,7 +3,7 @@ import threading
 import pytest
 from hypothesis import given, strategies as st
 
-from memplane.index import stems, terms
+from memplane.index import kinds, stems, terms
 from memplane.index.terms import TermVocabulary, analyse, folded_letters, query, whole_term
 
 
@@ -214,3 +214,19 @@ def test_a_word_that_is_not_in_the_table_is_not_found_there(begin, ending, cut):
 @given(st.one_of(LETTERS, st.builds(str.__add__, LETTERS, st.sampled_from(stems.ENDINGS))))
 def test_a_stem_is_that_of_the_stemmer_whatever_spares_asking_it(word):
     assert terms.stem(word) == stems.snowball(terms.IRREGULAR.get(word, word))
+
+
+TOKENS = st.text("ab1.,;:!?()[]'\"*`/\\-_é中", min_size=1, max_size=9)
+
+
+@given(TOKENS)
+def test_what_stands_around_a_token_changes_none_of_its_words_and_traits(token):
+    vocabulary = TermVocabulary(kinds.token_traits)
+    number = vocabulary[token]
+    wanted = [
+        (atom.word, atom.prefix, atom.chained)
+        for surface in terms.surfaces(terms._grouped(token))
+        for atom in terms.atoms(surface)
+    ]
+    assert list(vocabulary.expansions[number]) == wanted
+    assert vocabulary.traits[number] == kinds.token_traits(token)

@@ -67,7 +67,7 @@ def all_at_once(home, process, count):
 def check(home, acknowledged, count):
     with memplane.open(home) as plane:
         stored = {event.seq: event.text for event in plane.events(kind="fact")}
-        assert plane.upkeep.verify().ok
+        assert plane.upkeep.verify(deep=True).ok
     assert len(acknowledged) == 3 * count
     assert stored == dict(acknowledged)
 

@@ -148,7 +148,7 @@ def test_a_signal_ends_the_server_and_loses_nothing_that_was_acknowledged(start,
     with memplane.open(home) as plane:
         stored = {event.seq for event in plane.events(kind="fact")}
         assert {one["seq"] for one in acknowledged} <= stored
-        assert plane.upkeep.verify().ok
+        assert plane.upkeep.verify(deep=True).ok
 
 
 def test_a_signal_ends_a_server_that_waits_for_its_client(start):
@@ -165,7 +165,7 @@ def test_a_client_that_goes_away_in_the_middle_leaves_no_server_behind(start, op
     server.stdout.close()
     _, err = server.communicate()
     assert (server.returncode, err) == (0, "")
-    assert opened.upkeep.verify().ok
+    assert opened.upkeep.verify(deep=True).ok
 
 
 NO_MESSAGES = (

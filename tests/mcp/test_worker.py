@@ -172,7 +172,7 @@ def test_a_plane_that_is_moved_away_is_missed_and_found_again_when_it_is_back(ta
         assert "no plane here" in result.content[0].text
     with memplane.open(home) as plane:
         assert [event.text for event in plane.events(kind="fact")] == ["one", "three"]
-        assert plane.upkeep.verify().ok
+        assert plane.upkeep.verify(deep=True).ok
 
 
 def test_a_plane_that_is_gone_at_the_end_is_not_made_again(talk, home, tmp_path):

@@ -90,7 +90,7 @@ def test_upkeep_is_the_owners(plane, tmp_path):
     plane.upkeep.export(tmp_path / "whole.jsonl")
     restored = memplane.restore(tmp_path / "whole.jsonl", tmp_path / "again")
     assert restored.checked.opened.whole
-    assert plane.upkeep.verify().ok
+    assert plane.upkeep.verify(deep=True).ok
     plane.upkeep.purge("other")
 
 

@@ -94,7 +94,7 @@ def test_above_the_watermark_packs_and_searches_do_without_and_recording_goes_on
         for said in (block.text, " ".join(hit.text for hit in hits)):
             assert not any(one in said.split() for one in gone)
         assert [event.kind for event in again.events(kind="repair")] == ["repair"]
-        report = again.upkeep.verify()
+        report = again.upkeep.verify(deep=True)
     assert report.problems == ()
     assert sum(path.stat().st_size for path in (plane.home / "log" / "quarantine").iterdir()) > 0
 
@@ -132,7 +132,7 @@ def test_without_a_segment_packs_and_searches_answer_from_the_rest_and_list_the_
                 {"first": first, "last": last, "missing": last - first + 1}
             ]
             assert block.report["omissions"]["counts"]["gap"] == len(lost)
-            assert plane.upkeep.verify().problems
+            assert plane.upkeep.verify(deep=True).problems
             with pytest.raises(CorruptError, match="memplane repair --salvage"):
                 plane.record("one more")
 

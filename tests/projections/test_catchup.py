@@ -182,3 +182,58 @@ def test_followers_join_one_pass_wherever_they_stand_in_it():
     fresh = three(journal)
     catch_up(journal, fresh)
     assert dumps(followers) == dumps(fresh)
+
+
+class Counting:
+    """A follower that counts the lines it folds, and how often it begins again."""
+
+    def __init__(self):
+        self.position, self.folded, self.resets = None, [], 0
+
+    def fold(self, lines):
+        self.folded += [line.event.seq for line in lines]
+        self.position = lines[-1].position
+
+    def reset(self):
+        self.position, self.folded, self.resets = None, [], self.resets + 1
+
+
+def purge_of(*seqs):
+    said = {"seqs": list(seqs), "ids": [f"id-{seq}" for seq in seqs], "documents": [1] * len(seqs)}
+    return {"kind": "purge", "data": {"purge": said}}
+
+
+@pytest.mark.parametrize("named", [1, 40, 61, 62, 70, 1_000])
+def test_a_purge_of_a_line_that_the_log_still_gives_has_all_folded_again_once(named):
+    journal = Journal([*ROWS, purge_of(named), *ROWS])
+    followers = [Counting(), Counting()]
+    assert catch_up(journal, followers) <= 2 * 121
+    assert journal.passes <= 2
+    for one in followers:
+        assert one.resets <= 1
+        assert one.folded == list(range(1, 122))
+    assert catch_up(journal, followers) == 0
+
+
+def test_any_number_of_such_purges_has_all_folded_again_once():
+    journal = Journal([*ROWS, *(purge_of(at, 60 + at, 500) for at in range(1, 60)), *ROWS])
+    (one,) = followers = [Counting()]
+    catch_up(journal, followers)
+    assert (one.resets, journal.passes) == (1, 2)
+    assert one.folded == list(range(1, journal.head().seq + 1))
+
+
+def test_a_purge_that_comes_while_all_is_folded_again_has_it_folded_once_more():
+    journal = Journal([*ROWS, purge_of(3)])
+    one = Counting()
+    reset = one.reset
+
+    def purged_meanwhile():
+        reset()
+        if one.resets == 1:
+            journal.extend([purge_of(4)])
+
+    one.reset = purged_meanwhile
+    catch_up(journal, [one])
+    assert one.resets == 2
+    assert one.folded == list(range(1, 63))

@@ -1,8 +1,9 @@
 """What a text asks, came to and leaves open; without the words around that say nothing."""
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
+from memplane.projections import reports
 from memplane.projections.reports import (
     OUTCOME_CHARS_MAX,
     TITLE_WORDS_MAX,
@@ -17,6 +18,7 @@ from memplane.projections.reports import (
     sentences_in,
     title_of,
 )
+from tests.examples import examples
 
 
 @pytest.mark.parametrize(
@@ -109,3 +111,21 @@ def test_whatever_is_said_the_parts_are_short_and_the_same(text):
     assert len(left_in(text)) <= 3
     is_report(text)
     is_deferred(text)
+
+
+PARTS = (
+    "should always", "never mind", "from now on", "going forward", "in the future", "in future",
+    "each time you", "every time we", "any time we", "whenever you", "before each merge",
+    "after every run", "remember to", "I'd really prefer", "i prefer", "overriding", "CLAUDE.md so",
+    "add this to agents.md", "please use", "please avoid", "german", "style", "to any", "ab jetzt",
+    "ab sofort", "in zukunft", "bitte", "soll", "immer", "niemals", "nie", "you", "must", "to",
+)  # fmt: skip
+
+
+@settings(max_examples=examples(300), deadline=None)
+@given(st.lists(st.one_of(st.sampled_from(PARTS), st.text(max_size=6)), max_size=7), st.booleans())
+def test_what_is_looked_for_first_is_in_all_that_stands(parts, upper):
+    sentence = " ".join(parts)
+    sentence = sentence.upper() if upper else sentence
+    if not reports._may_stand(sentence):
+        assert reports._STANDS.search(sentence) is None

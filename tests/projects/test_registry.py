@@ -133,7 +133,7 @@ def test_lines_are_placed_as_they_are_parsed_and_their_bytes_stay(own, tmp_path)
         assert not plane.search("ledger")
         plane.record("a first word")
         assert [hit.event.id for hit in plane.search("ledger")] == ["claude-code:u1:0"]
-        assert plane.upkeep.verify().ok
+        assert plane.upkeep.verify(deep=True).ok
     with own.at(tmp_path) as plane:
         assert not plane.search("ledger")
 

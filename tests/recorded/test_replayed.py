@@ -139,7 +139,7 @@ def test_an_import_of_the_transcripts_says_nothing_twice_and_a_second_one_adds_n
     after = copied.head()
     import_paths(copied, replay.agent, replay.transcripts)
     assert copied.head() == after
-    assert copied.upkeep.verify().ok
+    assert copied.upkeep.verify(deep=True).ok
 
 
 def test_without_hooks_the_transcripts_alone_say_all_of_it_once(replay, tmp_path):
@@ -158,7 +158,7 @@ def test_no_hook_had_a_fault_and_the_plane_is_whole(replay, plane):
     home = replay.home / ".memplane"
     assert not (home / "hooks.log").exists(), (home / "hooks.log").read_text()
     assert not [*(home / "log").glob("spool/*")]
-    assert plane.upkeep.verify().ok
+    assert plane.upkeep.verify(deep=True).ok
 
 
 def test_what_a_sub_agent_did_is_marked_as_its_own(replay, copied):

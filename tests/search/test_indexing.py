@@ -236,3 +236,29 @@ def test_progress_is_told_where_there_is_much_to_do(shelf_log, tmp_path, monkeyp
     assert [total for _, total in told] == [901] * len(told)
     assert len(told) >= 3
     assert [done for done, _ in told] == sorted(done for done, _ in told)
+
+
+def test_a_build_that_saves_often_reads_each_line_no_more_than_twice(
+    shelf_log, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(indexing, "_BATCH", 64)
+    read = []
+
+    def counted(own):
+        def lines(*asked):
+            for line in own(*asked):
+                read.append(line)
+                yield line
+
+        return lines
+
+    with memplane.open(shelf_log, read_only=True) as plane:
+        log, end = plane._log, plane.head().seq
+        for name in ("read", "read_from"):
+            monkeypatch.setattr(log, name, counted(getattr(log, name)))
+        index = opened(plane, tmp_path / "index")
+        saves = []
+        monkeypatch.setattr(index._index, "_write", saves.append)
+        index.catch_up()
+    assert len(saves) > 5
+    assert end < len(read) <= 2 * end

@@ -9,7 +9,8 @@ from hypothesis import given, strategies as st
 
 import memplane
 from memplane.log import FileLog
-from memplane.search.indexing import KeptLines, raw_lines
+from memplane.search import indexing
+from memplane.search.indexing import KeptLines, raw_lines, unpacked_line
 from memplane.search.service import index_service
 
 TEXTS = ("herons nest by the lake", 'a "quoted" heron\n\tand\\more', "왜가리 鷺 🪶", "heron " * 900)
@@ -23,6 +24,7 @@ def home(tmp_path, monkeypatch):
     with memplane.init(home) as plane:
         for number, text in enumerate(TEXTS):
             plane.record(text, id=f"first:{number}", session="s", role="user", tags=["bird"])
+        plane.record("terns", id="decision.000000Z,", session="s")
         plane.record("heron " * 9000, id="long", kind="tool_result", session="s")
         for at in range(12):
             plane.record_many(
@@ -80,7 +82,7 @@ def test_an_id_comes_from_a_kept_line_that_nobody_reads_or_parses(home, monkeypa
 def test_an_id_that_the_hash_beside_it_does_not_fit_is_none(home):
     path = max(home.glob("index/*.bin"), key=lambda one: one.stat().st_size)
     data, found = path.read_bytes(), path.stat()
-    changed = data.replace(b'"id":"first:0"', b'"id":"first:9"')
+    changed = data.replace(b"\x03first:0", b"\x03first:9")
     assert changed != data
     with path.open("r+b") as file:
         file.write(changed)
@@ -90,6 +92,20 @@ def test_an_id_that_the_hash_beside_it_does_not_fit_is_none(home):
         seq = plane._log.find("first:0").event.seq
         assert lines.id(seq) is None
         assert lines.id(seq + 1) == "first:1"
+
+
+@given(
+    st.lists(
+        st.sampled_from(indexing._PHRASES) | st.text(max_size=5).map(lambda text: text.encode())
+    ).map(b"".join)
+)
+def test_what_is_packed_always_comes_back_or_is_not_kept(line):
+    packed = indexing._packed(line)
+    if any(one < 32 for one in line):
+        assert not packed
+    else:
+        assert unpacked_line(bytes(indexing._FIELDS.size) + packed) == line
+        assert len(packed) <= len(line)
 
 
 def test_a_long_line_is_read_where_it_stands_without_a_look_at_tables(home, monkeypatch):
@@ -130,8 +146,11 @@ def test_nothing_of_a_purged_line_is_kept(home):
     with memplane.open(home) as plane:
         plane.upkeep.purge("first:1")
         assert index_of(plane).lines.find("first:1") is None
-    assert not [path for path in home.glob("index/*.bin") if b"first:1" in path.read_bytes()]
     with memplane.open(home) as plane:
+        view = index_of(plane).view()
+        kept = [unpacked_line(view.kept(doc)) for doc in range(view.count)]
+        assert not [line for line in kept if b"first:1" in line]
+        assert [line for line in kept if b"first:2" in line]
         assert plane.upkeep.differing() == []
 
 

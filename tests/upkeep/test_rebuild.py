@@ -9,7 +9,7 @@ from builders_exports import made
 from memplane.errors import LockError, WriteError
 from memplane.index.storage import alone
 from memplane.projections import projector
-from memplane.upkeep import verify
+from memplane.upkeep import index_process, verify
 
 
 @pytest.fixture
@@ -77,3 +77,22 @@ def test_a_disk_that_takes_no_projection_is_told(plane, monkeypatch):
     assert plane.pack("line 3").text
     monkeypatch.undo()
     assert plane.upkeep.rebuild() == 6
+
+
+@pytest.mark.parametrize("starts", ["beside", "refused"])
+def test_an_index_that_another_process_makes_is_the_same(plane, monkeypatch, starts):
+    before, told = kept(plane), []
+    monkeypatch.setattr(index_process, "_LINES_MIN", 1)
+    if starts == "refused":
+        monkeypatch.setattr(index_process, "_CHILD", "raise SystemExit(1)")
+    assert (
+        plane.upkeep.rebuild(processes=2, progress=lambda done, total: told.append(done / total))
+        == plane.head().seq
+    )
+    after = kept(plane)
+    del before["index/stamps.json"], after["index/stamps.json"]  # by the times of the files
+    del before["projections/checkpoints.bin"], after["projections/checkpoints.bin"]
+    assert after == before
+    assert told == sorted(told)
+    assert told[-1] == 1
+    assert plane.search("line 3")[0].text == "line 3"

@@ -35,7 +35,7 @@ def test_a_statement_without_a_key_is_changed_and_the_old_one_goes(plane):
     assert "May" not in plane.pack("when do herons nest?").text
     assert plane.work.standing(first.event).reason == "forgotten"
     assert plane.work.update(new.id, tags=["a", "b"]).event.text == "herons nest in March"
-    assert plane.upkeep.verify().ok
+    assert plane.upkeep.verify(deep=True).ok
 
 
 def test_a_statement_with_a_key_is_superseded_by_its_change(plane):
@@ -147,4 +147,4 @@ def test_undo_takes_an_update_back_whole(plane):
     plane.work.update(keyed.id, text="cranes walk")
     plane.work.undo()
     assert plane.get("cranes").text == "cranes fly"
-    assert plane.upkeep.verify().ok
+    assert plane.upkeep.verify(deep=True).ok

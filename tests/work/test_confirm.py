@@ -62,7 +62,7 @@ def test_a_confirmed_statement_is_a_users_and_takes_the_place_of_the_old_one(pla
     assert text.count("Jobs wait") == 1
     assert "(agent)" not in text
     assert plane.event(old.id).said_by == "agent"  # the event says what it said
-    assert plane.upkeep.verify().ok
+    assert plane.upkeep.verify(deep=True).ok
 
 
 @pytest.mark.parametrize("key", [None, "queue"])

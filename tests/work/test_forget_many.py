@@ -131,7 +131,7 @@ def test_a_purge_by_tag_and_age_erases_what_lasts_only_if_asked(plane):
     assert plane.event("e4").text == "old decision"
     plane.upkeep.purge(older_than="30d", now=NOW, decisions=True)
     assert {one.id for one in plane.events() if one.kind in ("message", "fact")} == {"e7", "e8"}
-    assert plane.upkeep.verify().ok
+    assert plane.upkeep.verify(deep=True).ok
 
 
 def test_a_purge_of_what_is_archived_can_be_narrowed_by_reason_tag_and_age(plane):

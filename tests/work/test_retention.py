@@ -93,7 +93,7 @@ def test_the_purge_is_dry_first_takes_results_alone_and_says_why_in_the_log(plan
     assert plane.event("old:fact").text == "old fact"
     assert plane.event("old:1").kind == "tool_result"
     assert plane.upkeep.due().seqs == ()
-    assert plane.upkeep.verify().ok
+    assert plane.upkeep.verify(deep=True).ok
 
 
 def test_a_statement_is_never_over(plane):
