@@ -329,6 +329,7 @@ class LogRetriever:
         self._found.update(made.seqs)
         worth = self._worth(wanted, view, counts)
         marked = [] if bytes_max is None else self._marked(view, frame, hidden, bearing)
+        self._indexed.searched()
         return SearchResult(made, len(matches.docs), worth, marked, size, unread)
 
     def alike(

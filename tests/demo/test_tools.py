@@ -24,7 +24,7 @@ PARTS = {
     "table_formats",
     "chunks", "crowds", "hook_works", "session_works", "index_peers", "index_works", "large_log", "layouts",
     "mcp_works", "measure", "observer_works", "memory_peers", "memory_works", "peers", "place", "process_works", "shelf",
-    "side_by_side",
+    "side_by_side", "store_works",
     "text_works", "workload", "works", "writing_works",
 }  # fmt: skip
 

@@ -19,6 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from heapq import nsmallest
 from typing import Any, Final, Literal, Self, TypeAlias
 
 import numpy as np
@@ -308,18 +309,18 @@ class RowBackend(StorageBackend):
         wanted = filter or {}
         if k < 1:
             return []
-        rows = [
-            (row, metadata)
-            for row in await self._tried(self._vectors(vector, k, wanted))
-            if holds(metadata := json.loads(row.metadata), wanted)
-        ]
+        rows = list(await self._tried(self._vectors(vector, k, wanted)))
+        if wanted:
+            rows = [row for row in rows if holds(json.loads(row.metadata), wanted)]
         if not rows:
             return []
-        scores = cosine_scores(vector, [row.vector for row, _ in rows])
-        found = sorted(zip(scores, rows, strict=True), key=lambda one: (-one[0], one[1][0].id))
+        scores = cosine_scores(vector, [row.vector for row in rows])
+        best = nsmallest(k, range(len(rows)), key=lambda at: (-scores[at], rows[at].id))
         return [
-            VectorSearchResult(id=row.id, score=score, metadata=metadata)
-            for score, (row, metadata) in found[:k]
+            VectorSearchResult(
+                id=rows[at].id, score=scores[at], metadata=json.loads(rows[at].metadata)
+            )
+            for at in best
         ]
 
     async def save_fact(self, fact: Fact) -> None:
@@ -392,11 +393,12 @@ def vector_bytes(given: Sequence[float]) -> bytes:
 def cosine_scores(vector: bytes, rows: Sequence[bytes]) -> list[float]:
     """The cosine of a vector with each row, to six decimals; 0 where one of them is all zeros."""
     wanted = np.frombuffer(vector, "<f4").astype(np.float64)
-    matrix = np.frombuffer(b"".join(rows), "<f4").reshape(len(rows), -1).astype(np.float64)
-    lengths = np.sqrt((matrix * matrix).sum(axis=1)) * math.sqrt(float((wanted * wanted).sum()))
-    dots = (matrix * wanted).sum(axis=1)
+    matrix = np.frombuffer(b"".join(rows), "<f4").astype(np.float64).reshape(len(rows), -1)
+    # Sums along a row do not depend on how many rows there are, as those of BLAS may.
+    lengths = np.sqrt(np.einsum("ij,ij->i", matrix, matrix)) * math.sqrt(float(wanted @ wanted))
+    dots = np.einsum("ij,j->i", matrix, wanted)
     found = np.divide(dots, lengths, out=np.zeros(len(rows)), where=lengths > 0)
-    return [float(one) for one in np.round(found, _DECIMALS)]
+    return [one + 0.0 for one in np.round(found, _DECIMALS).tolist()]  # no zero has a sign
 
 
 def holds(metadata: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
