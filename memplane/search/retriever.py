@@ -324,8 +324,7 @@ class LogRetriever:
         exact, bearing = self._exact(query, view, heeded)
         found = self._carded(boosted(ranked, exact, frame, hidden, most), frame)
         standing = found.flags & (INSTRUCTION * _bits(self._scoring) if answered else 0) != 0
-        columns = (*found[:10], standing, found.docs)
-        made = Candidates(columns)
+        made = Candidates((*found[:10], standing, found.docs))
         self._found.update(made.seqs)
         worth = self._worth(wanted, view, counts)
         marked = [] if bytes_max is None else self._marked(view, frame, hidden, bearing)
