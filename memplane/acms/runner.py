@@ -357,7 +357,7 @@ async def held(opening: PlaneOpening) -> PlaneRunner:
                 return runner
         finally:
             _LOCK.release()
-    return await _to_the_end(asyncio.to_thread(hold, opening), release)
+    return await to_the_end(asyncio.to_thread(hold, opening), release)
 
 
 async def held_in_memory(embedder: Embedder | None) -> PlaneRunner:
@@ -395,13 +395,13 @@ async def _released(runner: PlaneRunner) -> None:
                 return
         finally:
             _LOCK.release()
-    await _to_the_end(asyncio.to_thread(release, runner))
+    await to_the_end(asyncio.to_thread(release, runner))
 
 
 _GOING_ON: Final[set[asyncio.Task[Any]]] = set()
 
 
-async def _to_the_end(
+async def to_the_end(
     work: Coroutine[Any, Any, Made], undo: Callable[[Made], object] | None = None
 ) -> Made:
     """What `work` gives. Who is cancelled leaves it to its end, and to `undo` on a thread."""

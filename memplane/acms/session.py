@@ -602,10 +602,12 @@ class ACMS:
             return
         if self._reflecting is not None:
             await self._reflecting.stop()
-        if not await runners.release_settled(runner, self.config.close_timeout_seconds):
+        seconds, stored = self.config.close_timeout_seconds, self._stored
+        settled = stored is None or await stored.settled(seconds)
+        if not await runners.release_settled(runner, seconds) or not settled:
             _LOG.warning("session %s: closed while a write was under way", self.session_id)
-        if self._stored is not None:
-            await end_use(self._stored.store)
+        if stored is not None:
+            await end_use(stored.store)
 
     async def _started(self) -> runners.PlaneRunner:
         if self._closed:

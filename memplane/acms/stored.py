@@ -7,7 +7,8 @@ the turn when it begins again, once, and a turn that the store refused is nowher
 
 Seqs are kept: `Turn.seq` is the place in the plane's log, and where rows left a place free (an
 episode that was closed by hand, facts) an event of no meaning takes it. So ids of episodes, which
-name the seq of their first turn, are the same after a restart.
+name the seq of their first turn, are the same after a restart. Under other rules of episodes they
+may not be: so no turn is stored before the store has the episode that it names.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-import weakref
 from collections import OrderedDict
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from memplane.acms.runner import to_the_end
 from memplane.acms.storage.backend import StorageBackend
 from memplane.acms.storage.plane import fact_row, turn_row
 from memplane.errors import MemplaneError
@@ -51,7 +52,10 @@ _VECTORS: Final = 512  # of the texts embedded last
 
 
 class _Prepared(NamedTuple):
-    """A turn as it will stand in the log, the row that gives it, and the episode it opens."""
+    """A turn as it will stand in the log, and the row that gives it.
+
+    `opens`: its episode, where the store has none of that name.
+    """
 
     turn: Turn
     row: dict[str, Any]
@@ -95,13 +99,16 @@ class StoredSession:
     ) -> None:
         self.store, self.embedder = store, embedder
         self._session, self._rules = session, rules
-        self._closed: set[str] = set()  # episodes that the store has as closed
+        self._known: set[str] = set()  # episodes that the store has
+        self._closed: set[str] = set()  # those that it has as closed
         self._order = asyncio.Lock()  # a turn's place is known before the one behind it is made
+        self._doubtful: _Prepared | None = None  # the store failed, and may have it all the same
 
     async def fill(self, runner: PlaneRunner) -> None:
         """Put what the store has of the session into the plane. Raises what the store does."""
         episodes = await self.store.get_episodes(self._session, limit=_EPISODES_MAX)
         turns: list[tuple[Turn, Episode]] = []
+        self._known.update(one.id for one in episodes)
         for episode in reversed(episodes):
             found = await self.store.get_turns_by_episode(episode.id)
             turns += [(turn, episode) for turn in found]
@@ -116,13 +123,14 @@ class StoredSession:
     ) -> None:
         plane, batch = runner.plane, list[dict[str, Any]]()
         for at, (turn, episode) in enumerate(turns):
-            last = at + 1 == len(turns) or turns[at + 1][1].id != episode.id
+            behind = turns[at + 1] if at + 1 < len(turns) else None
+            last = behind is None or behind[1].id != episode.id
             batch.append({**turn_row(turn), "seq": turn.seq})
             if last or len(batch) >= _BATCH:
                 self._append(runner, batch)
                 batch = []
             if last and episode.status == EpisodeStatus.CLOSED:
-                self._close(runner, episode)
+                self._close(runner, episode, None if behind is None else behind[0])
         for fact in facts:
             plane.record(**fact_row(fact))
         # What has facts was reflected on; what gave none is asked about once more.
@@ -143,21 +151,33 @@ class StoredSession:
                     context.write(dict(nothing))
             context.append([draft])
 
-    def _close(self, runner: PlaneRunner, episode: Episode) -> None:
-        """Close an episode that was closed by hand: the rules have not."""
+    def _close(self, runner: PlaneRunner, episode: Episode, behind: Turn | None) -> None:
+        """Close an episode that was closed by hand: the rules have not, nor will the next turn."""
         context = runner.plane.context
         with context.lock:
             folds = context.caught_up(context.watched.policies_or_last())
             known = episodes_of(folds, self._session, self._rules)
-            if known is not None and known.open is not None:
+            if known is None or known.open is None:
+                return
+            _, projector = folds.episodes(self._rules)
+            if behind is None or not projector.lapsed(known, str(turn_row(behind)["ts"])):
                 self._episodes(runner).close(self._session, episode.close_reason or "manual")
 
     def _episodes(self, runner: PlaneRunner) -> PlaneEpisodes:
         return PlaneEpisodes(runner.plane.context, self._rules)
 
     async def ingest(self, runner: PlaneRunner, row: dict[str, Any]) -> str:
-        """Store one turn; return its id. Raises what a record does, and what the store does."""
-        async with self._order:
+        """Store one turn; return its id. Raises what a record does, and what the store does.
+
+        Who is cancelled while others write stores nothing. Once the turn has begun it goes to its
+        end all the same: the store and the plane have it both, or neither.
+        """
+        await self._order.acquire()
+        return await to_the_end(self._ingested(runner, row))
+
+    async def _ingested(self, runner: PlaneRunner, row: dict[str, Any]) -> str:
+        try:
+            await self._clear_doubt(runner)
             if "id" in row:
                 row = await self._as_stored(row)
             made = await runner.writing(partial(self._prepared, runner, row))
@@ -165,10 +185,39 @@ class StoredSession:
                 return made
             if made.opens is not None:
                 await self.store.save_episode(made.opens)
+                self._known.add(made.opens.id)
+            self._doubtful = made
             await self.store.save_turn(made.turn)
-            await runner.writing(partial(runner.plane.record, **made.row))
+            await self._record(runner, made)
             await self.episodes_closed(runner)
-        return made.turn.id
+            return made.turn.id
+        finally:
+            self._order.release()
+
+    async def _record(self, runner: PlaneRunner, made: _Prepared) -> None:
+        await runner.writing(partial(runner.plane.record, **made.row))
+        self._doubtful = None
+
+    async def _clear_doubt(self, runner: PlaneRunner) -> None:
+        """Append the turn whose save failed last, if the store has it: the failure came behind.
+
+        Else the next turn would get its place, and the plane would not have it until a restart.
+        """
+        made = self._doubtful
+        if made is None:
+            return
+        there = await self.store.get_turn(made.turn.id)
+        if there is not None and _placed(there) == _placed(made.turn):
+            await self._record(runner, made)
+        self._doubtful = None
+
+    async def settled(self, seconds: float) -> bool:
+        """Wait until no turn is on its way, so long; return whether none is."""
+        try:
+            async with asyncio.timeout(seconds), self._order:
+                return True
+        except TimeoutError:
+            return False
 
     async def _as_stored(self, row: dict[str, Any]) -> dict[str, Any]:
         """The row at the time at which the store has it: of a call whose answer was lost."""
@@ -193,20 +242,14 @@ class StoredSession:
             event = event._replace(text=draft.text)
             opened = None if known is None else known.open
             if opened is None or (known is not None and projector.lapsed(known, event.ts)):
-                name = f"{self._session}/{seq}"
+                opened, name = None, f"{self._session}/{seq}"
             else:
                 name = episode_name(self._session, opened)
-        turn = turn_of(event, name)
-        opens = None
-        if name.endswith(f"/{seq}"):
-            opens = Episode(
-                id=name,
-                session_id=self._session,
-                status=EpisodeStatus.OPEN,
-                turn_ids=(turn.id,),
-                started_at=turn.created_at,
-                token_count=turn.token_count,
-            )
+            turn, opens = turn_of(event, name), None
+            if name not in self._known and opened is not None:
+                opens = self._episodes(runner).get(name)
+            elif name not in self._known:
+                opens = _opened_by(turn)
         return _Prepared(turn, row, opens)
 
     async def episodes_closed(self, runner: PlaneRunner) -> None:
@@ -244,36 +287,66 @@ class StoredSession:
             _LOG.warning("session %s: facts not stored (%s)", self._session, type(error).__name__)
 
 
+def _opened_by(turn: Turn) -> Episode:
+    """The episode that begins with a turn."""
+    return Episode(
+        id=turn.episode_id,
+        session_id=turn.session_id,
+        status=EpisodeStatus.OPEN,
+        turn_ids=(turn.id,),
+        started_at=turn.created_at,
+        token_count=turn.token_count,
+    )
+
+
+def _placed(turn: Turn) -> tuple[str, int, str, str]:
+    """Which turn it is, and where."""
+    return turn.session_id, turn.seq, str(turn.role), turn.content
+
+
+class _Use:
+    """A store in use: by how many sessions, and whether the last one closes it."""
+
+    def __init__(self, store: StorageBackend) -> None:
+        self.store, self.users = store, 0
+        self.closes = not getattr(store, "is_open", False)
+        self.order = asyncio.Lock()  # it is opened or closed by one at a time
+
+
 _USED_LOCK: Final = threading.Lock()
-_USED: Final[weakref.WeakKeyDictionary[StorageBackend, list[int]]] = weakref.WeakKeyDictionary()
+_USED: Final[dict[int, _Use]] = {}  # by the store's `id`: its own equality means something else
+
+
+def _left(use: _Use) -> None:
+    with _USED_LOCK:
+        use.users -= 1
+        if not use.users:
+            _USED.pop(id(use.store), None)
 
 
 async def begin_use(store: StorageBackend) -> None:
     """Open a store for one more session; one that its owner has opened stays the owner's."""
     with _USED_LOCK:
-        users = _USED.get(store)
-        if users is None:
-            users = _USED[store] = [0, int(not getattr(store, "is_open", False))]
-        users[0] += 1
+        use = _USED.get(id(store))
+        if use is None:
+            use = _USED[id(store)] = _Use(store)
+        use.users += 1
     try:
-        await store.initialize()
+        async with use.order:
+            await store.initialize()
     except BaseException:
-        with _USED_LOCK:
-            users[0] -= 1
-            if not users[0]:
-                _USED.pop(store, None)
+        _left(use)
         raise
 
 
 async def end_use(store: StorageBackend) -> None:
     """Close a store that was opened here, when its last session has ended."""
-    with _USED_LOCK:
-        users = _USED.get(store)
-        if users is None:
-            return
-        users[0] -= 1
-        if users[0]:
-            return
-        del _USED[store]
-    if users[1]:
-        await store.close()
+    use = _USED.get(id(store))
+    if use is None:
+        return
+    try:
+        async with use.order:
+            if use.users == 1 and use.closes:
+                await store.close()
+    finally:
+        _left(use)

@@ -894,4 +894,10 @@ class Requester(NamedTuple):
 
 def _emptied_later(context: PlaneContext) -> Callable[[], object]:
     """Remove the folder of a plane in memory when the plane is closed, or forgotten unclosed."""
-    return weakref.finalize(context, shutil.rmtree, context.home.folder, ignore_errors=True)
+    return weakref.finalize(context, _remove_of, os.getpid(), context.home.folder)
+
+
+def _remove_of(process: int, folder: str) -> None:
+    """Remove a folder, but not at the end of a fork of the process that has it."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)

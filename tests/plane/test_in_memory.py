@@ -2,6 +2,8 @@
 
 import gc
 import io
+import subprocess
+import sys
 import tempfile
 import threading
 from pathlib import Path
@@ -214,3 +216,27 @@ def test_what_is_closed_is_closed():
         plane.record("x", role="user")
     with pytest.raises(HomeError):
         plane.record("y", role="user")
+
+
+FORKS = """
+import os
+import sys
+
+import memplane
+
+plane = memplane.open(":memory:")
+plane.record(kind="message", role="user", text="the parser of the invoice")
+child = os.fork()
+if not child:
+    plane.record(kind="message", role="user", text="said by the child alone")
+    sys.exit(0)
+os.waitpid(child, 0)
+print(os.path.isdir(plane.home), [event.text for event in plane.events(kind="message")])
+plane.close()
+print(os.path.isdir(plane.home))
+"""
+
+
+def test_a_fork_that_ends_leaves_the_plane_of_its_parent_as_it_was():
+    done = subprocess.run([sys.executable, "-c", FORKS], check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["True ['the parser of the invoice']", "False"]

@@ -85,28 +85,30 @@ class SQLiteBackend(RowBackend):
         except ImportError:
             raise MissingExtraError("SQLiteBackend", "sqlite") from None
         self._writing, self._readers = asyncio.Lock(), asyncio.Queue()
-        writer = await self._connected(aiosqlite)
+        self._writer = writer = await self._connected(aiosqlite)
         try:
             await self._migrated(writer)
             self._extension = await _loaded(writer)
-            self._writer = writer
             if self._extension:
                 await self._indexed(writer)
+            for _ in range(0 if self._batched else self._size):
+                reader = await self._connected(aiosqlite)
+                self._readers.put_nowait(reader)
+                await _loaded(reader)
         except BaseException:
-            self._writer = None
-            await writer.close()
+            await self._stop()
             raise
-        for _ in range(0 if self._batched else self._size):
-            reader = await self._connected(aiosqlite)
-            await _loaded(reader)
-            self._readers.put_nowait(reader)
 
     async def _connected(self, module: Any) -> aiosqlite.Connection:
         made: aiosqlite.Connection = await module.connect(
             self.path, timeout=self._timeout, isolation_level=None
         )
-        await made.execute("PRAGMA journal_mode=WAL")
-        await made.execute("PRAGMA synchronous=FULL")
+        try:
+            await made.execute("PRAGMA journal_mode=WAL")
+            await made.execute("PRAGMA synchronous=FULL")
+        except BaseException:
+            await made.close()  # else its thread would keep the process from ending
+            raise
         return made
 
     async def _migrated(self, writer: aiosqlite.Connection) -> None:
@@ -167,20 +169,26 @@ class SQLiteBackend(RowBackend):
             if writer is None:
                 raise sqlite3.ProgrammingError("closed")
             self._raise_lost()
-            if not writer.in_transaction:
-                await writer.execute("BEGIN IMMEDIATE")
-                if self._batched:
-                    self._flushing = asyncio.create_task(self._flush())
             if self._batched:
+                if not writer.in_transaction:
+                    await self._begin(writer)
+                    self._flushing = asyncio.create_task(self._flush())
                 yield writer
                 return
+            await self._begin(writer)
             try:
                 yield writer
                 await writer.commit()
             except BaseException:
-                if writer.in_transaction:
-                    await writer.rollback()
+                await writer.rollback()
                 raise
+
+    async def _begin(self, writer: aiosqlite.Connection) -> None:
+        try:
+            await writer.execute("BEGIN IMMEDIATE")
+        except asyncio.CancelledError:
+            await writer.rollback()  # it may have begun: nobody else could write
+            raise
 
     async def _flush(self) -> None:
         await asyncio.sleep(_FLUSH_SECONDS)
