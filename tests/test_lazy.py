@@ -9,34 +9,36 @@ import pickle
 import re
 import subprocess
 import sys
+import time
 import typing
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
 import memplane
-from memplane.lazy import NamedTuple, module_alone, regex
+from memplane.lazy import NamedTuple, late, module_alone, regex
 
 
 @given(st.text("ab1 \n", max_size=12))
 def test_a_late_pattern_does_what_one_compiled_at_once_does(text):
-    late, usual = regex(r"(a+)|\d", re.IGNORECASE), re.compile(r"(a+)|\d", re.IGNORECASE)
-    assert late.findall(text) == usual.findall(text)
-    assert late.sub("-", text) == usual.sub("-", text)
-    assert late.split(text) == usual.split(text)
+    lazy, usual = regex(r"(a+)|\d", re.IGNORECASE), re.compile(r"(a+)|\d", re.IGNORECASE)
+    assert lazy.findall(text) == usual.findall(text)
+    assert lazy.sub("-", text) == usual.sub("-", text)
+    assert lazy.split(text) == usual.split(text)
     spans = [[m and m.span() for m in (p.search(text), p.match(text), p.fullmatch(text))]
-             for p in (late, usual)]  # fmt: skip
+             for p in (lazy, usual)]  # fmt: skip
     assert spans[0] == spans[1]
-    assert [m.span() for m in late.finditer(text)] == [m.span() for m in usual.finditer(text)]
-    assert (late.pattern, late.flags, late.groups) == (usual.pattern, usual.flags, usual.groups)
+    assert [m.span() for m in lazy.finditer(text)] == [m.span() for m in usual.finditer(text)]
+    assert (lazy.pattern, lazy.flags, lazy.groups) == (usual.pattern, usual.flags, usual.groups)
 
 
 def test_a_late_pattern_that_is_none_says_so_at_its_first_use():
-    late = regex("(")
+    lazy = regex("(")
     with pytest.raises(re.error):
-        late.search("x")
+        lazy.search("x")
 
 
 def test_a_module_comes_alone_and_its_package_whole_later():
@@ -247,3 +249,17 @@ def test_no_record_of_a_hook_costs_its_process_what_one_of_typing_does():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_threads_that_ask_a_late_module_at_once_wait_until_it_is_there(tmp_path, monkeypatch):
+    name = "module_that_takes_its_time"
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / f"{name}.py").write_text("import time\ntime.sleep(0.3)\nsaid = 'whole'\n")
+    asked = late(name)
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(lambda: asked.said)
+        while name not in sys.modules:
+            time.sleep(0.001)
+        assert asked.said == "whole"
+        assert first.result() == "whole"
+    del sys.modules[name]

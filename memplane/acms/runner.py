@@ -305,7 +305,7 @@ class PlaneOpening(NamedTuple):
     create: bool = False
     observer: Observer | None = None
 
-    def open(self, path: Path) -> Plane:
+    def open(self, path: Path | str) -> Plane:
         make = partial(wiring.init, trusted=False) if self.create else wiring.open_plane
         return make(
             path,
@@ -320,7 +320,8 @@ def hold(opening: PlaneOpening) -> PlaneRunner:
     """The runner of a plane, or of the plane in a folder.
 
     Blocks; call it in a thread. Who holds it gives it back with `release`. One folder is opened
-    once, as long as somebody holds it, for the same durability, embedder and agent.
+    once, as long as somebody holds it, for the same durability, embedder and agent; `:memory:` is a
+    new plane each time.
     """
     storage = opening.storage
     with _LOCK:
@@ -330,6 +331,8 @@ def hold(opening: PlaneOpening) -> PlaneRunner:
             runner = _OF_PLANES.get(storage)
             if runner is None:
                 runner = _OF_PLANES[storage] = PlaneRunner(storage, owned=False)
+        elif wiring.in_memory(storage):
+            runner = PlaneRunner(opening.open(wiring.MEMORY), owned=True)
         else:
             path = wiring.find_home() if storage is None else Path(storage).expanduser()
             key = (

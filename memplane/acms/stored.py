@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from memplane.acms.runner import to_the_end
 from memplane.acms.storage.backend import StorageBackend
 from memplane.acms.storage.plane import fact_row, turn_row
-from memplane.errors import MemplaneError
+from memplane.errors import ConflictError, InputError, MemplaneError, PlaneError
 from memplane.event import decode
+from memplane.intake.redact import quoted_value
 from memplane.lazy import NamedTuple
 from memplane.work.episodes import (
     Episode,
@@ -107,16 +108,41 @@ class StoredSession:
     async def fill(self, runner: PlaneRunner) -> None:
         """Put what the store has of the session into the plane. Raises what the store does."""
         episodes = await self.store.get_episodes(self._session, limit=_EPISODES_MAX)
+        self._check(episodes, Episode)
         turns: list[tuple[Turn, Episode]] = []
         self._known.update(one.id for one in episodes)
         for episode in reversed(episodes):
             found = await self.store.get_turns_by_episode(episode.id)
+            self._check(found, Turn)
             turns += [(turn, episode) for turn in found]
             if episode.status == EpisodeStatus.CLOSED:
                 self._closed.add(episode.id)
         facts = await self.store.get_facts_by_session(self._session)
         turns.sort(key=lambda one: (one[0].seq, one[0].created_at, one[0].id))
-        await runner.writing(partial(self._put, runner, turns, facts))
+        self._check(facts, Fact)
+        try:
+            await runner.writing(partial(self._put, runner, turns, facts))
+        except (InputError, ConflictError) as error:
+            raise PlaneError(f"{self._name}: a row that cannot be recorded: {error}") from error
+
+    @property
+    def _name(self) -> str:
+        return type(self.store).__name__
+
+    def _check(self, rows: object, kind: type[Turn | Episode | Fact]) -> None:
+        """Raise StorageError for rows of another kind, and for those of another session."""
+        if not isinstance(rows, Sequence):
+            raise PlaneError(f"{self._name}: expected a list, found {type(rows).__name__}")
+        for row in rows:
+            if not isinstance(row, kind):
+                raise PlaneError(
+                    f"{self._name}: expected a {kind.__name__}, found {type(row).__name__}"
+                )
+            if row.session_id != self._session:
+                raise PlaneError(
+                    f"{self._name}: asked for rows of {quoted_value(self._session)}, it gave one "
+                    f"of {quoted_value(row.session_id)}"
+                )
 
     def _put(
         self, runner: PlaneRunner, turns: Sequence[tuple[Turn, Episode]], facts: Sequence[Fact]

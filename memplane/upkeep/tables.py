@@ -102,6 +102,8 @@ def export_tables(
 ) -> TablesReport:
     """Write the tables; see `PlaneUpkeep.export_tables`."""
     context.check_open()
+    if "\0" in os.fsdecode(to):
+        raise InputError(f"expected a file, found {quoted_value(os.fsdecode(to))}", where="to")
     folder, name = os.path.split(os.path.abspath(to))  # noqa: PTH100 - strings
     path = os.path.join(os.path.realpath(folder), name)  # noqa: PTH118 - a link there is replaced
     refuse_own_folders(context, path)
@@ -111,6 +113,7 @@ def export_tables(
             where="to",
         )
     refuse_special(path)
+    _refuse_journals(path)
     new = f"{path}.{os.getpid()}.new"
     drop_left_drafts(path)
     try:
@@ -134,6 +137,17 @@ def export_tables(
         with suppress(OSError):
             drop(new)
     return TablesReport(path, context.home.plane_id, seq, rows, chosen.withheld, chosen.lost)
+
+
+def _refuse_journals(path: str) -> None:
+    """SQLite would take what is in them for the newest pages of the file that is put there."""
+    for journal in (f"{path}-wal", f"{path}-journal"):
+        if os.path.lexists(journal):
+            raise InputError(
+                f"{quoted_value(journal, 300)} is there: a program has a database of that name "
+                "open, or was killed while it had; close it there, or name another",
+                where="to",
+            )
 
 
 def _fill(

@@ -115,11 +115,36 @@ def test_a_link_is_replaced_and_not_followed(plane, tmp_path):
     assert not (tmp_path / "out.sqlite").is_symlink()
 
 
+JOURNALED = """
+import os, sqlite3, sys
+file = sqlite3.connect(sys.argv[1])
+file.execute("PRAGMA journal_mode=WAL")
+file.execute("CREATE TABLE mine (x)")
+file.commit()
+os._exit(0)
+"""
+
+
+def test_a_file_whose_newest_pages_lie_in_a_journal_is_not_replaced(plane, tmp_path):
+    out = tmp_path / "out.sqlite"
+    subprocess.run([sys.executable, "-c", JOURNALED, str(out)], check=True)
+    assert (tmp_path / "out.sqlite-wal").exists()
+    with pytest.raises(InputError, match=r"out\.sqlite-wal' is there"):
+        plane.upkeep.export_tables(out, replace=True)
+    assert rows(out, "SELECT name FROM sqlite_master") == [("mine",)]
+    (tmp_path / "new.sqlite-journal").write_bytes(b"of a database that is there no more")
+    with pytest.raises(InputError, match=r"new\.sqlite-journal' is there"):
+        plane.upkeep.export_tables(tmp_path / "new.sqlite")
+    assert not (tmp_path / "new.sqlite").exists()
+
+
 def test_the_planes_own_folders_and_a_folder_that_is_none_are_refused(plane, tmp_path):
     with pytest.raises(InputError, match="the plane's own folder log/"):
         plane.upkeep.export_tables(plane.home / "log" / "00000009.jsonl")
     with pytest.raises(WriteError):
         plane.upkeep.export_tables(tmp_path / "nowhere" / "out.sqlite")
+    with pytest.raises(InputError, match="expected a file"):
+        plane.upkeep.export_tables(f"{tmp_path}/a\0b")
 
 
 KILLED = """

@@ -46,7 +46,8 @@ class SQLiteBackend(RowBackend):
 
     `pool_size`: connections for reading. `busy_timeout`: seconds to wait for another writer.
     `flush`: `each` row is synced before its call returns; `batched`: rows of 20 ms are synced
-    together behind it, so that a power cut or a kill may take those. `close` flushes them.
+    together behind it, so that a power cut, a kill or a full disk may take those; the call behind
+    a full disk raises it. `close` flushes them. A file with tables of another program is refused.
     """
 
     def __init__(
@@ -96,6 +97,7 @@ class SQLiteBackend(RowBackend):
                 self._readers.put_nowait(reader)
                 await _loaded(reader)
         except BaseException:
+            await writer.rollback()
             await self._stop()
             raise
 
@@ -104,6 +106,7 @@ class SQLiteBackend(RowBackend):
             self.path, timeout=self._timeout, isolation_level=None
         )
         try:
+            await self._refuse_foreign(made)
             await made.execute("PRAGMA journal_mode=WAL")
             await made.execute("PRAGMA synchronous=FULL")
         except BaseException:
@@ -111,19 +114,28 @@ class SQLiteBackend(RowBackend):
             raise
         return made
 
-    async def _migrated(self, writer: aiosqlite.Connection) -> None:
-        found = await _one(writer, "PRAGMA user_version")
-        version = found[0] if found else 0
+    async def _refuse_foreign(self, connection: aiosqlite.Connection) -> int:
+        """The version of the tables; raises FormatError for those of a newer or another program."""
+        found = await _one(connection, "PRAGMA user_version")
+        version = int(found[0]) if found else 0
         if version > VERSION:
             raise FormatError(
                 f"{self.path}: its tables have version {version}, this memplane knows up to "
                 f"{VERSION}; use a newer memplane, or another file"
             )
-        if version < VERSION:
-            # In one transaction: a crash leaves the old tables, or the new ones.
-            await writer.executescript(
-                f"BEGIN IMMEDIATE;\n{_TABLES}PRAGMA user_version={VERSION};\nCOMMIT;"
-            )
+        asked = "SELECT 1 FROM sqlite_master"
+        if version < 0 or (not version and await _one(connection, asked) is not None):
+            raise FormatError(f"{self.path}: has tables of another program; use another file")
+        return version
+
+    async def _migrated(self, writer: aiosqlite.Connection) -> None:
+        # In one transaction: a crash leaves the old tables, or the new ones.
+        await writer.execute("BEGIN IMMEDIATE")
+        if await self._refuse_foreign(writer) < VERSION:
+            for table in _TABLES.split(";\n"):
+                await writer.execute(table)
+            await writer.execute(f"PRAGMA user_version={VERSION}")
+        await writer.commit()
 
     async def _indexed(self, writer: aiosqlite.Connection) -> None:
         """Give the extension the vectors that a process without it has stored."""

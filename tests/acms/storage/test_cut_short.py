@@ -4,12 +4,13 @@ import asyncio
 import sqlite3
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+import memplane
 from memplane.acms import ACMS, ACMSConfig, EpisodeBoundaryConfig, StorageError
 from memplane.acms.storage import InMemoryBackend, SQLiteBackend
 from memplane.work.episodes import Role, Turn
@@ -285,3 +286,68 @@ def test_a_save_that_is_cancelled_leaves_the_file_to_other_writers(run, tmp_path
             return await store.get_turn("t99")
 
     assert run(main()) == turn(99)
+
+
+class Garbles(InMemoryBackend):
+    """A store that gives something else than what it was given."""
+
+    def __init__(self, garble):
+        super().__init__()
+        self.garble = garble
+
+    async def get_turns_by_episode(self, episode_id):
+        return self.garble(await super().get_turns_by_episode(episode_id))
+
+
+@pytest.mark.parametrize(
+    "garble",
+    [
+        lambda _: None,
+        lambda turns: [one.to_dict() for one in turns],
+        lambda turns: [replace(one, session_id="other") for one in turns],
+        lambda turns: [replace(one, content="") for one in turns],
+        lambda turns: [replace(one, created_at=one.created_at.replace(tzinfo=None)) for one in turns],
+        lambda turns: [*turns, replace(turns[0], content="something else")],
+    ],
+    ids=("none", "mappings", "of another session", "empty", "no zone", "two of one id"),
+)  # fmt: skip
+def test_rows_that_are_no_turns_of_the_session_are_a_storage_error(run, garble):
+    async def main():
+        store = Garbles(lambda turns: turns)
+        async with store:
+            async with ACMS("s", store) as session:
+                await session.ingest("user", "a")
+            store.garble = garble
+            with pytest.raises(StorageError, match="Garbles: "):
+                await ACMS("s", store).recall("a")
+
+    run(main())
+
+
+@pytest.mark.parametrize("made", ["CREATE TABLE turns (mine TEXT)", "PRAGMA user_version=-3"])
+def test_a_database_of_another_program_is_refused_and_left_as_it_was(run, tmp_path, made):
+    path = tmp_path / "rows.sqlite"
+    with sqlite3.connect(path) as file:
+        file.execute(made)
+    file.close()
+    before = path.read_bytes()
+    with pytest.raises(StorageError, match="of another program"):
+        run(SQLiteBackend(path).initialize())
+    assert path.read_bytes() == before
+    assert [one.name for one in tmp_path.iterdir()] == ["rows.sqlite"]
+
+
+def test_a_session_in_memory_is_a_plane_of_its_own_and_no_folder_of_that_name(
+    run, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+
+    async def main():
+        async with ACMS("s", ":memory:") as one, ACMS("s", ":memory:") as other:
+            await one.ingest("user", "a")
+            async with memplane.aopen(":memory:") as plane:
+                await plane.record(kind="message", role="user", text="b")
+            return contents(one), (await other.get_session_stats()).turn_count
+
+    assert run(main()) == (["a"], 0)
+    assert not list(tmp_path.iterdir())
