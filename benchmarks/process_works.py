@@ -70,7 +70,7 @@ _COMMANDS: Final = {
     "pack, fast": (12, ("pack", _QUERY, "--budget", "2000", "--intent", "fast")),
     "pack, deep": (25, ("pack", _QUERY, "--budget", "2000", "--intent", "deep")),
     "search": (22, ("search", "billing cache invoice")),
-    "status": (30, ()),
+    "status": (14, ()),
     "--version": (6, ("--version",)),
 }
 PYTHONS: Final = {f"CPU of memplane {name}": most for name, (most, _) in _COMMANDS.items()}

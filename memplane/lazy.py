@@ -128,7 +128,7 @@ class _Pattern:
 
 
 # Readers of a tuple's places, one set for all records; a record has at most so many fields.
-_FIELDS_MAX: Final = 32
+_FIELDS_MAX: Final = 40
 _PLACES: Final[Any] = namedtuple("_PLACES", [f"place{at}" for at in range(_FIELDS_MAX)])  # type: ignore[misc]  # noqa: PYI024
 _READERS: Final = tuple(vars(_PLACES)[place] for place in vars(_PLACES)["_fields"])
 

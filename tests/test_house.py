@@ -155,6 +155,7 @@ ELSEWHERE = {
     "search/retriever.py": {"path.open('rb')"},  # tables of the package
     "search/passages.py": {"_COMMON.read_text(encoding='ascii')"},  # likewise
     "upkeep/restore.py": {"os.rmdir(folder)"},  # those above the home that it has made
+    "context/context.py": {"shutil.rmtree(folder, ignore_errors=True)"},  # of a plane in memory
     "upkeep/tables.py": {"sqlite3.connect(new, isolation_level=None)"},  # a draft made just before
     "upkeep/doctor.py": {
         "Path('/proc/self/mounts').read_text(errors='surrogateescape')",

@@ -560,7 +560,7 @@ def _found(plane: Plane) -> dict[str, Any]:
         "read_only": plane.read_only,
     }
     try:
-        block = plane.pack("", session=session)
+        block = plane.pack("", session=session, intent="fast")  # no search: it is not shown
     except PolicyError as error:
         found["mistakes"] = [str(problem) for problem in error.problems]
     else:

@@ -116,7 +116,7 @@ _PINS_MAX = 100  # of one session
 # A process that reads projections folds as it records, so many at once: to look where the log ends
 # costs as much as to fold some lines. One that only writes leaves it to the readers: it would fold
 # what the other writers record too.
-_FOLD_EVERY = 16
+_FOLD_EVERY = 64
 _CHECKPOINT_EVENTS = 500
 # A busy writer saves less often: half a megabyte every 500 events would cost a quarter of its time.
 _CHECKPOINT_WRITING = 5000
@@ -367,14 +367,14 @@ class PlaneContext:
                     self._save_for_readers()
                     return done
                 policies = self.watched.policies_last_read()
-                self.caught_up(policies, save_after=_CHECKPOINT_WRITING)
+                self.caught_up(policies, save_after=_CHECKPOINT_WRITING, lines_max=0)
                 for part in self._parts.values():
                     part.follow(done[-1].seq if done else 0, recorded)
         return done
 
-    def _save_for_readers(self) -> None:
+    def _save_for_readers(self, lines_max: int = 0) -> None:
         """Bring the checkpoints up to the log's end where this process only writes."""
-        self.caught_up(self.watched.policies_last_read(), save_after=0)
+        self.caught_up(self.watched.policies_last_read(), save_after=0, lines_max=lines_max)
         self._drop_folds()
 
     def take_in_waiting(self) -> None:
@@ -543,21 +543,25 @@ class PlaneContext:
         policies: Policies | None = None,
         *,
         save_after: int = _CHECKPOINT_EVENTS,
+        lines_max: int | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Folds:
-        """The projections at the head of the log; `progress` is told the seqs. Hold `lock`."""
+        """The projections at the head of the log; `progress` is told the seqs. Hold `lock`.
+
+        Saved where more than `save_after` lines are not; `lines_max` as of `Folds.save`.
+        """
         policies = policies or self.watched.policies_or_last()
         if self.as_of is not None:
             self.check_open()
             self._follow_projects()
             return self.prefix(self.as_of, policies)
         folds = self._opened_folds(policies)
-        if folds.catch_up(progress):
+        if folds.catch_up(progress, for_all=lines_max != 0):
             self._notice_purges()
             if self.observing is not None:
                 note("catch_up", {"seq": folds.log.head().seq})
         if self.keeps and folds.unsaved > save_after:
-            self._save(folds)
+            self._save(folds, lines_max)
         fresh, self._opened_now = self._opened_now, False
         if fresh and self.keeps and (outdated := folds.outdated):
             self._renew(folds, outdated)
@@ -615,9 +619,15 @@ class PlaneContext:
         if self.keeps and self._folds is not None and not self._folds.hotset.is_stored:
             self._save(self._folds)
 
-    def _save(self, folds: Folds) -> None:
+    def save_all(self) -> None:
+        """Fold to the log's end and save, also what is opened on demand. Hold `lock`."""
+        folds = self.caught_up()
+        if self.keeps:
+            self._save(folds)
+
+    def _save(self, folds: Folds, lines_max: int | None = None) -> None:
         """Write the checkpoints, and with them what spares others a look at each segment."""
-        if folds.save():
+        if folds.save(lines_max):
             self._keep_headers()
 
     def _keep_headers(self) -> None:
@@ -814,7 +824,7 @@ class PlaneContext:
         if self._folds is None and self.keeps and self._recorded >= _CHECKPOINT_EVENTS:
             # What the log will not give is for whoever reads it next, not for who closes.
             with suppress(MemplaneError, OSError):
-                self._save_for_readers()
+                self._save_for_readers(_CHECKPOINT_WRITING)
         self.closed = True
         if self._folds is not None:
             if self.keeps and self._folds.unsaved >= _CHECKPOINT_AT_CLOSE:

@@ -352,14 +352,19 @@ class Folds:
             *self._opened,
         ]
 
-    def catch_up(self, progress: Callable[[int, int], None] | None = None) -> int:
-        """Fold what was appended since; return the lines read. `progress` is told the seqs."""
+    def catch_up(
+        self, progress: Callable[[int, int], None] | None = None, *, for_all: bool = True
+    ) -> int:
+        """Fold what was appended since; return the lines read. `progress` is told the seqs.
+
+        `for_all`: where all of the log is folded, also into files and digests.
+        """
         if isinstance(self.log, SnapshotLog):
             self.log.move()
         if self._caught is not None and self.log.head() == self._caught:
             return 0
         self._caught = None  # for as long as an interruption would leave them apart
-        if self.hotset.position is None and self._place[0] is not None:
+        if for_all and self.hotset.position is None and self._place[0] is not None:
             self.open_files()  # one pass over the log is to do for all
             self.open_digests()
         told = [] if progress is None else [Told(self.log, self.hotset.position, progress)]
@@ -396,10 +401,21 @@ class Folds:
         lazy = (one.unsaved for one in self._opened)
         return max(self.hotset.unsaved, self.memories.unsaved, *lazy)
 
-    def save(self) -> bool:
-        """Write all checkpoints; False where one of them could not be written."""
+    def save(self, lines_max: int | None = None) -> bool:
+        """Write all checkpoints; False where one of them could not be written.
+
+        With those of files and digests, which are opened on demand, where no more than `lines_max`
+        lines are to be folded for them: to fold these costs as much as all others together.
+        """
         # Who saves has read much: the next pack that needs them finds these near the head.
-        _ = self.files, self.digests
+        head = self.log.head().seq
+        if lines_max != 0:
+            self.open_files()
+            self.open_digests()
+        for one in (self._files, self._digests):
+            at = 0 if one is None or one.position is None else one.position.seq
+            if one is not None and (lines_max is None or head - at <= lines_max):
+                one.catch_up()
         # Others may have saved more meanwhile: that is not written over.
         with self.log.moving() if isinstance(self.log, SnapshotLog) else nullcontext():
             saved = self._save()
@@ -414,7 +430,7 @@ class Folds:
             self.memories.save(),
         ]
         saved += [self.tasks.save(), self.plane_map.save(), self.artifacts.save()]
-        saved += [one.save() for one in self._opened]
+        saved += [one.save() for one in self._opened if one.position is not None]
         return all(saved)
 
     def _active(self) -> dict[str, list[str]]:

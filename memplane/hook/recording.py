@@ -248,5 +248,7 @@ def catch_up_plane(plane: Plane) -> None:
     plane.upkeep.index()  # first: who runs this may end it after a second
     plane.work.sessions.sum_up(HOOK_TAG)
     plane.pack("", budget=1_000)
+    with plane.context.lock:
+        plane.context.save_all()
     plane.upkeep.index()
     plane.flush()

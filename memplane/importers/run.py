@@ -20,12 +20,12 @@ import hashlib
 import os
 from collections import defaultdict
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from memplane.errors import InputError
+from memplane.errors import InputError, MemplaneError
 from memplane.importers import chat, claude_code, codex, git, jsonl, statements
 from memplane.importers.chat import Chat
 from memplane.importers.claude_code import ClaudeCode
@@ -166,6 +166,7 @@ Progress = Callable[[int, int, int], None]
 # Raise it when a reader changes what it takes: files are then read again from their start.
 _VERSION: Final = 3
 _ROWS_AT_ONCE: Final = 1024
+_FOLDED_FROM: Final = 500  # events: fewer the next reader folds in no time
 _TEXT_AT_ONCE: Final = 8 * 1024 * 1024
 _PROGRESS_BYTES: Final = 1024 * 1024
 
@@ -249,6 +250,7 @@ class Reading:
                 lost = lost_with(self.plane, statements.CLAUDE_MEMORY, prefix, there.__contains__)
                 self.report.archived += forget_all(self.plane, statements.CLAUDE_MEMORY, lost)
         self._consumed.save()
+        fold_for_readers(self.plane, self.report)
 
     def _file(self, file: FileReport, path: Path) -> None:
         before = path.stat()
@@ -670,6 +672,13 @@ def import_paths(
     return reading.report
 
 
+def fold_for_readers(plane: Plane, report: ImportReport) -> None:
+    """Fold what was recorded and keep it: the next one to ask is a hook, which waits for nobody."""
+    if report.events >= _FOLDED_FROM:
+        with plane.context.lock, suppress(MemplaneError, OSError):
+            plane.context.save_all()
+
+
 def _find(paths: Iterable[str | os.PathLike[str]], source: Source | None, home: Path) -> list[Path]:
     """List the files to read; a folder's are without the plane's own."""
     files: dict[Path, None] = {}
@@ -757,6 +766,7 @@ def import_repositories(
         report.per_file.append(file)
         _Reading(plane, report, file, progress).read(repository, consumed, max_count, full=full)
     consumed.save()
+    fold_for_readers(plane, report)
     return report
 
 

@@ -322,18 +322,27 @@ class _Chains:
         if 2 * end > len(self.links):
             self.links = _grown(self.links, 2 * self.count, 2 * (end + end // 2), _NONE)
         self.count = end
-        docs, groups = docs[groups > 0], groups[groups > 0]
+        there = groups > 0
+        if not there.all():
+            docs, groups = docs[there], groups[there]
         if not len(docs):
             return []
-        order = np.argsort(groups, kind="stable")
-        docs, groups = docs[order], groups[order]
+        # Most follow one of their own group: only the runs of a group are sorted.
         same = groups[1:] == groups[:-1]
-        ends = np.append(~same, [True])
-        begins = np.append([True], ~same)
-        known = [self._last.get(group, _NONE) for group in groups[begins].tolist()]
-        older = np.array(known, np.int64)
-        self._last.update(zip(groups[ends].tolist(), docs[ends].tolist(), strict=True))
-        linked = [(docs[:-1][same], docs[1:][same]), (older[older >= 0], docs[begins][older >= 0])]
+        cuts = np.flatnonzero(~same)
+        firsts, lasts = np.append([0], cuts + 1), np.append(cuts, [len(docs) - 1])
+        order = np.argsort(groups[firsts], kind="stable")
+        own = groups[firsts][order]
+        firsts, lasts = docs[firsts[order]], docs[lasts[order]]
+        again = own[1:] == own[:-1]
+        begins, ends = np.append([True], ~again), np.append(~again, [True])
+        older = np.array([self._last.get(group, _NONE) for group in own[begins].tolist()])
+        self._last.update(zip(own[ends].tolist(), lasts[ends].tolist(), strict=True))
+        linked = [
+            (docs[:-1][same], docs[1:][same]),
+            (lasts[:-1][again], firsts[1:][again]),
+            (older[older >= 0], firsts[begins][older >= 0]),
+        ]
         for left, right in linked:
             self.links[2 * right] = 2 * left
             self.links[2 * left + 1] = 2 * right + 1

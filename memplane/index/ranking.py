@@ -87,8 +87,11 @@ def similar(
 # Everything is a whole number from the lexical score on: sums come out the same in any order.
 # In between stand only division and square roots of single values, which every CPU rounds alike.
 _USER: Final = ROLES.index("user")
+_ASSISTANT: Final = ROLES.index("assistant")
 _SAME: Final = 1_000  # a factor that changes nothing
 _SPARE: Final = 2
+_OPENING_TURNS: Final = 5  # of the user, that say what a session is about
+_OPENING_DOCUMENTS: Final = 60  # looked at on the way to the session's first
 
 
 class Ranking(NamedTuple):
@@ -105,7 +108,10 @@ class Ranking(NamedTuple):
 
     Where a question names speakers and is not broad, texts that do not speak of their writer are
     multiplied by `impersonal`, and those with a time or number by `timed`. `session_best`, at least
-    1,000, multiplies the best of each group.
+    1,000, multiplies the best of each group. Where a question is about the user who asks, what an
+    assistant says is multiplied by `answer`; where it is broad, one of the first few turns of the
+    user in each group by `opening`: they say what the group is about.
+    Where it asks for the beginning, those of the first group are multiplied by `beginning`.
     """
 
     lexical: bm25.Weights = bm25.Weights(related=0.4)
@@ -123,17 +129,24 @@ class Ranking(NamedTuple):
     impersonal: int = 1_000
     timed: int = 1_000
     session_best: int = 1_000
+    answer: int = 1_000
+    opening: int = 1_000
+    beginning: int = 1_000
     faint: int = 1_000
     faint_bits: tuple[int, int] = (0, 0)
     faint_numbers: tuple[int, ...] = ()
 
 
 class RankingQuery(NamedTuple):
-    """`Question` in the terms of the index: speakers as the column `speaker` numbers them."""
+    """`Question` in the terms of the index: speakers as the column `speaker` numbers them.
+
+    `beginning` is the first group that may be seen, where it asks how something began, else 0.
+    """
 
     speakers: tuple[int, ...] = ()
     first_person: bool = False
     broad: bool = False
+    beginning: int = 0
 
 
 class RankedEvents(NamedTuple):
@@ -287,6 +300,9 @@ class _Range(NamedTuple):
         said += [weights.first_person] * asked.first_person
         heard = [weights.speaker_heard] * (bool(asked.speakers) and not asked.broad)
         heard += [weights.first_person_heard] * asked.first_person
+        heard += [weights.answer] * asked.first_person
+        heard += [weights.opening] * asked.broad
+        heard += [weights.beginning] * bool(asked.beginning)
         heard.append(weights.preference)
         if _of_turns(asked):
             heard += [weights.impersonal, weights.timed]
@@ -380,12 +396,36 @@ def _heard(
         scores = _raised(scores, _said_by(asked.speakers, docs, frame), weights.speaker_heard)
     if asked.first_person:
         scores = _raised(scores, frame.role[docs] == _USER, weights.first_person_heard)
+        scores = _raised(scores, frame.role[docs] == _ASSISTANT, weights.answer)
+    if asked.broad and weights.opening != _SAME:
+        scores = _raised(scores, _opens(docs, frame), weights.opening)
+    if asked.beginning and weights.beginning != _SAME:
+        first = frame.group[docs] == np.uint64(asked.beginning)
+        scores = _raised(scores, first & _opens(docs, frame), weights.beginning)
     scores = _raised(scores, (frame.flags[docs] & weights.preferring) != 0, weights.preference)
     if _of_turns(asked):
         traits = frame.traits[docs]
         scores = _raised(scores, (traits & np.uint32(PERSONAL)) == 0, weights.impersonal)
         scores = _raised(scores, (traits & np.uint32(TIMED)) != 0, weights.timed)
     return scores
+
+
+def _opens(docs: Array, frame: Frame) -> Array:
+    """Whether documents are among the first turns of the user in their group."""
+    opens = np.zeros(len(docs), bool)
+    left = np.flatnonzero((frame.role[docs] == _USER) & (frame.group[docs] != 0))
+    at, turns = docs[left], np.ones(len(left), np.int64)
+    for _ in range(_OPENING_DOCUMENTS):
+        before = frame.links[2 * at] >> 1
+        first = before < 0
+        opens[left[first]] = True
+        left, at, before, turns = (one[~first] for one in (left, at, before, turns))
+        turns += (frame.role[before] == _USER) & (frame.seq[before] != frame.seq[at])
+        near = turns <= _OPENING_TURNS
+        left, at, turns = left[near], before[near], turns[near]
+        if not len(left):
+            break
+    return opens
 
 
 def _of_turns(asked: RankingQuery) -> bool:
@@ -482,7 +522,6 @@ def _highest(docs: Array, scores: Array, frame: Frame, most: int) -> Array:
 # Who speaks in the documents, as of any document, and whether an assistant is among them.
 _FIRST: Final = 1_024
 _BLOCK: Final = 65_536
-_ASSISTANT: Final = ROLES.index("assistant")
 
 
 class Speakers:

@@ -297,7 +297,7 @@ class IndexView:
 # The largest segment that is built from documents at once; to merge larger ones is quicker.
 _BUILD_LEVEL: Final = 1
 _BATCH: Final = storage.CAPACITIES[2]
-_HELD_BYTES: Final = 1 << 24
+_HELD_BYTES: Final = (1 << 25) - (1 << 16)  # the most that the C library of Linux learns from
 
 
 class _Sealed(NamedTuple):

@@ -766,6 +766,13 @@ _BROAD: Final = regex(
     re.IGNORECASE,
 )
 
+# How something was when it began.
+_BEGINS: Final = regex(
+    r"\b(?:(?:I|we) (?:first|initially|originally)|to start (?:my|our|the|with|out|off)"
+    r"|at (?:first|the (?:start|beginning|outset))|initially|originally|in the beginning)\b",
+    re.IGNORECASE,
+)
+
 # What was or is so, unless somebody asks what to do.
 _LOOKS_UP: Final = regex(
     r"\A\W*(?:what|which|when|where|who|whose|how (?:many|much|long|often|far|old)|did|have|has|was"
@@ -781,13 +788,15 @@ class QuestionTraits(NamedTuple):
 
     `speakers`: the names among those given that it names, none where it names all of them.
     `first_person`: it is about the user who asks. `broad`: about a whole thread. `looks_up`: about
-    what is or was so, and not for help, which a preference would shape.
+    what is or was so, and not for help, which a preference would shape. `begins`: about how
+    something was at first.
     """
 
     speakers: tuple[str, ...] = ()
     first_person: bool = False
     broad: bool = False
     looks_up: bool = False
+    begins: bool = False
 
 
 def ask(text: str, speakers: Collection[str] = ()) -> QuestionTraits:
@@ -800,6 +809,7 @@ def ask(text: str, speakers: Collection[str] = ()) -> QuestionTraits:
         _FIRST_PERSON.search(straight) is not None,
         _BROAD.search(straight) is not None,
         _LOOKS_UP.match(straight) is not None,
+        _BEGINS.search(straight) is not None,
     )
 
 

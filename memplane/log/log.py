@@ -69,11 +69,15 @@ _BYTES_MAX = 4 * 1024 * 1024
 
 
 class Kept(NamedTuple):
-    """One line: its first byte in the segment, the byte behind it, and its bytes."""
+    """One line: its first byte in the segment, the byte behind it, and its bytes.
+
+    `read`: the line as it was decoded, once somebody has: projections and index read the same ones.
+    """
 
     start: int
     end: int
     raw: bytes
+    read: list[Line]
 
 
 class _Chain(NamedTuple):
@@ -82,6 +86,7 @@ class _Chain(NamedTuple):
     before: Position
     lines: list[bytes]
     ends: list[int]
+    read: list[list[Line]]
 
 
 class Tail:
@@ -103,11 +108,12 @@ class Tail:
             or len(chain.ends) >= _LINES_MAX
             or start - chain.before.offset > _BYTES_MAX
         ):
-            chain = _Chain(Position(seq, h.decode(), segment, start), [], [])
+            chain = _Chain(Position(seq, h.decode(), segment, start), [], [], [])
         ends, end = chain.ends, start
         for line in lines:
             end += len(line)
             chain.lines.append(line)
+            chain.read.append([])
             ends.append(end)  # last: a thread that reads meanwhile counts these
         # One that is full stays as it is: a thread that reads it goes on undisturbed.
         self._chain = chain
@@ -117,14 +123,14 @@ class Tail:
         chain = self._chain
         if chain is None:
             return None
-        before, lines, ends = chain
+        before, lines, ends, read = chain
         count, at = len(ends), position.seq - before.seq
         if not 0 <= at <= count or position != _after(chain, at):
             return None
         starts = [before.offset, *ends][at:count]
         return [
-            Kept(start, end, line)
-            for start, end, line in zip(starts, ends[at:count], lines[at:count], strict=True)
+            Kept(*each)
+            for each in zip(starts, ends[at:count], lines[at:count], read[at:count], strict=True)
         ]
 
 
@@ -712,10 +718,13 @@ class FileLog:
         # The end of these very lines: another thread may have added some since.
         if not self._is_end(active, kept[-1].end if kept else position.offset):
             return None
-        return (
-            Line(decode(self._loads(raw)), position.segment, start, behind)
-            for start, behind, raw in kept
-        )
+        return (self._decoded(each, position.segment) for each in kept)
+
+    def _decoded(self, kept: Kept, segment: int) -> Line:
+        if not kept.read:
+            event = decode(self._loads(kept.raw))
+            kept.read.append(Line(event, segment, kept.start, kept.end))
+        return kept.read[0]
 
     def _is_end(self, active: Active, end: int) -> bool:
         """Whether the log ends at that byte of the segment."""

@@ -18,7 +18,7 @@ from memplane.errors import ChangedError, NotFoundError
 from memplane.event import MARKERS
 from memplane.index.fill_order import STEP_COLUMNS, FillingParameters, steps_of
 from memplane.lazy import NamedTuple
-from memplane.pack.head import place_views
+from memplane.pack.head import is_by_model, place_views
 from memplane.pack.layout import (
     PARTS,
     BlockPart,
@@ -50,7 +50,6 @@ _MARKERS: Final = frozenset(MARKERS)
 _LEAST_TURN: Final = 8  # tokens: a label, a few words and the newline
 _NO_ROW: Final = (None, "", 0, "", 0, 0)
 _MISSES_MAX: Final = 24  # turns in a row that were read and did not fit; then the part is full
-_MISSES_AGAIN: Final = 8  # likewise when the last tokens are spent, on what did not fit before
 
 
 class EvidenceQuery(NamedTuple):
@@ -339,11 +338,22 @@ def _words(item: Item) -> str:
 
 
 def _newest_of_same(ranked: Sequence[ScoredCandidate]) -> dict[str, int]:
-    newest: dict[str, int] = {}
+    newest: dict[str, Item] = {}
     for hit in ranked:
         words = _words(hit.item)
-        newest[words] = max(newest.get(words, 0), hit.item.seq)
-    return newest
+        other = newest.get(words)
+        if other is None or not _yields(hit.item, other):
+            newest[words] = hit.item
+    return {words: item.seq for words, item in newest.items()}
+
+
+def _yields(item: Item, other: Item) -> bool:
+    """Whether of two that say the same the first is left out: the older, or what a model made.
+
+    It made it of the other one, or of what says that too: who said it stands for both.
+    """
+    made, there = is_by_model(item), is_by_model(other)
+    return item.seq < other.seq if made == there else made
 
 
 # Evidence from the whole log.
@@ -353,7 +363,7 @@ _NO_TERMS: Final = NONE._asdict()
 # A label, a few words and the newline: with less left nothing more is read from the log.
 _LEAST: Final = 8
 _NAMED_MAX: Final = 200  # omissions with all that is known of them: twice what a report lists
-_ORDERED_FROM: Final = 300  # tokens: with less there is no room for date lines that come twice
+_ORDERED_FROM: Final = 600  # tokens: with less there is no room for date lines that come twice
 _DATES: Final = 40  # tokens kept for date lines that come twice
 _REPEATED_WORDS: Final = 6  # a text of so many words is not repeated
 _LINES_LEAST: Final = 2
@@ -474,6 +484,8 @@ class _Filling:
         self._misses = 0  # events in a row that were read and did not fit
         self._why: dict[int, tuple[str, int]] = {}  # seq -> reason and tokens short
         self._shown: dict[int, _Shown] = {}
+        self._ids: dict[str, int] = {}  # of what was shown
+        self._cited: dict[str, int] = {}  # ids -> the seq shown that a model made of them
         self._lines: dict[str, int] = {}  # a line of some words -> the seq that shows it
         self._narrated: list[int] = []  # places of what only says what comes next
 
@@ -502,7 +514,7 @@ class _Filling:
         first = NONE_FIRST
         if kept:
             first = self._first()
-            self._left, self._misses = self._left - first.tokens, _MISSES_MAX - _MISSES_AGAIN
+            self._left, self._misses = self._left - first.tokens, 0
             self._spend([at for at in good if seqs[at] not in marked.chosen], packing, budget)
             self._left += first.tokens
             first = self._first()
@@ -570,8 +582,8 @@ class _Filling:
             return self._refuse(seq, barred, 0)
         item, form = read
         said = self._said(item, seq)
-        same = self._texts.get(said, seq)
-        if same > seq:
+        same = self._same(item, seq, said)
+        if same != seq and _yields(item, self._shown[same].item):
             self._sheet.same[seq] = same
             return self._refuse(seq, "duplicate", 0)
         there = self._shown.get(seq)
@@ -594,17 +606,31 @@ class _Filling:
         self._groups[group] = self._groups.get(group, 0) + more
         self._texts[said] = seq
         self._shown[seq] = _Shown(at, item, form, group)
+        self._ids[item.id] = seq
+        self._cited.update(dict.fromkeys(item.sources, seq))
         for line in _lines_of(form[0]):
             self._lines.setdefault(line, seq)
         self._left -= more
         return max(1, more)
 
+    def _same(self, item: Item, seq: int, said: tuple[str, int]) -> int:
+        """The seq of what is shown and says the same, else its own.
+
+        What a model made says the same as what it made it of, and that as the other.
+        """
+        found = [self._texts.get(said, seq), self._cited.get(item.id, seq)]
+        found += [self._ids.get(source, seq) for source in item.sources]
+        return next((one for one in found if one != seq and one in self._shown), seq)
+
     def _barred(self, at: int, item: Item, form: Form, *, told: bool) -> str:
         """Why the lines of an event are not worth their tokens, "" where they are.
 
-        They only say what its agent does next, but for `told`, or others show a third of them.
+        They only say what its agent does next, but for `told`, or others show a third of them. Not
+        a user's: what is pasted again comes with another question.
         """
         seq = item.seq
+        if item.role == "user":
+            return ""
         if not told and _narrates(item):
             self._narrated += [at] if at not in self._narrated else []
             return "not_relevant"

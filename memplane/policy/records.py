@@ -647,6 +647,9 @@ _OWN_NUMBERS: Final = word_table("""
 """)
 
 
+_AROUND: Final = frozenset(("near", "near_many", "wide"))
+
+
 class Around(NamedTuple):
     """What the events around a match get of its score.
 
@@ -686,6 +689,9 @@ class Retrieval(NamedTuple):
     speaker_heard: int
     first_person: int
     first_person_heard: int
+    answer: int
+    opening: int
+    beginning: int
     preference: int
     tool_call: int
     tool_result: int
@@ -695,6 +701,7 @@ class Retrieval(NamedTuple):
     timed: int
     session_best: int
     near: Around
+    near_many: Around
     wide: Around
     sources_max: int
     wide_sources_max: int
@@ -765,8 +772,9 @@ def build_scoring(document: Json) -> Scoring:
         **_numbers(document, _OWN_NUMBERS),
         retrieval=Retrieval(
             near=_around(retrieval["near"]),
+            near_many=_around(retrieval["near_many"]),
             wide=_around(retrieval["wide"]),
-            **_numbers(retrieval, [f for f in Retrieval._fields if f not in ("near", "wide")]),
+            **_numbers(retrieval, [f for f in Retrieval._fields if f not in _AROUND]),
         ),
         packing=PackingPolicy(
             powers=powers,

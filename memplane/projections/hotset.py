@@ -366,7 +366,7 @@ class Hotset:
     """
 
     name = "hotset"
-    version = 11
+    version = 12
 
     def __init__(self, counter: TokenCounter, *, bytes_max: int = BYTES_MAX) -> None:
         self.counter, self.bytes_max = counter, bytes_max

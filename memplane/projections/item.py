@@ -9,7 +9,14 @@ from json.encoder import encode_basestring
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from memplane.event import GLOBAL, IMPORTANCE_DEFAULT, TYPED_KINDS, Event, speaker_mark
+from memplane.event import (
+    GLOBAL,
+    IMPORTANCE_DEFAULT,
+    REFLECTOR,
+    TYPED_KINDS,
+    Event,
+    speaker_mark,
+)
 from memplane.lazy import NamedTuple, regex
 from memplane.ports import TokenCounter
 from memplane.projections.window import (
@@ -40,12 +47,13 @@ _CLEAN_MAX: Final = 32_000  # characters
 _NAMED: Final = ("call", "tool", "status", "path")  # in an event's data
 _NAMES: Final = frozenset(_NAMED)
 _LAST_WORD: Final = regex(r"(?<=\s)\S{1,200}\Z")
-_ROW_BYTES: Final = 400  # names of all fields, with numbers and flags as long as they get
+_ROW_BYTES: Final = 420  # names of all fields, with numbers and flags as long as they get
 _TIMES_BYTES: Final = 96  # `valid_from` and `valid_until`
 # What a row says that a line of the log does not: whole, superseded, forgotten, final, cost, size;
 # less the line's hash.
 _FLAG_BYTES: Final = 88 - 24
 _DIGEST_BYTES: Final = 28
+_SOURCES_BYTES: Final = 5  # its row calls `refs` `sources`
 # What a line says that a row does not.
 _RECORDED_BYTES: Final = len('"rec":"2026-01-01T00:00:00.000000Z",')
 _TOKENS_BYTES: Final = len('"tokens":1,')
@@ -97,6 +105,7 @@ class Item:
         "seq",
         "session",
         "size",
+        "sources",
         "stale",
         "status",
         "superseded",
@@ -143,6 +152,7 @@ class Item:
         self.cost: int = get("cost", 0)
         self.digest: str = get("digest", "")
         self.size: int = get("size", 0)
+        self.sources: tuple[str, ...] = tuple(get("sources", ()))  # where a model made it of them
         self.forms: dict[tuple[int, str], tuple[str, int, bool]] = {}  # by tier and printer
         self.terms: dict[str, int] | None = None  # set by recall, once
         self.words: str | None = None  # likewise: the text for comparing with others
@@ -191,6 +201,7 @@ class Item:
         item.stale, item.twin = False, None
         item.differs, item.note, item.noted = 0, "", None
         item.size = size
+        item.sources = event.refs if _is_made(event.actor) else ()
         return item
 
     def settle(self, archived: Archived | None) -> None:
@@ -410,7 +421,13 @@ _USUAL: Final[tuple[tuple[str, object], ...]] = (
     ("cost", 0),
     ("digest", ""),
     ("size", 0),
+    ("sources", ()),
 )
+
+
+def _is_made(actor: str | None) -> bool:
+    """Whether a model made an event: then its row names what it was made of."""
+    return actor is not None and actor.startswith(REFLECTOR)
 
 
 def fields_getter(*names: str) -> Callable[[Event], tuple[Any, ...]]:
@@ -418,7 +435,9 @@ def fields_getter(*names: str) -> Callable[[Event], tuple[Any, ...]]:
     return itemgetter(*map(Event._fields.index, names))
 
 
-_MEASURED: Final = fields_getter("ts", "rec", "kind", "role", "text", "refs", "tokens", "data")
+_MEASURED: Final = fields_getter(
+    "ts", "rec", "kind", "actor", "role", "text", "refs", "tokens", "data"
+)
 
 
 def row_size(event: Event, tokens: int, line_bytes: int) -> int:
@@ -426,15 +445,18 @@ def row_size(event: Event, tokens: int, line_bytes: int) -> int:
 
     `line_bytes` is the length of the event's line, which says most of what the row says.
     """
-    ts, rec, kind, role, text, refs, counted, data = _MEASURED(event)
+    ts, rec, kind, actor, role, text, refs, counted, data = _MEASURED(event)
     most = limits(kind)[0]
     kept = most * (_CHARACTERS_A_TOKEN if tokens > most else _CHARACTERS_MOST)
     if len(text) <= kept and line_bytes <= _LINE_BYTES:
         size = line_bytes + (_FLAG_BYTES if counted is None else _FLAG_BYTES - _TOKENS_BYTES)
         if role == "user":
             size += _DIGEST_BYTES
-        for ref in refs:
-            size -= len(ref) + 3
+        if _is_made(actor):
+            size += _SOURCES_BYTES
+        else:
+            for ref in refs:
+                size -= len(ref) + 3
         if data and not _NAMES.issuperset(data):
             for name, value in data.items():
                 if name not in _NAMES and type(value) is str:
@@ -443,7 +465,7 @@ def row_size(event: Event, tokens: int, line_bytes: int) -> int:
     names = [_name(data.get(name)) for name in _NAMED] if data else ()
     quoted = encode_basestring(
         f"{event.id}{kind}{event.ns}{event.session}{event.task}{event.actor}{event.key}{event.tags}"
-        f"{event.markers}{names}{text[:kept]}"
+        f"{event.markers}{names}{refs if _is_made(actor) else ()}{text[:kept]}"
     )
     size = _ROW_BYTES + (len(quoted) if quoted.isascii() else len(quoted.encode()))
     if event.valid_from is not None or event.valid_until is not None:

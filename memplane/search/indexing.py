@@ -247,7 +247,7 @@ _SAVED_AT_CLOSE: Final = 64
 _ANNOUNCED: Final = 2_000  # events; fewer are indexed in less than a second
 _RELOADED: Final = 2_000  # events behind: another process may have indexed them
 _LINES: Final = 64
-_RELEASED_AFTER: Final = 32  # requests; each touches some megabytes of a million documents
+_RELEASED_AFTER: Final = 32  # searches; each touches some megabytes of a million documents
 
 
 class Indexed:
@@ -261,7 +261,7 @@ class Indexed:
     ) -> None:
         self._log, self._folder, self._keeps = log, folder, keeps
         self._plane, self.variant = plane, variant_of(policies)
-        self._requests = 0
+        self._searches = 0
         self._unpurged: Position | None = None  # between the documents and there is no purge
         self.renewed = 0  # how often the documents were begun anew
         # Another version of memplane made what the folder has: made again, and then saved.
@@ -346,12 +346,11 @@ class Indexed:
         if seq - self.seq >= _FOLLOWED:
             self.catch_up(upto=max(self._near(seq), min(seq, self.seq + 2 * count)), save=False)
 
-    def begin_request(self) -> None:
-        """Note what stays as it is for one request; now and then give memory back."""
-        self.lines.look()
-        self._requests += 1
-        if self._requests % _RELEASED_AFTER == 0:
+    def searched(self) -> None:
+        """Give memory back now and then, and behind the first search: it may be the only one."""
+        if self._searches % _RELEASED_AFTER == 0:
             self._index.release_pages()
+        self._searches += 1
 
     def view(self, upto: int | None = None) -> IndexView:
         """The index as of a seq."""

@@ -232,6 +232,7 @@ class ItemCache:
 # Search over the whole log for one request: query, mask, ranking, exact names, boosts.
 _NAMES_MAX: Final = 100  # words of a query that may be a key or a tag
 _UNCHANGED: Final = 1000  # a factor
+_TWO: Final = 2
 _AROUND: Final = regex(r"^[^\w/#@]+|[^\w/#@]+$")
 _READ_KEPT: Final = 1 << 16  # characters of a text that a request keeps
 _CALL: Final = kind_number("tool_call")
@@ -302,31 +303,32 @@ class LogRetriever:
         frame = self._indexed.frame(view, *unseen)
         answered = speakers.answered(view.count)
         # Who speaks alone is no company: that takes two names.
-        among_people = not answered and len(names) > 1
+        among_people = not answered and len(names) >= _TWO
         if among_people:
             weight = self._scoring.retrieval.kinds / 1000
             sought = kinds.asked_kinds(query) if weight else ()
             matches = with_kinds(matches, frame.traits, sought, weight, hidden, view.apart)
         matches = self._weighed(matches, frame)
-        ranking = _heeding(ranking_weights(self._scoring), answered, among_people)
+        ranking = _heeding(self._scoring, answered, len(names))
         read = ask(query, list(names))
         # A preference shapes help, and says nothing about what was or is so.
         helps = answered and not (read.broad or read.looks_up)
         if not helps:
             ranking = ranking._replace(preference=_UNCHANGED)
         meant = tuple(sorted(names[name] for name in read.speakers))
-        asked = RankingQuery(meant, read.first_person, read.broad)
+        first = _first_group(frame, hidden) if read.begins and answered else 0
+        asked = RankingQuery(meant, read.first_person, read.broad, first)
         similar = None if self._near is None else self._similar(self._near, query, hidden)
         ranked = rank(matches, frame, asked, ranking, most=most, hidden=hidden, similar=similar)
         heeded = {"custom:instruction": answered, "custom:preference": helps}
         exact, bearing = self._exact(query, view, heeded)
         found = self._carded(boosted(ranked, exact, frame, hidden, most), frame)
         standing = found.flags & (INSTRUCTION * _bits(self._scoring) if answered else 0) != 0
-        columns = (*found[:10], standing, found.docs)
-        made = Candidates(columns)
+        made = Candidates((*found[:10], standing, found.docs))
         self._found.update(made.seqs)
         worth = self._worth(wanted, view, counts)
         marked = [] if bytes_max is None else self._marked(view, frame, hidden, bearing)
+        self._indexed.searched()
         return SearchResult(made, len(matches.docs), worth, marked, size, unread)
 
     def alike(
@@ -590,6 +592,9 @@ def ranking_weights(scoring: Scoring) -> Ranking:
         impersonal=said.impersonal,
         timed=said.timed,
         session_best=said.session_best,
+        answer=said.answer,
+        opening=said.opening,
+        beginning=said.beginning,
         sources_max=said.sources_max,
         wide_sources_max=said.wide_sources_max,
         faint=said.tool_heard,
@@ -598,19 +603,33 @@ def ranking_weights(scoring: Scoring) -> Ranking:
     )
 
 
-def _heeding(ranking: Ranking, answered: bool, among_people: bool) -> Ranking:
-    """The weights for talk with an assistant, or for people among themselves.
+def _heeding(scoring: Scoring, answered: bool, names: int) -> Ranking:
+    """The weights for talk with an assistant, or for so many people among themselves.
 
     Of these none speaks to an assistant. What an assistant says is long and names things of many
-    kinds.
+    kinds. Where more than two talk, turns are short and need those around them.
     """
-    if not among_people:
+    ranking = ranking_weights(scoring)
+    if answered or names < _TWO:
         ranking = ranking._replace(impersonal=_UNCHANGED, timed=_UNCHANGED, session_best=_UNCHANGED)
     if answered:
         return ranking
+    if names > _TWO:
+        ranking = ranking._replace(near=Kernel(*scoring.retrieval.near_many))
     return ranking._replace(
-        first_person=_UNCHANGED, first_person_heard=_UNCHANGED, preference=_UNCHANGED
+        first_person=_UNCHANGED,
+        first_person_heard=_UNCHANGED,
+        preference=_UNCHANGED,
+        answer=_UNCHANGED,
+        opening=_UNCHANGED,
+        beginning=_UNCHANGED,
     )
+
+
+def _first_group(frame: Frame, hidden: Array) -> int:
+    """The first session of which something may be seen, 0 where there is none."""
+    shown = (frame.group != 0) & ~hidden[: frame.size]
+    return int(frame.group[shown.argmax()]) if shown.any() else 0
 
 
 def _bits(scoring: Scoring) -> int:

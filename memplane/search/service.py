@@ -137,7 +137,7 @@ class IndexService:
             seen = self._seen = retriever.ItemCache(
                 self._context.log, counter, indexed.renewed, indexed.lines.line, indexed.lines.id
             )
-        indexed.begin_request()
+        indexed.lines.look()
         near = self._near(policies, indexed, wanted.dense_seq, reach)
         if reach == upto:
             return retriever.LogRetriever(indexed, seen, folds, memories, policies.scoring, near)

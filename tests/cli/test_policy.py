@@ -93,6 +93,8 @@ def test_show_says_of_every_value_where_it_comes_from(run, policies, monkeypatch
         "plane.episodes.profile: agent                             # default",
         "plane.index.tool_result_tokens: 200                       # default",
         "plane.index.embedder: none                                # default",
+        "plane.statements.head: any                                # default",
+        "plane.statements.contradictions: flag                     # default",
         "plane.keep.tool_result_days: 0                            # default",
         "plane.keep.tool_result_mb: 0                              # default",
         "plane.namespaces.shared: []                               # default",

@@ -55,7 +55,16 @@ def test_json_has_scores_parts_passage_and_provenance_in_the_same_order(run, her
         hits = plane.search("herons")
     assert [row["event"]["id"] for row in found] == [hit.event.id for hit in hits]
     for row, hit in zip(found, hits, strict=True):
-        assert list(row) == ["score", "text", "whole", "stale", "handle", "parts", "event"]
+        assert list(row) == [
+            "score",
+            "text",
+            "whole",
+            "stale",
+            "said_by",
+            "handle",
+            "parts",
+            "event",
+        ]
         assert (row["score"], row["parts"], row["whole"]) == (hit.score, hit.parts, hit.whole)
         assert (row["text"], row["handle"]) == (hit.text, f"#{hit.event.seq}")
         assert row["event"]["seq"] == hit.event.seq

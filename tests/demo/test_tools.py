@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+import memplane
 from memplane.index.kinds import THINGS, KindTable
 
 ROOT = Path(__file__).parents[2]
@@ -283,11 +284,13 @@ def test_the_replay_of_policies_is_timed(tmp_path):
     assert words.count("3 packs, ") == words.count(", 0 failed") == 2
 
 
-@pytest.mark.parametrize("kind", ["raw", "os", "sqlite-normal"])
+@pytest.mark.parametrize("kind", ["raw", "os", "record", "sqlite-normal"])
 def test_a_writer_writes_what_it_is_asked_for(tmp_path, kind):
     path = tmp_path / "written"
     if kind == "os":
         path.mkdir()
+    if kind == "record":
+        memplane.init(path, trusted=False).close()
     if kind == "sqlite-normal":
         with contextlib.closing(sqlite3.connect(path)) as made:
             made.execute("CREATE TABLE events (seq INTEGER PRIMARY KEY, line TEXT)")

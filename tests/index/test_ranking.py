@@ -87,6 +87,78 @@ def test_first_person_questions_prefer_what_the_user_said():
     assert len(set(by_seq(found(where, "kayak", ALONE)).values())) == 1
 
 
+def test_a_question_about_the_user_hears_less_of_what_an_assistant_says():
+    where = view(
+        turn(1, "red kayak", role="assistant"), turn(2, "red kayak", role="user"),
+        turn(3, "red kayak", role="system"),
+    )  # fmt: skip
+    asked = RankingQuery(first_person=True)
+    plain, scores = (
+        by_seq(found(where, "my kayak", ALONE._replace(answer=by), asked)) for by in (1_000, 500)
+    )
+    assert scores == {**plain, 1: plain[1] // 2}
+    for asked in (ANY, ANA):
+        assert by_seq(found(where, "kayak", ALONE._replace(answer=500), asked)) == by_seq(
+            found(where, "kayak", ALONE, asked)
+        )
+
+
+def long_session(first, group):
+    """Seven turns of a user, each answered in three chunks; the first two turns have chunks too."""
+    for at in range(first, first + 14, 2):
+        yield turn(at, "kayak", group=group, role="user")
+        if at < first + 4:
+            yield turn(at, "kayak", group=group, role="user", part=1)
+        yield from (
+            turn(at + 1, "kayak", group=group, role="assistant", part=part) for part in range(3)
+        )
+
+
+def test_a_broad_question_prefers_the_turns_with_which_the_user_opened_a_session():
+    where = view(
+        *long_session(1, "s"), *long_session(21, "t"), turn(41, "kayak", role="user", group="")
+    )
+    opening, broad = ALONE._replace(opening=1_700), RankingQuery(broad=True)
+    plain, scores = (by_seq(found(where, "kayak", by, broad)) for by in (ALONE, opening))
+    first = {1, 3, 5, 7, 9, 21, 23, 25, 27, 29}
+    assert scores == {
+        seq: plain[seq] * (1_700 if seq in first else 1_000) // 1_000 for seq in plain
+    }
+    assert by_seq(found(where, "kayak", opening)) == by_seq(found(where, "kayak", ALONE))
+
+
+def test_a_question_about_the_beginning_prefers_the_opening_of_that_session_alone():
+    where = view(*long_session(1, "s"), *long_session(21, "t"))
+    frame = Columns().frame(where)
+    weights = ALONE._replace(beginning=3_000)
+    asked = RankingQuery(beginning=int(frame.group[0]))
+    plain, scores = (by_seq(found(where, "kayak", weights, by)) for by in (ANY, asked))
+    first = {1, 3, 5, 7, 9}
+    assert scores == {seq: plain[seq] * (3 if seq in first else 1) for seq in plain}
+
+
+def test_a_reader_counts_the_opening_turns_that_it_sees():
+    where = view(*(turn(seq, "kayak", role="user") for seq in range(1, 9)))
+    columns = Columns()
+    unseen = np.arange(8) < 2
+    frame = columns.seen(columns.frame(where), where, unseen, "two")
+    matches = where.match(terms.query("kayak"), unseen)
+    by = [
+        by_seq(
+            rank(
+                matches,
+                frame,
+                RankingQuery(broad=True),
+                ALONE._replace(opening=value),
+                most=9,
+                hidden=unseen,
+            )
+        )
+        for value in (1_000, 1_700)
+    ]
+    assert [seq for seq in by[0] if by[1][seq] > by[0][seq]] == [7, 6, 5, 4, 3]
+
+
 def test_a_preference_counts_a_little_more():
     where = view(turn(1, "red kayak"), turn(2, "red kayak", flags=PREFERENCE))
     scores = by_seq(found(where, "kayak", ALONE))
@@ -322,7 +394,8 @@ turns = st.lists(
 @settings(max_examples=examples(50), deadline=None)
 @given(
     turns,
-    st.tuples(*[factors] * 7, st.sampled_from([1_000, 1_300])),
+    st.tuples(*[factors] * 10, st.sampled_from([1_000, 1_300])),
+    st.booleans(),
     st.booleans(),
     st.booleans(),
     st.booleans(),
@@ -331,7 +404,7 @@ turns = st.lists(
     st.integers(1, 6),
 )
 def test_the_matches_that_are_never_scored_are_always_those_that_change_nothing(
-    rows, by, named, first_person, broad, coverage, limit, most
+    rows, by, named, first_person, broad, at_first, coverage, limit, most
 ):  # fmt: skip
     seq, documents, hidden = 0, [], []
     for words, speaker, role, begins, flags, out in rows:
@@ -344,12 +417,12 @@ def test_the_matches_that_are_never_scored_are_always_those_that_change_nothing(
         hidden.append(hidden[-1] if part else out)
     where, out = view(*documents), np.array(hidden)
     speakers = (terms.exact_term("ana"),) if named else ()
-    asked = RankingQuery(speakers, first_person, broad)
     weights = Ranking(coverage=coverage, speaker=by[0], speaker_heard=by[1], first_person=by[2],
                       first_person_heard=by[3], preference=by[4], impersonal=by[5], timed=by[6],
-                      session_best=by[7], near=Kernel(400, 9, 2),
+                      answer=by[7], opening=by[8], beginning=by[9], session_best=by[10], near=Kernel(400, 9, 2),
                       sources_max=limit, wide_sources_max=limit)  # fmt: skip
     matches, frame = where.match(terms.query("red kayak lake boat"), out), Columns().frame(where)
+    asked = RankingQuery(speakers, first_person, broad, at_first * int(frame.group[0]))
     few = rank(matches, frame, asked, weights, most=most, hidden=out)
     # Where vectors take part, everything is scored.
     every = rank(matches, frame, asked, weights, most=most, hidden=out, similar=NO_VECTORS)

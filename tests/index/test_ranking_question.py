@@ -61,6 +61,22 @@ def test_who_asks_for_help_does_not_look_something_up(text, looks_up):
     assert ask(text).looks_up is looks_up
 
 
+@pytest.mark.parametrize(
+    ("text", "begins"),
+    [
+        ("Which kayak did I first rent?", True),
+        ("What did the club cost at the beginning?", True),
+        ("How many boats did we originally have?", True),
+        ("What did I buy to start my hobby?", True),
+        ("Which kayak did the first guest rent?", False),
+        ("When does the first race start?", False),
+        ("Did the engine start?", False),
+    ],
+)
+def test_a_question_may_ask_how_something_was_at_first(text, begins):
+    assert ask(text).begins is begins
+
+
 def test_how_something_is_done_is_no_question_about_a_whole_thread():
     assert ask("Can you walk me through the project?").broad
     assert not ask("Can you walk me through how to sort a list?").broad

@@ -173,6 +173,33 @@ def test_what_a_failed_sync_was_for_is_not_called_durable_by_the_sync_of_another
         os.close(fd)
 
 
+def test_a_writer_beside_whose_sync_another_one_failed_acknowledges_nothing(log, tmp_path):
+    """What the failed one lost may be its lines, and its own sync does not bring them back."""
+    story = []
+    failing = FailingSync(story)
+    one, two = log(failing), log(CountingDisk(story))
+    one.append([draft("first")])
+    two.append([draft("second")])
+    one.append([draft("third")])
+    taken = two._writer.shared._taken
+    tried = []
+
+    def meanwhile():
+        if not tried:
+            tried.append(None)
+            failing.fails = True
+            with pytest.raises(WriteError):
+                one.append([draft("lost")])
+        return taken()
+
+    two._writer.shared._taken = meanwhile
+    with pytest.raises(WriteError, match="a sync of another process failed"):
+        two.append([draft("lost as well")])
+    slow(two)
+    assert len(two.append([draft("in a new segment")])) == 1
+    assert (tmp_path / "log" / "00000002.jsonl").exists()
+
+
 @pytest.fixture
 def shared(tmp_path):
     made = SharedSync(str(tmp_path / ".sync"))

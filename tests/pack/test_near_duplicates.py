@@ -1,5 +1,7 @@
 """Texts that are alike among the evidence: only what says the same stands once, in every process."""
 
+import pytest
+
 import memplane
 
 BEGINNING = " ".join(f"line {number} of the heron table" for number in range(60))
@@ -53,3 +55,21 @@ def test_the_evidence_of_a_prompt_is_the_same_in_each_pack_of_one_process(plane)
     with memplane.open(plane.home) as other:
         other.pack("heron table", budget=2_000)
         assert other.pack(session="s", budget=24_000).text == first
+
+
+@pytest.mark.parametrize("role", ["user", "assistant"])
+def test_what_a_user_pastes_again_is_shown_again_and_what_an_agent_repeats_is_not(tmp_path, role):
+    pasted = "\n".join(f"    boats.append(rows[{at}])  # keeps row {at} of it" for at in range(6))
+    with memplane.init(tmp_path / "plane", durability="os") as plane:
+        for day, said in enumerate(("loses its last row of", "is slow by now with"), 1):
+            plane.record(
+                f"The harbour import {said} boats:\n{pasted}",
+                role=role,
+                session="s",
+                ts=f"2026-01-{day:02}T08:00:00Z",
+            )
+        block = plane.pack("What is wrong with the harbour import of boats?", budget=1500)
+    evidence = [entry for entry in block.entries if entry.section == "retrieved_evidence"]
+    assert len(evidence) == (2 if role == "user" else 1)
+    duplicates = [one for one in block.omissions if one.reason == "duplicate"]
+    assert len(duplicates) == 2 - len(evidence)

@@ -24,8 +24,8 @@ def order(block) -> list[int]:
     return [entry.seq - 1 for entry in evidence]  # the log begins with its segment
 
 
-def pack(plane, query="how many sources are in my Zotero library?", **request):
-    return plane.pack(query, budget=2000, sections=["retrieved_evidence"], **request)
+def pack(plane, query="how many sources are in my Zotero library?", budget=2000, **request):
+    return plane.pack(query, budget=budget, sections=["retrieved_evidence"], **request)
 
 
 def test_the_newer_value_comes_first_and_the_date_line_says_so(plane):
@@ -68,23 +68,34 @@ def test_as_of_a_seq_before_the_newer_value_the_old_one_stands_alone(plane):
     assert order(pack(plane.at(2))) == [1]
 
 
+def test_a_small_block_keeps_the_order_of_the_log(plane):
+    say(plane, OLD)
+    say(plane, NEW, day=2)
+    assert order(pack(plane)) == [2, 1]
+    assert order(pack(plane, budget=500)) == [1, 2]
+
+
 @pytest.mark.parametrize("told", [(), (OLD, NEW)])
 def test_tokens_kept_for_date_lines_that_come_twice_are_spent_where_none_does(plane, told):
     for at, text in enumerate(told):
         say(plane, text, day=1 + at)
     for first in "anchor bench cabin deck engine flag galley hatch".split():
-        for second in "keel ladder mast net oar".split():
-            say(plane, f"The {first} of the Zotero boat stood beside its {second}", day=9)
+        for second in "keel ladder mast net oar pump rail sail".split():
+            say(
+                plane,
+                f"The {first} of the Zotero boat stood all day long beside its {second}",
+                day=9,
+            )
     query = "how many sources are in my Zotero library on the boat?"
     block = plane.pack(
-        query, budget=400, sections=["retrieved_evidence"], now="2026-02-01T08:00:00Z"
+        query, budget=700, sections=["retrieved_evidence"], now="2026-02-01T08:00:00Z"
     )
     assert ("newest first" in block.text) == bool(told)
     short = [one.short_by for one in block.omissions if one.reason == "budget"]
     entry = max(one.tokens for one in block.entries)
     # Of the end mark less is spent than was kept, and no further turn fits.
     assert short
-    assert 400 - block.tokens < entry + 12
+    assert 700 - block.tokens < entry + 12
 
 
 TURN = st.tuples(

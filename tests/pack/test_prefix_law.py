@@ -2,12 +2,14 @@
 
 import random
 from collections import Counter
+from contextlib import suppress
 
 import pytest
 from builders_planes import rows
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import memplane
+from memplane.errors import InputError
 from memplane.pack.report import CAUSES, chain_of, compared
 from memplane.upkeep.reports import story
 from tests.examples import examples
@@ -62,6 +64,8 @@ STEP = st.tuples(
             "marked",
             "nobodysrule",
             "pin",
+            "limit",
+            "confirm",
         ]
     ),
     st.integers(1, 60),
@@ -126,6 +130,28 @@ def apply_other(plane, what: str, key: int, words: str) -> None:
                 plane.pin(key=plane.keys()[key % len(plane.keys())])
         case "lost":
             plane.record("where were we?", role="user", session="s")
+        case _:
+            apply_said(plane, what, length, key)
+
+
+def apply_said(plane, what: str, size: int, key: int) -> None:
+    """State what contradicts others of its kind, as an agent or under a key; or confirm."""
+    if what == "confirm":
+        confirm_one(plane, key)
+        return
+    kind, session = ("decision", "s") if key % 2 else ("fact", f"o{key % 3}")
+    role, name = ("assistant", None) if key < 4 else (None, f"limit{key}")
+    said = f"The upload limit is {size} MB"
+    plane.record(said, kind=kind, role=role, key=name, session=session)
+
+
+def confirm_one(plane, key: int) -> None:
+    """A user confirms one of the newest statements of an agent, where there is one."""
+    said = [one for one in plane.events() if one.role == "assistant" and one.kind != "message"]
+    for event in said[-1 - key % 3 :]:
+        with suppress(InputError):
+            plane.work.confirm(event.id)
+            return
 
 
 @settings(max_examples=examples(10), deadline=None, suppress_health_check=list(HealthCheck))

@@ -262,3 +262,14 @@ def test_a_build_that_saves_often_reads_each_line_no_more_than_twice(
         index.catch_up()
     assert len(saves) > 5
     assert end < len(read) <= 2 * end
+
+
+def test_pages_are_given_back_after_the_first_search_and_then_after_every_32(shelf, monkeypatch):
+    with memplane.open(shelf, read_only=True) as plane:
+        index = index_service(plane.context).index(plane.upkeep.policies)
+        searches = iter(range(70))
+        released = []
+        monkeypatch.setattr(index._index, "release_pages", lambda: released.append(at))
+        while (at := next(searches, None)) is not None:
+            plane.search("heron")
+    assert released == [0, 32, 64]

@@ -100,6 +100,9 @@ WIDE = "give me an overview of the herons"
         ("speaker_heard", 5, "what did ann say of the lake"),
         ("first_person", 5, "what did I say of the lake"),
         ("first_person_heard", 5, "what did I say of the lake"),
+        ("answer", 0.1, "what did I say of the lake"),
+        ("opening", 5, WIDE),
+        ("beginning", 5, "what was the lake at first"),
         ("preference", 3, "lake"),
         ("tool_call", 3, "dredge the lake"),
         ("tool_result", 0.1, "dredge the lake"),
@@ -125,6 +128,29 @@ def test_what_counts_among_people_changes_nothing_where_an_assistant_answers(
 ):
     assert among_people(query, **{key: value}) != among_people(query)
     assert ranked(query, retrieval={key: value}) == ranked(query)
+
+
+def test_where_more_than_two_people_talk_what_stands_around_a_match_has_a_kernel_of_its_own(
+    tmp_path,
+):
+    home = tmp_path / "meeting"
+
+    def search(**said):
+        text = yaml.safe_dump({"version": 1, "retrieval": said})
+        (home / "policies" / "scoring.yaml").write_text(text)
+        with memplane.open(home) as plane:
+            return [(hit.event.id, hit.score) for hit in plane.search("lake", 100)]
+
+    with memplane.init(home, durability="os") as plane:
+        for name, actor, text in PEOPLE:
+            plane.record(text, id=name, role="user", actor=actor, session="s")
+    nothing = {"weight": 0}
+    assert search(near_many=nothing) == search()
+    assert search(near=nothing) != search()
+    with memplane.open(home) as plane:
+        plane.record("the weir is shut", id="p6", role="user", actor="cleo", session="s")
+    assert search(near_many=nothing) != search()
+    assert search(near=nothing) == search()
 
 
 def test_a_thing_of_the_kind_that_is_asked_for_is_found_without_a_word_in_common(among_people):
@@ -188,7 +214,7 @@ def test_the_figures_of_the_shipped_policy_are_those_that_the_index_was_measured
     # themselves.
     measured = Ranking()._replace(
         faint=300, faint_bits=KIND_BITS, faint_numbers=(1, 2),
-        impersonal=700, timed=1_200, session_best=1_300,
+        impersonal=700, timed=1_200, session_best=1_300, answer=500, opening=1_700, beginning=3_000,
     )  # fmt: skip
     assert ranking_weights(scoring) == measured
     assert (said.k1 / 1000, said.b / 1000) == BM25()

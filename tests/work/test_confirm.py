@@ -65,12 +65,14 @@ def test_a_confirmed_statement_is_a_users_and_takes_the_place_of_the_old_one(pla
     assert plane.upkeep.verify(deep=True).ok
 
 
-def test_undo_takes_a_confirmation_back(plane):
-    old = inferred(plane)
+@pytest.mark.parametrize("key", [None, "queue"])
+def test_undo_takes_a_confirmation_back(plane, key):
+    old = inferred(plane, key=key)
     new = plane.work.confirm(old.id).event
     assert plane.work.undo().events[0].id == new.id
-    assert plane.work.standing(old).reason is None
-    assert "decision (agent): Jobs" in plane.pack("jobs").text
+    assert (plane.work.standing(old).reason is None) == (key is None)  # one with a key is restated
+    assert "(agent): Jobs" in plane.pack("jobs").text
+    assert plane.pack("jobs").text.count("Jobs wait") == 1
 
 
 def test_a_fact_of_a_model_that_is_confirmed_stays_when_its_turns_go(plane):
