@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from memplane.acms.runner import to_the_end
 from memplane.acms.storage.backend import StorageBackend
+from memplane.acms.storage.cached import CachedBackend
 from memplane.acms.storage.plane import fact_row, turn_row
 from memplane.errors import ConflictError, InputError, MemplaneError, PlaneError
 from memplane.event import decode
@@ -343,19 +344,27 @@ _USED_LOCK: Final = threading.Lock()
 _USED: Final[dict[int, _Use]] = {}  # by the store's `id`: its own equality means something else
 
 
+def _below(store: StorageBackend) -> StorageBackend:
+    """The store itself, below caches: sessions may each have a cache of their own over it."""
+    while isinstance(store, CachedBackend):
+        store = store.inner
+    return store
+
+
 def _left(use: _Use) -> None:
     with _USED_LOCK:
         use.users -= 1
         if not use.users:
-            _USED.pop(id(use.store), None)
+            _USED.pop(id(_below(use.store)), None)
 
 
 async def begin_use(store: StorageBackend) -> None:
     """Open a store for one more session; one that its owner has opened stays the owner's."""
     with _USED_LOCK:
-        use = _USED.get(id(store))
+        key = id(_below(store))
+        use = _USED.get(key)
         if use is None:
-            use = _USED[id(store)] = _Use(store)
+            use = _USED[key] = _Use(store)
         use.users += 1
     try:
         async with use.order:
@@ -367,7 +376,7 @@ async def begin_use(store: StorageBackend) -> None:
 
 async def end_use(store: StorageBackend) -> None:
     """Close a store that was opened here, when its last session has ended."""
-    use = _USED.get(id(store))
+    use = _USED.get(id(_below(store)))
     if use is None:
         return
     try:

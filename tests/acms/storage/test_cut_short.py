@@ -12,7 +12,7 @@ import pytest
 
 import memplane
 from memplane.acms import ACMS, ACMSConfig, EpisodeBoundaryConfig, StorageError
-from memplane.acms.storage import InMemoryBackend, SQLiteBackend
+from memplane.acms.storage import CachedBackend, InMemoryBackend, SQLiteBackend
 from memplane.work.episodes import Role, Turn
 
 
@@ -228,6 +228,20 @@ def test_sessions_that_begin_and_end_at_once_open_a_store_once_and_close_it_last
     one, other = run(main())
     assert other.log == ["opened", "closed"]
     assert one.log == ["opened", "closed"] * 2
+
+
+def test_a_store_below_caches_of_several_sessions_is_closed_with_the_last_of_them(run):
+    async def main():
+        store = InMemoryBackend()
+        one, other = (ACMS(name, CachedBackend(store)) for name in "ab")
+        await one.ingest("user", "x")
+        await other.ingest("user", "y")
+        await one.close()
+        await other.ingest("user", "z")
+        await other.close()
+        return store.is_open
+
+    assert run(main()) is False
 
 
 ENDS = """
