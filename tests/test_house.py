@@ -142,9 +142,6 @@ ELSEWHERE = {
         "os.link(draft, path)",  # in the home, or in a folder of it that was entered for the draft
         "os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)",  # synced, nothing else
     },
-    "context/context.py": {
-        "shutil.rmtree(folder, ignore_errors=True)",  # of a plane in memory; it follows no link
-    },
     "log/segments.py": {"os.scandir(fd)"},
     "index/storage.py": {'open(descriptor, "wb")'},
     "index/dense.py": {'open(descriptor, "wb")'},
