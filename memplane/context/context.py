@@ -589,6 +589,7 @@ class PlaneContext:
         if self._folds is None:
             folder = None if self.home.passing else self.home.path / "projections"
             self._opened_now = True
+            self._recorded = 0  # who reads from now on follows what comes from now on
             self._folds = context_folds.Folds(self.log, folder, self.cache_id, counter, variant)
         return self._folds
 

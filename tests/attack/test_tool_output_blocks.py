@@ -105,7 +105,13 @@ def test_stored_by_an_agent_that_repeats_it(home):
 
     with opened(home) as plane:
         desk = Desk(plane, make_counter, "agent", "s1", "heron", None, lambda *_: None)
-        given = {"content": TEXT, "type": "fact", "ns": "/global", "importance": 500}
+        given = {
+            "content": TEXT,
+            "type": "fact",
+            "ns": "/global",
+            "importance": 500,
+            "said_by": "agent",
+        }
         assert tools.store(desk, given).data["seq"]
     check_stands(home)
 

@@ -284,4 +284,4 @@ def test_a_pack_whose_lines_were_printed_in_an_earlier_form_is_said_to_be_so(pla
     del report["form"]
     again = replay_pack(plane, saved._replace(report=report))
     assert (again.same, again.lost) == (False, ())
-    assert again.note == "made in form 1 of blocks, this one is 2: entries are printed otherwise"
+    assert again.note == "made in form 1 of blocks, this one is 3: entries are printed otherwise"

@@ -51,8 +51,11 @@ def test_both_forms_of_its_assertions_run_under_its_policies(run_once, assertion
     assert len(outcome.held) >= 5
 
 
+ROOMY = "SCN-S1"  # what it keeps out of the head has room behind it under these budgets
+
+
 def short(file: Path) -> bool:
-    return not read_scenario_file(file).long
+    return not read_scenario_file(file).long and file.stem != ROOMY
 
 
 LARGE = (

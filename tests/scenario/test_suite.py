@@ -10,7 +10,7 @@ from memplane.cli.trials import read_scenario_file
 from memplane.scenario.assertions import ASSERTIONS
 from memplane.scenario.run import STEPS
 
-NAMES = [*(f"SCN-{number:03}" for number in range(1, 11)), "SCN-P1", "SCN-P2", "SCN-P3"]
+NAMES = [*(f"SCN-{number:03}" for number in range(1, 11)), "SCN-P1", "SCN-P2", "SCN-P3", "SCN-S1"]
 
 
 def test_the_suite_has_these_scenarios_each_in_a_file_of_its_name(suite):
