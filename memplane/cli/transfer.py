@@ -88,9 +88,14 @@ def export_to_file(
     if path == _STREAM and as_json:
         raise InputError("stdout has the export; name a file", where="--json")
     asked: dict[str, Any] = {
-        "replace": replace, "ns": ns or None, "kind": kind or None, "session": session or None,
-        "since": since, "until": until, "secret": secret,
-    }  # fmt: skip
+        "replace": replace,
+        "ns": ns or None,
+        "kind": kind or None,
+        "session": session or None,
+        "since": since,
+        "until": until,
+        "secret": secret,
+    }
     target = _Stream() if path == _STREAM else nullcontext(path)
     with open_plane(home) as plane, Bar("export") as bar, target as to:
         if sqlite:

@@ -6,7 +6,7 @@ Artifacts are files beside the log; an approval lets prompts show their text.
 from __future__ import annotations
 
 import os
-from typing import Annotated, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 from memplane.artifacts.service import Approval, Artifact
 from memplane.cli import options
@@ -44,7 +44,7 @@ from memplane.clock import clock
 from memplane.errors import InputError, NotFoundError
 from memplane.event import GLOBAL, TYPED_KINDS
 from memplane.intake.redact import quoted_value
-from memplane.lazy import regex
+from memplane.lazy import late, regex
 from memplane.plane import Plane, Receipt
 from memplane.projects.registry import UNKNOWN
 from memplane.recall.time_words import read_time
@@ -54,6 +54,11 @@ from memplane.work.episodes import Episode
 from memplane.work.projects import Project, Reassigned
 from memplane.work.sessions import Ended, Session
 from memplane.work.tasks import TaskView
+
+if TYPE_CHECKING:
+    from memplane import providers
+else:
+    providers = late("memplane.providers")
 
 _Id = Annotated[str, Argument(metavar="ID", help="The session's name.")]
 _Agent = Annotated[str | None, Option(metavar="NAME", help="Whose session; without it, nobody's.")]
@@ -166,9 +171,7 @@ def _reflector(model: str | None, server: str | None) -> object:
         return None
     if model is None or server is None:
         raise InputError("expected --model and --server together")
-    from memplane.providers import HTTPReflector, blocking  # noqa: PLC0415 - for this alone
-
-    return blocking(HTTPReflector(server, model))
+    return providers.blocking(providers.HTTPReflector(server, model))
 
 
 @command("list", example="session list --open", group="session")

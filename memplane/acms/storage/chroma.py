@@ -75,12 +75,17 @@ class ChromaBackend(RowBackend):
     async def _put(self, table: Table, row: StoredRow, over: str | None) -> str | None:
         rows = self._rows[table]
         metadata = {
-            "session": row.session, "episode": row.episode, "at": row.at, "status": row.status,
-        }  # fmt: skip
+            "session": row.session,
+            "episode": row.episode,
+            "at": row.at,
+            "status": row.status,
+        }
         whole = {
-            "ids": [row.id], "documents": [row.body], "metadatas": [metadata],
+            "ids": [row.id],
+            "documents": [row.body],
+            "metadatas": [metadata],
             "embeddings": [_NO_VECTOR],
-        }  # fmt: skip
+        }
 
         def put() -> str | None:
             there = _document(rows, row.id)

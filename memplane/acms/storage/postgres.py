@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 
 from memplane.acms.storage.backend import RowBackend, StoredRow, StoredVector, Table
-from memplane.errors import ConfigurationError, FormatError, MissingExtraError
+from memplane.errors import ConfigurationError, FormatError, MemplaneError, MissingExtraError
 from memplane.intake.redact import quoted_value
+from memplane.lazy import late
 
 if TYPE_CHECKING:
     import asyncpg  # type: ignore[import-untyped]
+else:
+    asyncpg = late("asyncpg")
 
 VERSION: Final = 1  # of the tables
 _TIES: Final = 64  # more than k are taken from pgvector: equal scores are ordered here
@@ -62,7 +65,7 @@ class PostgresBackend(RowBackend):
 
     async def _start(self) -> None:
         try:
-            import asyncpg  # noqa: PLC0415 - an extra
+            asyncpg.create_pool  # noqa: B018 - an extra, imported here
         except ImportError:
             raise MissingExtraError("PostgresBackend", "postgres") from None
         low, high = self._sizes
@@ -210,8 +213,8 @@ class PostgresBackend(RowBackend):
         return [StoredVector(*row) for row in rows]
 
     def _failed(self, error: Exception) -> str | None:
-        import asyncpg  # noqa: PLC0415 - it was imported before
-
+        if isinstance(error, MemplaneError):
+            return None
         kinds = asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError
         if isinstance(error, kinds):
             return f"schema {self.schema}: {type(error).__name__}: {_said(error, self._dsn)}"

@@ -17,9 +17,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from memplane.acms.storage.backend import RowBackend, StoredRow, StoredVector, Table
 from memplane.errors import ConfigurationError, FormatError, MissingExtraError
 from memplane.intake.redact import quoted_value
+from memplane.lazy import late
 
 if TYPE_CHECKING:
     import aiosqlite
+    import sqlite_vec  # type: ignore[import-untyped]
+else:
+    aiosqlite = late("aiosqlite")
+    sqlite_vec = late("sqlite_vec")
 
 VERSION: Final = 1  # of the tables
 _FLUSH_SECONDS: Final = 0.02
@@ -82,18 +87,18 @@ class SQLiteBackend(RowBackend):
 
     async def _start(self) -> None:
         try:
-            import aiosqlite  # noqa: PLC0415 - an extra
+            aiosqlite.connect  # noqa: B018 - an extra, imported here
         except ImportError:
             raise MissingExtraError("SQLiteBackend", "sqlite") from None
         self._writing, self._readers = asyncio.Lock(), asyncio.Queue()
-        self._writer = writer = await self._connected(aiosqlite)
+        self._writer = writer = await self._connected()
         try:
             await self._migrated(writer)
             self._extension = await _loaded(writer)
             if self._extension:
                 await self._indexed(writer)
             for _ in range(0 if self._batched else self._size):
-                reader = await self._connected(aiosqlite)
+                reader = await self._connected()
                 self._readers.put_nowait(reader)
                 await _loaded(reader)
         except BaseException:
@@ -101,10 +106,8 @@ class SQLiteBackend(RowBackend):
             await self._stop()
             raise
 
-    async def _connected(self, module: Any) -> aiosqlite.Connection:
-        made: aiosqlite.Connection = await module.connect(
-            self.path, timeout=self._timeout, isolation_level=None
-        )
+    async def _connected(self) -> aiosqlite.Connection:
+        made = await aiosqlite.connect(self.path, timeout=self._timeout, isolation_level=None)
         try:
             await self._refuse_foreign(made)
             await made.execute("PRAGMA journal_mode=WAL")
@@ -324,8 +327,6 @@ async def _one(connection: aiosqlite.Connection, ask: str, *asked: object) -> An
 async def _loaded(connection: aiosqlite.Connection) -> bool:
     """Whether sqlite-vec was loaded: not where this Python's SQLite takes no extensions."""
     try:
-        import sqlite_vec  # type: ignore[import-untyped]  # noqa: PLC0415 - of the extra
-
         await connection.enable_load_extension(True)
         try:
             await connection.load_extension(sqlite_vec.loadable_path())
