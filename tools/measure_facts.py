@@ -3,8 +3,9 @@
     python tools/measure_facts.py EVENTS QUESTIONS [--limit 100] [--budgets 500,1000,2000]
 
 EVENTS and QUESTIONS are a labelled set as `memplane eval` takes it. A line for each budget: the
-percent of its evidence that stands whole in a block, without facts and with them, `by refs` where a
-fact counts for the turns that say it, too; and how many questions became better and worse.
+percent of its evidence that stands whole in a block, without facts and with them, the 95 % interval
+of the difference by bootstrap over conversations, `by refs` where a fact counts for the turns that
+say it, too; and how many questions became better and worse.
 
 The reflector stands for a model and is none: of every closed episode it notes, of each turn of a
 user, the sentence with the most names and numbers, in the words of the turn. So each run gives the
@@ -18,6 +19,8 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+
+from measure_recall import interval
 
 import memplane
 from memplane.acms.reflection import (
@@ -145,13 +148,17 @@ def main() -> None:
             rows = ask(plane, dataset, questions, budgets)
             after.update(((name, *key), row) for key, row in rows.items())
     print(f"{len(dataset.asked)} questions, {count} facts")
-    print("budget  without    with  by refs  better  worse")
+    print("budget  without    with  95 % by conversations  by refs  better  worse")
     for budget in budgets:
         keys = [key for key in before if key[2] == budget]
         changes = [after[key].by_refs - before[key].whole for key in keys]
+        groups: dict[str, list[float]] = {}
+        for key in keys:
+            groups.setdefault(key[0], []).append(after[key].whole - before[key].whole)
         print(
             f"{budget:6}  {mean([before[key].whole for key in keys]):7.2f} "
             f"{mean([after[key].whole for key in keys]):7.2f}  "
+            f"{interval(list(groups.values())):>22}  "
             f"{mean([after[key].by_refs for key in keys]):7.2f}  "
             f"{sum(one > 0 for one in changes):6} {sum(one < 0 for one in changes):6}"
         )
