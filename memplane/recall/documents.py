@@ -25,7 +25,15 @@ from datetime import date, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from memplane.event import KINDS, PROJECTS, SENSITIVITIES, UPKEEP_KINDS, WISH_MARKER, Event
+from memplane.event import (
+    KINDS,
+    PROJECTS,
+    SENSITIVITIES,
+    UPKEEP_KINDS,
+    WISH_MARKER,
+    Event,
+    said_by,
+)
 from memplane.harness import remembered, variant_with
 from memplane.index.terms import INSTRUCTION, PREFERENCE, READ, Document, sentences
 from memplane.intake.markers import Marker
@@ -93,8 +101,11 @@ def documents_of(event: Event, text: str, tool_result_tokens: int) -> list[Docum
     if text is not event.text and "body" not in event.data:
         event = remembered(event)  # whose tokens nobody has counted
     parts = _parts(text, tool_result_tokens if event.kind == "tool_result" else None)
-    speaker = event.actor.lower() if event.actor is not None else ""
-    extra = " ".join((event.actor or event.role or "", _date_words(event.ts[:10]), *names))
+    # A model that notes what people said is none of them.
+    by_model = said_by(event.kind, event.role, event.actor, event.id) == "model"
+    actor = "" if by_model else event.actor or ""
+    speaker = actor.lower()
+    extra = " ".join((actor or event.role or "", _date_words(event.ts[:10]), *names))
     flags, labels = flags_of(event, text), tuple(labels_of(event))
     group = f"{event.ns} {event.session}" if event.session is not None else ""
     role, at = event.role or "", microseconds(event.ts)
