@@ -73,6 +73,7 @@ NEVER = 1 << 30  # the rank of what is no token: it is never merged
 # Asked for, tokens or not, after which all are read, for some 50 ms and 20 MB: what it took to look
 # up as many. The first thousand new texts ask for 17,000, most processes for a few hundred.
 _MANY = 25_000
+_GROUPS_AT_ONCE = 256  # of the table, where all of it is read
 _NO_TOKENS = 25_000  # what is no token, remembered beside all that are one
 
 
@@ -116,8 +117,17 @@ class Ranks(TokenRanks):
         return rank
 
     def read_all(self) -> None:
-        """Hold all tokens: quicker than to look up as many more as were asked for by now."""
-        self.update(zip(bytes(self._text[:-1]).split(_END), self._ranks, strict=True))
+        """Hold all tokens: quicker than to look up as many more as were asked for by now.
+
+        A part at a time: in one piece it keeps the interpreter's lock, and every loop, for 60 ms.
+        """
+        starts, count = self._starts, len(self._starts)
+        for number in range(0, count, _GROUPS_AT_ONCE):
+            behind = number + _GROUPS_AT_ONCE
+            end = starts[behind] if behind < count else len(self._text)
+            tokens = bytes(self._text[starts[number] : end - 1]).split(_END)
+            ranks = self._ranks[number * GROUP : behind * GROUP]
+            self.update(zip(tokens, ranks, strict=True))
         self._most, self.whole = len(self) + _NO_TOKENS, True
 
     def _find(self, token: bytes) -> int:
