@@ -247,15 +247,10 @@ def store(desk: Desk, given: dict[str, Any]) -> Answer:
     Its id is made of what it says, so whoever says it again meets it, in any session and process.
     Where that one was archived since, it is said anew, and its id is made of that too.
     """
-    if not cleaned(given["content"]).strip():
-        raise InputError(
-            "expected a statement, found only blanks or a block that memory gave; nothing was "
-            "stored",
-            where="content",
-        )
+    confirmed = _confirms(given)
+    if confirmed is not None:
+        return _confirmed(desk, confirmed)
     context = desk.plane.context
-    if given["said_by"] == "user" and _NUMBERED.fullmatch(given["content"].strip()):
-        return _confirmed(desk, given["content"].strip())
     given = _placed(desk, given)
     row = _event_row(desk, given)
     what = _redacted(desk, given)
@@ -284,6 +279,27 @@ def store(desk: Desk, given: dict[str, Any]) -> Answer:
             return _known(event)
         salt = standing.by_seq or event.seq
     return _stored(record_as(context, row, **desk.who))
+
+
+def _confirms(given: dict[str, Any]) -> str | None:
+    """The handle that is the whole content, where a user confirms; raises for no statement."""
+    content = given["content"].strip()
+    if not cleaned(content).strip():
+        raise InputError(
+            "expected a statement, found only blanks or a block that memory gave; nothing was "
+            "stored",
+            where="content",
+        )
+    if _NUMBERED.fullmatch(content) is None:
+        return None
+    if given["said_by"] != "user":
+        raise InputError(
+            "expected a statement, found a handle, which only said_by user confirms; nothing was "
+            "stored",
+            where="content",
+        )
+    handle: str = content
+    return handle
 
 
 def _id_of(what: str) -> str:

@@ -368,14 +368,14 @@ def _statement(
 
 
 def _gone_words(context: PlaneContext, event: Event, how: str, by_seq: int) -> str:
-    """Say what an event is no longer in force for; of one that was confirmed, what says it now."""
+    """Say what an event is no longer in force for; of one that was confirmed, by which."""
     line = context.log.line(by_seq)
     by = None if line is None else line.event
     if by is not None and by.kind == "forget" and by.data.get("reason") == CONFIRMED:
         line = context.log.find(by.text.rpartition(" ")[2])
         by = None if line is None else line.event
     if by is not None and by.data.get("confirms") == event.id:
-        return f"event {event.seq} was confirmed already: event {by.seq} says it now"
+        return f"event {event.seq} was confirmed already, by event {by.seq}"
     return f"event {event.seq} is no longer in force: {how} by event {by_seq}"
 
 

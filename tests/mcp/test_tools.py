@@ -380,6 +380,12 @@ def test_an_agent_says_whether_the_user_said_it_and_relays_a_confirmation(done, 
     assert [hit.get("said_by") for hit in found["hits"]] == [None]
     (refused,) = call(store("#999", said_by="user"))
     assert refused.is_error
+    twice = call(store(f"#{inferred['seq']}", said_by="user"))[0]
+    assert f"confirmed already, by event {event.seq}" in twice.content[0].text
+    head = opened.head().seq
+    (alone,) = call(store(f"#{inferred['seq']}"))  # no statement, and nobody confirmed it
+    assert "said_by user" in alone.content[0].text
+    assert opened.head().seq == head
 
 
 def test_the_same_words_said_by_the_user_confirm_those_of_the_agent(done, opened):

@@ -80,7 +80,7 @@ def test_undo_takes_a_confirmation_back(plane, key):
 def test_a_second_confirmation_is_refused_and_names_the_first(plane, key):
     old = inferred(plane, key=key)
     new = plane.work.confirm(old.id).event
-    with pytest.raises(InputError, match=f"confirmed already: event {new.seq} says it now"):
+    with pytest.raises(InputError, match=f"confirmed already, by event {new.seq}"):
         plane.work.confirm(old.id)
     assert plane.head().seq == new.seq
 
