@@ -369,14 +369,20 @@ def _statement(
 
 def _gone_words(context: PlaneContext, event: Event, how: str, by_seq: int) -> str:
     """Say what an event is no longer in force for; of one that was confirmed, by which."""
+    by = confirmation_of(context, event, by_seq)
+    if by is not None:
+        return f"event {event.seq} was confirmed already, by event {by.seq}"
+    return f"event {event.seq} is no longer in force: {how} by event {by_seq}"
+
+
+def confirmation_of(context: PlaneContext, event: Event, by_seq: int) -> Event | None:
+    """Return the event that confirms one which event `by_seq` archived; None for another reason."""
     line = context.log.line(by_seq)
     by = None if line is None else line.event
     if by is not None and by.kind == "forget" and by.data.get("reason") == CONFIRMED:
         line = context.log.find(by.text.rpartition(" ")[2])
         by = None if line is None else line.event
-    if by is not None and by.data.get("confirms") == event.id:
-        return f"event {event.seq} was confirmed already, by event {by.seq}"
-    return f"event {event.seq} is no longer in force: {how} by event {by_seq}"
+    return by if by is not None and by.data.get("confirms") == event.id else None
 
 
 def _states(event: Event) -> bool:

@@ -388,6 +388,22 @@ def test_an_agent_says_whether_the_user_said_it_and_relays_a_confirmation(done, 
     assert opened.head().seq == head
 
 
+@pytest.mark.parametrize("key", [{}, {"key": "herons"}])
+@pytest.mark.parametrize("first", ["agent", "user"])
+def test_what_the_owner_confirmed_is_known_when_the_agent_stores_it_again(done, opened, key, first):
+    (stored,) = done(store("Herons sleep standing", said_by=first, **key))
+    mine = opened.work.confirm(stored["seq"]).event
+    again = done(
+        store("Herons sleep standing", **key), store("Herons sleep standing", said_by="user", **key)
+    )
+    assert [(one["duplicate"], one["seq"]) for one in again] == [(True, mine.seq)] * 2
+    assert opened.work.standing(mine).reason is None
+    opened.forget(id=mine.id)
+    (anew,) = done(store("Herons sleep standing", **key))
+    assert not anew["duplicate"]
+    assert opened.event(anew["seq"]).said_by == "agent"
+
+
 def test_the_same_words_said_by_the_user_confirm_those_of_the_agent(done, opened):
     inferred, said, again = done(
         store("Herons eat fish"), store("Herons eat fish", said_by="user"), store("Herons eat fish")
