@@ -75,6 +75,12 @@ def check_session_reflector(given: object) -> SessionReflector:
     return cast("SessionReflector", given)
 
 
+def reflector_name(reflector: object) -> str:
+    """What a reflector calls itself, else its class."""
+    named = getattr(reflector, "name", None)
+    return named if isinstance(named, str) and named else type(reflector).__name__
+
+
 def ask_summary(
     reflector: SessionReflector,
     session: str,
@@ -86,8 +92,7 @@ def ask_summary(
     Raises ProviderError, of which the observer is told. The plane's lock need not be held, and
     should not be.
     """
-    named = getattr(reflector, "name", None)
-    by = named if isinstance(named, str) and named else type(reflector).__name__
+    by = reflector_name(reflector)
     turns = [_turn(event, session, redact) for event in events]
     episode = Episode(
         id=session,

@@ -356,7 +356,8 @@ class PlaneSessions(OfPlane):
         if not readable:
             return None, "no turn that a model may read: extractive"
         try:
-            with context.span("reflect", {"session": hashed(session)}):
+            by = model_summary.reflector_name(reflector)
+            with context.span("reflect", {"session": hashed(session), "provider": by}):
                 made = model_summary.ask_summary(
                     model_summary.check_session_reflector(reflector), session, readable, redact
                 )

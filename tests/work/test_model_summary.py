@@ -153,7 +153,7 @@ def test_the_observer_is_told_of_each_try_and_of_what_a_summary_goes_without(tmp
     found = [(name, fields) for name, fields in seen.found if fields["correlation_id"] == "one"]
     assert [name for name, _ in found] == ["retry", "retry", "degraded", "reflect"]
     assert found[2][1]["part"] == "summary"
-    assert found[3][1]["error"] == "ProviderError"
+    assert (found[3][1]["error"], found[3][1]["provider"]) == ("ProviderError", "http:m")
 
 
 def test_the_model_is_asked_once_and_not_for_a_session_that_has_ended(plane):
