@@ -173,6 +173,7 @@ class Draft(NamedTuple):
 SPEAKERS: Final = ("user", "agent", "tool", "model")
 REFLECTOR: Final = "reflector:"  # how the actor of what a model made of turns begins
 RELAYED: Final = "mcp:"  # how the id of what an agent stores through MCP begins
+VOUCHED: Final = "agent:"  # and of what an agent says in a program that a user confirmed
 _BY_ROLE: Final = {"user": "user", "assistant": "agent", "tool": "tool"}
 
 
@@ -191,6 +192,14 @@ def said_by(kind: str, role: str | None, actor: str | None, id: str) -> str | No
             return "tool"
         return "agent" if kind == "tool_call" or id.startswith(RELAYED) else None
     return _BY_ROLE.get(role)
+
+
+def relayed_by(id: str) -> str | None:  # noqa: A002
+    """Return by what way an agent relays what an event says: `mcp`, `agent`, None for no agent.
+
+    The id of the event says so, and the id of what restates it.
+    """
+    return id.partition(":")[0] if id.startswith((RELAYED, VOUCHED)) else None
 
 
 def speaker_mark(kind: str, role: str | None, actor: str | None, id: str) -> str:  # noqa: A002
@@ -214,9 +223,9 @@ class Relation(NamedTuple):
 class SourceInfo(NamedTuple):
     """Where a statement is from, as its event says it.
 
-    `said_by`: one of SPEAKERS or None. `actor`: who is named; `through`: `mcp` where an agent
-    relays it. Of what a model made: the episode, how sure it was (0 to 1) and the SHA-256 of the
-    prompt. `tool`: what printed or imported it.
+    `said_by`: one of SPEAKERS or None. `actor`: who is named; `through`: `mcp` or `agent`
+    where an agent relays it. Of what a model made: the episode, how sure it was (0 to 1) and the
+    SHA-256 of the prompt. `tool`: what printed or imported it.
     """
 
     said_by: str | None
@@ -235,7 +244,7 @@ def source_of(event: Event) -> SourceInfo:
     return SourceInfo(
         event.said_by,
         event.actor,
-        "mcp" if event.id.startswith(RELAYED) else None,
+        relayed_by(event.id),
         _word(get("episode")),
         float(sure) if isinstance(sure, int | float) and not isinstance(sure, bool) else None,
         _word(get("prompt")),

@@ -449,7 +449,7 @@ def purge_events(
     if keep:
         _purge_due(home, now, dry_run=dry_run, as_json=as_json)
         return
-    seqs = [int(one) if one.isdecimal() and len(one) < 19 else one for one in ids or ()]
+    seqs = [options.ref(one) for one in ids or ()]
     with open_plane(home) as plane, Bar("purge") as bar:
         report = plane.upkeep.purge(
             *seqs, **named, **described, decisions=decisions, ns=ns, reason=reason, now=now,

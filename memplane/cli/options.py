@@ -173,8 +173,9 @@ Id: TypeAlias = Annotated[
 
 
 def ref(given: str) -> str | int:
-    """A seq where the argument is a number, else an id."""
-    return int(given) if given.isascii() and given.isdigit() and len(given) < 19 else given
+    """A seq where the argument is a number, or as blocks and hits write it (`#12`); else an id."""
+    seq = given.removeprefix("#")
+    return int(seq) if seq.isascii() and seq.isdigit() and len(seq) < 19 else given
 
 
 def number(given: str | None, where: str = "--importance") -> int | float | None:

@@ -73,9 +73,10 @@ def named_event(
     plane: Plane, given: str, *, channel: str = "private", agent: str | None = None
 ) -> Event:
     """The event of an argument: a number is tried as a seq first, then as an id."""
-    if given.isascii() and given.isdigit() and len(given) < 19:
+    seq = options.ref(given)
+    if isinstance(seq, int):
         try:
-            return plane.event(int(given), channel=channel, agent=agent)
+            return plane.event(seq, channel=channel, agent=agent)
         except NotFoundError as error:
             with suppress(NotFoundError):
                 return plane.event(given, channel=channel, agent=agent)

@@ -103,6 +103,10 @@ def export_to_file(
             print_answer(tables.as_json(), _tables_words(tables), as_json=as_json)
             return
         report = plane.upkeep.export(to, redact=redact, progress=bar, **asked)
+    _tell_export(report, path, as_json=as_json)
+
+
+def _tell_export(report: ExportReport, path: str, *, as_json: bool) -> None:
     words = _exported(report)
     print_answer(report.as_json(), "" if path == _STREAM else words, as_json=as_json)
     if path == _STREAM:

@@ -32,7 +32,7 @@ from memplane.projections.window import entry_lines, one_line, quoted_text, safe
 from memplane.projects.entering import project_named
 from memplane.search.search import SearchHits
 from memplane.tokens import cut
-from memplane.work.changes import confirm_statement, forget_as, record_as
+from memplane.work.changes import confirm_statement, confirmation_of, forget_as, record_as
 from memplane.work.tasks import PlaneTasks, TaskView
 
 _KEYS_MAX: Final = 100_000
@@ -236,6 +236,7 @@ def list_keys(desk: Desk, given: dict[str, Any]) -> Answer:
 # `memory_store` and `memory_forget`: what a client records.
 
 _NUMBERED: Final = regex(r"#[0-9]{1,18}")
+_CONFIRMED_MAX: Final = 8  # confirmations of one another
 _AGAIN_MAX: Final = 1000  # times that the same was stored, archived and stored again
 _TASK: Final = "/task/"
 _ERASE: Final = "archived, not erased: only `memplane purge` erases it from the log"
@@ -247,15 +248,10 @@ def store(desk: Desk, given: dict[str, Any]) -> Answer:
     Its id is made of what it says, so whoever says it again meets it, in any session and process.
     Where that one was archived since, it is said anew, and its id is made of that too.
     """
-    if not cleaned(given["content"]).strip():
-        raise InputError(
-            "expected a statement, found only blanks or a block that memory gave; nothing was "
-            "stored",
-            where="content",
-        )
+    confirmed = _confirms(given)
+    if confirmed is not None:
+        return _confirmed(desk, confirmed)
     context = desk.plane.context
-    if given["said_by"] == "user" and _NUMBERED.fullmatch(given["content"].strip()):
-        return _confirmed(desk, given["content"].strip())
     given = _placed(desk, given)
     row = _event_row(desk, given)
     what = _redacted(desk, given)
@@ -279,11 +275,32 @@ def store(desk: Desk, given: dict[str, Any]) -> Answer:
         if event is None:
             salt = seq
             continue
-        standing = desk.plane.work.standing(event)  # of the log itself, whoever may see it
-        if standing.reason is None:
-            return _known(event)
-        salt = standing.by_seq or event.seq
+        now = _now(desk, event)
+        if now is not None:
+            return _known(now)
+        salt = desk.plane.work.standing(event).by_seq or event.seq
     return _stored(record_as(context, row, **desk.who))
+
+
+def _confirms(given: dict[str, Any]) -> str | None:
+    """The handle that is the whole content, where a user confirms; raises for no statement."""
+    content = given["content"].strip()
+    if not cleaned(content).strip():
+        raise InputError(
+            "expected a statement, found only blanks or a block that memory gave; nothing was "
+            "stored",
+            where="content",
+        )
+    if _NUMBERED.fullmatch(content) is None:
+        return None
+    if given["said_by"] != "user":
+        raise InputError(
+            "expected a statement, found a handle, which only said_by user confirms; nothing was "
+            "stored",
+            where="content",
+        )
+    handle: str = content
+    return handle
 
 
 def _id_of(what: str) -> str:
@@ -295,8 +312,20 @@ def _in_force(desk: Desk, row: dict[str, Any], what: str) -> Event | None:
     id_ = _id_of(what)
     line = desk.plane.context.log.find(id_)
     event = None if line is None else _said(desk, row, line.event.seq, id_)
-    gone = event is None or desk.plane.work.standing(event).reason is not None
-    return None if gone else event
+    return None if event is None else _now(desk, event)
+
+
+def _now(desk: Desk, event: Event) -> Event | None:
+    """The event if it is in force, else the one in force that confirmed it; None for neither."""
+    for _ in range(_CONFIRMED_MAX):
+        standing = desk.plane.work.standing(event)  # of the log itself, whoever may see it
+        if standing.reason is None:
+            return event
+        by = confirmation_of(desk.plane.context, event, standing.by_seq or 0)
+        if by is None:
+            return None
+        event = by
+    return None
 
 
 def _confirmed(desk: Desk, handle: str, what: str = "") -> Answer:

@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import repeat
 from typing import TYPE_CHECKING, Final
 
-from memplane.event import GLOBAL, PROJECTS, RELAYED, said_by, speaker_mark
+from memplane.event import GLOBAL, PROJECTS, relayed_by, said_by, speaker_mark
 from memplane.lazy import NamedTuple, late, regex
 from memplane.pack.block import Entry, Omission
 from memplane.pack.layout import PARTS, BlockPart, ContradictionNote, Sheet, own_part
@@ -160,7 +160,7 @@ def enters_head(item: Item, head: str, *, pinned: bool) -> bool:
     if head == "any":
         return pinned or not is_by_model(item)
     by = said_by(item.kind, item.role, item.actor, item.id)
-    return by not in ("agent", "model") and not item.id.startswith(RELAYED)
+    return by not in ("agent", "model") and relayed_by(item.id) is None
 
 
 def is_by_model(item: Item) -> bool:

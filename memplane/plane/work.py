@@ -202,8 +202,10 @@ class PlaneWork(OfPlane):
 
         The new event has the role `user`, the session of none, and names the old one
         (`data.confirms`); the old one is superseded, or forgotten where it has no key. `undo` takes
-        that back. Raises NotFoundError for what the reader may not see, ScopeError for another's
-        namespace, and InputError for what is no statement, out of force, expired or a user's.
+        that back. Where an agent asks (`agent`, or the plane's), the event names it and counts as
+        relayed: for `statements.head: confirmed` that is no confirmation. Raises NotFoundError for
+        what the reader may not see, ScopeError for another's namespace, and InputError for what is
+        no statement, out of force, expired or a user's.
         """
         return work_changes.confirm_statement(
             self._context, id, channel=channel, agent=self._context.agent_of(agent)

@@ -565,11 +565,11 @@ _SHARED: Final = 2  # words of meaning that both have, at least
 _SUBJECT: Final = 1  # words of meaning before the word that gives a value
 
 _WORD: Final = regex(
-    r"[`'\"]?(?P<number>[$\u20ac\u00a3]?\d[\d.,:_/-]*\d?%?)(?P<unit>[a-zA-Z%]*)"
+    r"[`'\"]?(?P<number>[$\u20ac\u00a3]?\d[\d.,:_/-]*\d?(?:\s?%|[$\u20ac\u00a3])?)(?P<unit>[a-zA-Z%]*)"
     r"|[A-Za-z_][\w./@+#-]*(?:'\w+)?"
 )
 _LABEL: Final = regex(r"\s*(?:[-*]\s+)?(?:Decision|Rule|Fact|Note)\s*:\s*")
-_CLAUSE_END: Final = regex(r"[.;!](?=\s|$)|[,(\u2014]| - |\n|\b(?:because|since|so that)\b")
+_CLAUSE_END: Final = regex(r"[.;!](?=\s|$)|,(?!\d)|[(\u2014]| - |\n|\b(?:because|since|so that)\b")
 _CONDITION: Final = regex(
     r"(?i)\b(?:if|when|whenever|unless|until|except|only|for|on|in|at|while|during|where|once|but"
     r"|after|before|per|with|without|or|else)\b"
@@ -623,6 +623,14 @@ _PAIRS: Final = word_table("""
     mutable/immutable
 """)
 _ANTONYMS: Final = frozenset(frozenset(pair.split("/")) for pair in _PAIRS)
+# Two numbers of two of these may be one value: 5 MB, 5000 KB.
+_UNITS: Final = word_set("""
+    b kb mb gb tb kib mib gib tib ns us ms s sec second m min minute h hr hour day week month year
+    hz khz mhz ghz w kw mw g mg kg mm cm km % percent $ \u20ac \u00a3 usd eur gbp
+""")
+_NUMBER: Final = regex(r"\d[\d.,:_/-]*")
+_THOUSANDS: Final = regex(r"(?<=\d)[,_](?=\d{3}(?!\d))")
+_ZEROS: Final = regex(r"\A0*(\d+)(?:\.0+)?\Z|\A0+(?=\d:)")
 
 
 class StatementWords(NamedTuple):
@@ -653,7 +661,7 @@ def statement_words(text: str) -> StatementWords | None:
     negations = 0
     for found in _WORD.finditer(clause):
         said = found[0].strip("`'\".,")
-        word = said.lower()
+        word = said.lower().replace(" ", "")
         if word in _PAST or len(words) > WORDS_MAX:
             return None
         if word in _NOT or word.endswith("n't"):
@@ -662,11 +670,12 @@ def statement_words(text: str) -> StatementWords | None:
             word = "can" if word == "ca" else word
         if word in _DROPPED:
             continue
-        if len(word) > _STEM and word.endswith("s") and not word.endswith("ss"):
+        counted = found["number"] is not None
+        if not counted and len(word) > _STEM and word.endswith("s") and not word.endswith("ss"):
             word = word[:-1]
         if word:
             words.append(word)
-            numbers.append(found["number"] is not None)
+            numbers.append(counted)
             odd = not said.isalpha() or not said.islower()
             names.append(odd and (bool(words[1:]) or not said.istitle()))
     if len(words) < _SHARED:
@@ -740,6 +749,8 @@ def _two_values(
     if shared < _SHARED and _ONE_VALUE.isdisjoint(before):
         return False
     spans = (older, start, lengths[0]), (newer, start, lengths[1])
+    if _may_be_one(_written(*spans[0]), _written(*spans[1])):
+        return False
     if all(_is_number(*span) for span in spans):
         return _counts(before)
     if all(_is_name(*span) for span in spans):
@@ -758,6 +769,33 @@ def _is_number(one: StatementWords, start: int, length: int) -> bool:
 
 def _is_name(one: StatementWords, start: int, length: int) -> bool:
     return all(one.names[start : start + length])
+
+
+def _written(one: StatementWords, start: int, length: int) -> tuple[list[str], list[str]]:
+    """The numbers and the words of a value, each sorted, however it is written.
+
+    `20MB` is `20 MB`, `1,000` is `1000`, `May 5` is `5 May`, `v3.1` is `3.1`.
+    """
+    numbers, words = [], []
+    for at in range(start, start + length):
+        word = one.words[at]
+        found = _NUMBER.search(word)
+        lead = "" if found is None else word[: found.start()]
+        if found is None or not (one.numbers[at] or lead == "v"):
+            words.append(word)
+            continue
+        number = _THOUSANDS.sub("", found[0].rstrip(".,:_/-"))
+        numbers.append(_ZEROS.sub(r"\1", number))
+        words += [part for part in (lead.removeprefix("v"), word[found.end() :]) if part]
+    return sorted(numbers), sorted(words)
+
+
+def _may_be_one(one: tuple[list[str], list[str]], other: tuple[list[str], list[str]]) -> bool:
+    """Whether two values are written otherwise, or measured in other units, and may be the same."""
+    if one == other:
+        return True
+    measured = all(words and _UNITS.issuperset(words) for _, words in (one, other))
+    return measured and one[0] != other[0] and one[1] != other[1]
 
 
 def _counts(before: tuple[str, ...]) -> bool:
@@ -791,7 +829,7 @@ class Decisions(LedgerProjector):
     """
 
     name = "decisions"
-    version = 8
+    version = 9
     kinds = frozenset({"decision"})
     marker = "constraint"
     left_max = 200
@@ -822,7 +860,7 @@ class Cards(LedgerProjector):
     """
 
     name = "cards"
-    version = 8
+    version = 9
     kinds = frozenset({"preference", "rule", "insight", "fact", "observation"})
     passing = frozenset({"observation"})
     passing_chars_max = 600

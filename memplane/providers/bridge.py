@@ -12,6 +12,8 @@ import math
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from contextvars import copy_context
+from functools import partial
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast, runtime_checkable
 
@@ -153,8 +155,9 @@ class BlockingReflector:
             except BaseException as error:  # noqa: BLE001 - raised where it was asked for
                 failed.append(error)
 
-        # In a thread: the caller may stand on a loop.
-        thread = threading.Thread(target=work, name="memplane-reflector", daemon=True)
+        # In a thread: the caller may stand on a loop. With its context: the observer of its call.
+        run = partial(copy_context().run, work)
+        thread = threading.Thread(target=run, name="memplane-reflector", daemon=True)
         thread.start()
         thread.join()
         if failed:

@@ -6,16 +6,18 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypedDict
 
+from memplane.clock import ulid
 from memplane.context.calls import Receipt
 from memplane.errors import ConflictError, InputError, LockError, NotFoundError
 from memplane.event import (
     GLOBAL,
     IMPORTANCE_DEFAULT,
     REFS_MAX,
-    RELAYED,
     TYPED_KINDS,
+    VOUCHED,
     Event,
     at_least,
+    relayed_by,
 )
 from memplane.intake import normalise
 from memplane.intake.redact import quoted_value, unexpected
@@ -275,8 +277,11 @@ def confirm_statement(
 ) -> Receipt:
     """Record a statement in force anew as a user's; see `PlaneWork.confirm`.
 
-    `relayed`: fields of the event where an agent says that a user confirmed it.
+    `relayed`: fields of the event where an agent says that a user confirmed it; where one asks and
+    nothing else is said, its name, and an id that tells.
     """
+    if relayed is None and agent is not None:
+        relayed = {"id": f"{VOUCHED}{ulid(context.clock())}", "actor": agent}
     reader = context.reader(channel, agent=agent, policies=context.watched.policies_or_last())
 
     def unconfirmed(event: Event) -> None:
@@ -286,11 +291,11 @@ def confirm_statement(
             raise reader.unwritable(event.ns, event.key)
         if reader.out_of_time(event) == "expired":
             raise InputError(f"event {event.seq} has expired: {event.valid_until}")
-        relays = relayed is not None or not event.id.startswith(RELAYED)
+        relays = relayed is not None or relayed_by(event.id) is None
         if event.said_by == "user" and relays:
             raise InputError(f"event {event.seq} is a user's statement already: it stays as it is")
 
-    changes = {"role": "user", "actor": None, **(relayed or {})}
+    changes = {"role": "user", "actor": None, "id": None, **(relayed or {})}
     return _record_anew(context, named, changes, _states, unconfirmed, CONFIRMED)
 
 
@@ -358,8 +363,26 @@ def _statement(
         raise InputError(f"event {event.seq} is no {what} but a {event.kind}: it stays as it is")
     gone = folds.memories.archived(event)
     if gone is not None:
-        raise InputError(f"event {event.seq} is no longer in force: {gone[0]} by event {gone[1]}")
+        raise InputError(_gone_words(context, event, *gone))
     return event
+
+
+def _gone_words(context: PlaneContext, event: Event, how: str, by_seq: int) -> str:
+    """Say what an event is no longer in force for; of one that was confirmed, by which."""
+    by = confirmation_of(context, event, by_seq)
+    if by is not None:
+        return f"event {event.seq} was confirmed already, by event {by.seq}"
+    return f"event {event.seq} is no longer in force: {how} by event {by_seq}"
+
+
+def confirmation_of(context: PlaneContext, event: Event, by_seq: int) -> Event | None:
+    """Return the event that confirms one which event `by_seq` archived; None for another reason."""
+    line = context.log.line(by_seq)
+    by = None if line is None else line.event
+    if by is not None and by.kind == "forget" and by.data.get("reason") == CONFIRMED:
+        line = context.log.find(by.text.rpartition(" ")[2])
+        by = None if line is None else line.event
+    return by if by is not None and by.data.get("confirms") == event.id else None
 
 
 def _states(event: Event) -> bool:
@@ -368,7 +391,10 @@ def _states(event: Event) -> bool:
 
 
 def _anew(context: PlaneContext, event: Event, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the row that records the event anew with the changed fields."""
+    """Return the row that records the event anew with the changed fields.
+
+    Who says it stays: what an agent relayed gets an id that tells, as it had.
+    """
     row = {name: getattr(event, name) for name in _KEPT}
     row |= {"text": context.log.text(event), "tags": list(event.tags)}
     # Markers that were found in the text are looked for again; those that were given stay.
@@ -376,6 +402,9 @@ def _anew(context: PlaneContext, event: Event, changes: Mapping[str, Any]) -> di
     row["markers"] = [one for one in event.markers if one not in found]
     row["refs"] = [event.id, *(ref for ref in event.refs if ref != event.id)][:REFS_MAX]
     row["data"] = {name: value for name, value in event.data.items() if name not in _ITS_OWN}
+    by = relayed_by(event.id)
+    if by is not None:
+        row["id"] = f"{by}:{ulid(context.clock())}"
     row |= changes
     return {name: value for name, value in row.items() if value not in (None, [])}
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 from memplane.errors import ConfigurationError, MemplaneError, ProviderError
 from memplane.intake.redact import masked
 from memplane.lazy import NamedTuple
+from memplane.observe import note
 from memplane.work.episodes import Episode, EpisodeStatus, Fact, Role, Turn, time_of
 
 if TYPE_CHECKING:
@@ -74,22 +75,24 @@ def check_session_reflector(given: object) -> SessionReflector:
     return cast("SessionReflector", given)
 
 
+def reflector_name(reflector: object) -> str:
+    """What a reflector calls itself, else its class."""
+    named = getattr(reflector, "name", None)
+    return named if isinstance(named, str) and named else type(reflector).__name__
+
+
 def ask_summary(
     reflector: SessionReflector,
     session: str,
-    sources: Sequence[Event],
+    events: Sequence[Event],
     redact: Callable[[str], str],
-    counter: TokenCounter,
 ) -> ModelSummary | None:
-    """Ask the model about a session's events; None where it has no turn that a model may read.
+    """Ask the model about a session's `readable_turns`; None where it says nothing.
 
-    Raises ProviderError. The plane's lock need not be held, and should not be.
+    Raises ProviderError, of which the observer is told. The plane's lock need not be held, and
+    should not be.
     """
-    events = _readable(sources, counter)
-    if not events:
-        return None
-    named = getattr(reflector, "name", None)
-    by = named if isinstance(named, str) and named else type(reflector).__name__
+    by = reflector_name(reflector)
     turns = [_turn(event, session, redact) for event in events]
     episode = Episode(
         id=session,
@@ -100,7 +103,11 @@ def ask_summary(
         ended_at=turns[-1].created_at,
         token_count=sum(turn.token_count for turn in turns),
     )
-    facts = _answer(reflector, episode, turns, by)
+    try:
+        facts = _answer(reflector, episode, turns, by)
+    except ProviderError:
+        note("degraded", {"part": "summary"})
+        raise
     known = frozenset(episode.turn_ids)
     said: dict[str, SummarySentence] = {}
     for fact in facts:
@@ -114,7 +121,7 @@ def ask_summary(
     return ModelSummary(tuple(said.values())[:_SENTENCES], by, prompt[:64])
 
 
-def _readable(sources: Sequence[Event], counter: TokenCounter) -> list[Event]:
+def readable_turns(sources: Sequence[Event], counter: TokenCounter) -> list[Event]:
     """The newest messages of users and assistants within the tokens, in order."""
     found: list[Event] = []
     room = TOKENS_MAX

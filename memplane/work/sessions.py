@@ -349,15 +349,17 @@ class PlaneSessions(OfPlane):
             folds = context.caught_up(policies)
             sessions = _whole(context, folds, policies, still_open(folds))
             sources = _sources(context, folds, policies, sessions).get(session, [])
+        if not sources:
+            return None, None  # too short to be summed up, by whomever
         redact, counter = context.redact(policies), context.counter(policies)
+        readable = model_summary.readable_turns(_one_place(sources), counter)
+        if not readable:
+            return None, "no turn that a model may read: extractive"
         try:
-            with context.span("reflect", {"session": hashed(session)}):
+            by = model_summary.reflector_name(reflector)
+            with context.span("reflect", {"session": hashed(session), "provider": by}):
                 made = model_summary.ask_summary(
-                    model_summary.check_session_reflector(reflector),
-                    session,
-                    _one_place(sources),
-                    redact,
-                    counter,
+                    model_summary.check_session_reflector(reflector), session, readable, redact
                 )
         except ProviderError as error:
             return None, f"{type(error).__name__} of {error.provider}: extractive"

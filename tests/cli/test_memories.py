@@ -36,6 +36,21 @@ def test_show_says_what_became_of_an_event_and_the_newer_names_the_older(run, no
     assert "of 500 importance\n" in words
 
 
+def test_an_event_is_named_as_blocks_and_hits_write_it(run, notes):
+    agents = {"kind": "fact", "role": "assistant"}
+    with memplane.open(notes) as plane:
+        said = plane.record("Jobs wait in a table", **agents)
+        other = plane.record("Ports wait, too", **agents)
+    assert told(run, "show", f"#{said.seq}", "--home", notes)["seq"] == said.seq
+    made = told(run, "confirm", f"#{said.seq}", "--home", notes)
+    assert told(run, "show", f"#{made['seq']}", "--home", notes)["said_by"] == "user"
+    assert run("update", f"#{made['seq']}", "Jobs wait", "--home", notes).code == 0
+    assert run("pin", f"#{other.seq}", "--home", notes).code == 0
+    assert run("forget", "--id", f"#{other.seq}", "--home", notes).code == 0
+    missing = run("show", "#999", "--home", notes)
+    assert (missing.code, missing.err) == (1, "memplane: no event 999\n")
+
+
 def test_history_and_get_tell_the_same_as_json(run, notes):
     rows = told(run, "history", "ci", "--home", notes)
     assert [(row["reason"], row["by_seq"], row["supersedes"]) for row in rows] == [

@@ -380,6 +380,28 @@ def test_an_agent_says_whether_the_user_said_it_and_relays_a_confirmation(done, 
     assert [hit.get("said_by") for hit in found["hits"]] == [None]
     (refused,) = call(store("#999", said_by="user"))
     assert refused.is_error
+    twice = call(store(f"#{inferred['seq']}", said_by="user"))[0]
+    assert f"confirmed already, by event {event.seq}" in twice.content[0].text
+    head = opened.head().seq
+    (alone,) = call(store(f"#{inferred['seq']}"))  # no statement, and nobody confirmed it
+    assert "said_by user" in alone.content[0].text
+    assert opened.head().seq == head
+
+
+@pytest.mark.parametrize("key", [{}, {"key": "herons"}])
+@pytest.mark.parametrize("first", ["agent", "user"])
+def test_what_the_owner_confirmed_is_known_when_the_agent_stores_it_again(done, opened, key, first):
+    (stored,) = done(store("Herons sleep standing", said_by=first, **key))
+    mine = opened.work.confirm(stored["seq"]).event
+    again = done(
+        store("Herons sleep standing", **key), store("Herons sleep standing", said_by="user", **key)
+    )
+    assert [(one["duplicate"], one["seq"]) for one in again] == [(True, mine.seq)] * 2
+    assert opened.work.standing(mine).reason is None
+    opened.forget(id=mine.id)
+    (anew,) = done(store("Herons sleep standing", **key))
+    assert not anew["duplicate"]
+    assert opened.event(anew["seq"]).said_by == "agent"
 
 
 def test_the_same_words_said_by_the_user_confirm_those_of_the_agent(done, opened):

@@ -75,6 +75,31 @@ AGREE = [
     ("The service supports OAuth", "The service supports SAML"),
     ("The upload limit is 20 MB", "The download limit is 50 MB"),
 ]
+SAME = [  # one value, written otherwise or measured in another unit
+    ("The upload limit is 20MB", "The upload limit is 20 MB"),
+    ("The limit is 10%", "The limit is 10 %"),
+    ("The price is $20", "The price is 20$"),
+    ("The cache holds 1000 entries", "The cache holds 1_000 entries"),
+    ("The upload limit is 1000", "The upload limit is 1,000"),
+    ("The timeout is 5.0 seconds", "The timeout is 5 seconds"),
+    ("The meeting time is 09:00", "The meeting time is 9:00"),
+    ("Our deadline is 5 May", "Our deadline is May 5"),
+    ("The owner is Ana Lopes", "The owner is Lopes Ana"),
+    ("The version is 3.11", "The version is v3.11"),
+    ("The limit is 5 MB", "The limit is 5000 KB"),
+    ("The API must answer within 200ms", "The API must answer within 0.2s"),
+]
+OTHER = [  # and as like to those as another value can be
+    ("The upload limit is 20MB", "The upload limit is 50 MB"),
+    ("The limit is 10%", "The limit is 15 %"),
+    ("The upload limit is 1,000", "The upload limit is 1,500"),
+    ("The cache holds 100 entries", "The cache holds 1000 entries"),
+    ("The API must answer within 200ms", "The API must answer within 500ms"),
+    ("The meeting time is 10:30", "The meeting time is 11:30"),
+    ("Our deadline is 5 May", "Our deadline is June 5"),
+    ("The staging host is a.b.example", "The staging host is b.a.example"),
+    ("The version is 3.1", "The version is 3.10"),
+]
 
 
 def found(older, newer):
@@ -94,6 +119,18 @@ def test_a_number_a_not_or_the_one_value_of_a_thing_makes_two_statements_differ(
 def test_what_may_both_be_so_is_never_said_to_differ(older, newer):
     assert not found(older, newer)
     assert not found(newer, older)
+
+
+@pytest.mark.parametrize(("one", "other"), SAME)
+def test_one_value_written_in_two_ways_is_no_contradiction(one, other):
+    assert not found(one, other)
+    assert not found(other, one)
+
+
+@pytest.mark.parametrize(("one", "other"), OTHER)
+def test_another_value_written_in_another_way_is_still_one(one, other):
+    assert found(one, other)
+    assert found(other, one)
 
 
 @given(st.text(max_size=200))

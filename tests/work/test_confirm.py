@@ -6,6 +6,7 @@ import pytest
 
 import memplane
 from memplane.errors import InputError, NotFoundError, ScopeError
+from memplane.event import source_of
 from memplane.pack.report import chain_of, compared
 from memplane.upkeep.reports import story
 
@@ -73,6 +74,58 @@ def test_undo_takes_a_confirmation_back(plane, key):
     assert (plane.work.standing(old).reason is None) == (key is None)  # one with a key is restated
     assert "(agent): Jobs" in plane.pack("jobs").text
     assert plane.pack("jobs").text.count("Jobs wait") == 1
+
+
+@pytest.mark.parametrize("key", [None, "queue"])
+def test_a_second_confirmation_is_refused_and_names_the_first(plane, key):
+    old = inferred(plane, key=key)
+    new = plane.work.confirm(old.id).event
+    with pytest.raises(InputError, match=f"confirmed already, by event {new.seq}"):
+        plane.work.confirm(old.id)
+    assert plane.head().seq == new.seq
+
+
+@pytest.mark.parametrize("role", [None, "user"])
+@pytest.mark.parametrize("restated", ["updated", "named", "restored", "confirmation undone"])
+def test_what_an_agent_relays_stays_relayed_whatever_restates_it(plane, role, restated):
+    policy(plane, head="confirmed")
+    fields = {"key": "queue", "id": "mcp:0a", "actor": "heron"} | ({"role": role} if role else {})
+    old = inferred(plane, **{"role": None, **fields})
+    if restated == "updated":
+        new = plane.work.update(old.id, importance=0.9).event
+    elif restated == "named":
+        new = plane.work.name_decision(old.id, "jobs").event
+    else:
+        if restated == "restored":
+            plane.record("Jobs wait in Kafka", kind="decision", key="queue", role="user")
+        else:
+            plane.work.confirm(old.id)
+        plane.work.undo()
+        new = plane.get("queue")
+    assert new.id != old.id
+    assert new.said_by == old.said_by == ("user" if role else "agent")
+    assert source_of(new).through == "mcp"
+    plane.work.sessions.start("s")
+    plane.record("go on", role="user", session="s")
+    assert "Jobs wait" not in head(plane.pack("jobs", session="s"))
+    assert plane.work.confirm(new.id).event.id[:4] != "mcp:"  # the user himself
+    plane.work.sessions.start("t")
+    plane.record("go on", role="user", session="t")
+    assert "Jobs wait" in head(plane.pack("jobs", session="t"))
+
+
+def test_an_agent_that_confirms_relays_it_and_enters_no_head_that_a_user_must_open(plane):
+    policy(plane, head="confirmed")
+    by_name = plane.work.confirm(inferred(plane, key="queue").id, agent="heron").event
+    with memplane.open(plane.home, agent="crow") as bound:
+        bound_to = bound.work.confirm(bound.record("Ports wait", kind="rule", role="assistant").id)
+    for new, agent in ((by_name, "heron"), (bound_to.event, "crow")):
+        assert (new.said_by, new.actor, source_of(new).through) == ("user", agent, "agent")
+    plane.work.sessions.start("s")
+    plane.record("go on", role="user", session="s")
+    assert "wait" not in head(plane.pack("jobs", session="s"))
+    new = plane.work.confirm(by_name.id).event  # the user himself
+    assert (new.actor, source_of(new).through) == (None, None)
 
 
 def test_a_fact_of_a_model_that_is_confirmed_stays_when_its_turns_go(plane):

@@ -2,15 +2,18 @@
 
 import json
 import threading
+from contextlib import contextmanager
 
 import pytest
 
 import memplane
 from memplane.errors import ConfigurationError, ProviderError
-from memplane.providers import HTTPReflector, blocking
+from memplane.observe import correlated
+from memplane.providers import HTTPReflector, RetryConfig, blocking
 from memplane.work.episodes import Fact
-from tests.providers.fakes_model_server import StubServer
+from tests.providers.fakes_model_server import StubServer, statuses
 
+AT_ONCE = RetryConfig(base_delay=0, max_delay=0)
 TURNS = (
     ("user", "Please move the counters to SQLite"),
     ("assistant", "The counters are in SQLite now, in one file"),
@@ -27,6 +30,21 @@ def plane(tmp_path):
 
 def talk(plane, session="s", **more):
     return [plane.record(text, role=role, session=session, **more).event for role, text in TURNS]
+
+
+class Recorder:
+    """An observer that keeps what it is told, in the order in which it ended."""
+
+    def __init__(self):
+        self.found = []
+
+    def event(self, name, fields):
+        self.found.append((name, dict(fields)))
+
+    @contextmanager
+    def span(self, name, fields):
+        yield
+        self.found.append((name, dict(fields)))
 
 
 class Scripted:
@@ -110,6 +128,32 @@ def test_where_the_model_fails_the_extract_stands_in_and_the_answer_says_so(plan
     assert made.data == {"extract": True}
     assert made.said_by is None
     assert ended.as_json()["degraded"] == why
+
+
+def test_a_session_without_a_turn_that_a_model_may_read_is_not_said_to_have_been_read(plane):
+    secret = {"role": "user", "session": "closed", "sensitivity": "high"}
+    plane.record_many({"text": f"Closed word {n}", **secret} for n in range(6))
+    asked = Scripted()
+    ended = plane.work.sessions.end("closed", summary="model", reflector=asked)
+    assert ended.degraded == "no turn that a model may read: extractive"
+    plane.record("One word", role="user", session="one")
+    ended = plane.work.sessions.end("one", summary="model", reflector=asked)
+    assert (ended.summary, ended.degraded) == (None, None)  # too short for any summary
+    assert asked.asked == []
+
+
+def test_the_observer_is_told_of_each_try_and_of_what_a_summary_goes_without(tmp_path):
+    seen = Recorder()
+    with StubServer() as stub, memplane.init(tmp_path / "p", trusted=False, observer=seen) as plane:
+        talk(plane)
+        stub.plays[:] = statuses(503, 503, 401)
+        reflector = HTTPReflector(stub.url, "m", retry=AT_ONCE)
+        with correlated("one"):
+            plane.work.sessions.end("s", summary="model", reflector=blocking(reflector))
+    found = [(name, fields) for name, fields in seen.found if fields["correlation_id"] == "one"]
+    assert [name for name, _ in found] == ["retry", "retry", "degraded", "reflect"]
+    assert found[2][1]["part"] == "summary"
+    assert (found[3][1]["error"], found[3][1]["provider"]) == ("ProviderError", "http:m")
 
 
 def test_the_model_is_asked_once_and_not_for_a_session_that_has_ended(plane):
