@@ -364,7 +364,7 @@ async def held(opening: PlaneOpening) -> PlaneRunner:
 
 
 async def held_in_memory(embedder: Embedder | None) -> PlaneRunner:
-    """The runner of a new plane in memory; whoever lets go of it closes it."""
+    """The runner of a new plane in memory; its only user closes it by releasing it."""
 
     def made() -> PlaneRunner:
         runner = PlaneRunner(wiring.init(wiring.MEMORY, embedder=embedder), owned=True)

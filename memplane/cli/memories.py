@@ -299,7 +299,7 @@ def confirm_memory(
 ) -> None:
     """Say that a statement of an agent, a tool or a model is right: from now on it is yours.
 
-    It is recorded anew as a user's and takes the place of the old one; blocks no longer mark it.
+    It is recorded again as a user's and takes the place of the old one; blocks no longer mark it.
     `undo` takes that back.
     """
     with open_plane(home) as plane:

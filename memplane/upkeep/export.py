@@ -294,15 +294,7 @@ def export_plane(
                 f"{context.home.path}: a purge or a repair came between; what was written has no "
                 "last line, `memplane restore` refuses it; export again, or into a file"
             ) from None
-    folder, name = os.path.split(os.path.abspath(to))  # noqa: PTH100 - strings
-    path = os.path.join(os.path.realpath(folder), name)  # noqa: PTH118 - a link there is replaced
-    refuse_own_folders(context, path)
-    if not replace and os.path.lexists(path):
-        raise InputError(
-            f"{quoted_value(path, 300)} is there already; name another, or say to replace it",
-            where="to",
-        )
-    refuse_special(path)
+    path = export_target(context, to, replace=replace)
     for _ in range(_TRIES):
         try:
             with _Beside(path, disk or Disk()) as file:
@@ -315,7 +307,25 @@ def export_plane(
     )
 
 
-def refuse_own_folders(context: PlaneContext, path: str) -> None:
+def export_target(context: PlaneContext, to: str | os.PathLike[str], *, replace: bool) -> str:
+    """The file that an export is to write; a link at its place is replaced, not followed.
+
+    Raises InputError for one that is there (unless `replace`), that is no regular file, or that
+    lies in the plane's own folders.
+    """
+    folder, name = os.path.split(os.path.abspath(to))  # noqa: PTH100 - strings
+    path = os.path.join(os.path.realpath(folder), name)  # noqa: PTH118 - likewise
+    _refuse_own_folders(context, path)
+    if not replace and os.path.lexists(path):
+        raise InputError(
+            f"{quoted_value(path, 300)} is there already; name another, or say to replace it",
+            where="to",
+        )
+    refuse_special(path)
+    return path
+
+
+def _refuse_own_folders(context: PlaneContext, path: str) -> None:
     """Whatever lies among the files of the log or the caches is taken for one of them."""
     home = os.path.realpath(context.home.path)
     folder = os.path.realpath(os.path.dirname(path))  # noqa: PTH120 - a string

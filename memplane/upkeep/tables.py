@@ -15,7 +15,6 @@ from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from memplane import nofollow
-from memplane.context.artifact_files import refuse_special
 from memplane.errors import InputError, WriteError
 from memplane.event import TYPED_KINDS, encode
 from memplane.intake.redact import quoted_value
@@ -27,7 +26,7 @@ from memplane.upkeep.export import (
     ExportFilter,
     Progress,
     drop_left_drafts,
-    refuse_own_folders,
+    export_target,
 )
 
 if TYPE_CHECKING:
@@ -104,15 +103,7 @@ def export_tables(
     context.check_open()
     if "\0" in os.fsdecode(to):
         raise InputError(f"expected a file, found {quoted_value(os.fsdecode(to))}", where="to")
-    folder, name = os.path.split(os.path.abspath(to))  # noqa: PTH100 - strings
-    path = os.path.join(os.path.realpath(folder), name)  # noqa: PTH118 - a link there is replaced
-    refuse_own_folders(context, path)
-    if not replace and os.path.lexists(path):
-        raise InputError(
-            f"{quoted_value(path, 300)} is there already; name another, or say to replace it",
-            where="to",
-        )
-    refuse_special(path)
+    path = export_target(context, to, replace=replace)
     _refuse_journals(path)
     new = f"{path}.{os.getpid()}.new"
     drop_left_drafts(path)
