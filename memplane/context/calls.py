@@ -252,7 +252,8 @@ def _as_of(value: object, head: int, seq_by: Callable[[str], int]) -> int:
 class Receipt:
     """The acknowledgement of one event.
 
-    `durability` says what it survives: `sync` a power cut, `os` the end of the process.
+    `durability` says what it survives: `sync` a power cut, `os` the end of the process. `outbox`: a
+    power cut too, here; the shared log was not reached, and `seq` is 0 until it is.
     `duplicate`: the same event was there already, and `seq` is its number.
     """
 
@@ -262,12 +263,15 @@ class Receipt:
         self, appended: Appended, durability: str, line: Callable[[int], Line | None]
     ) -> None:
         self.seq, self.id = appended.seq, appended.id
-        self.durability, self.duplicate = durability, appended.duplicate
+        self.durability = durability if appended.seq else "outbox"
+        self.duplicate = appended.duplicate
         self._line = line
 
     @property
     def event(self) -> Event:
         """The event as it stands in the log, read when asked for."""
+        if not self.seq:
+            raise NotFoundError(f"event {self.id!r} waits in the outbox; it has no line yet")
         line = self._line(self.seq)
         if line is None:
             raise NotFoundError(f"event {self.seq} is no longer readable in the log")

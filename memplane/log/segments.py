@@ -553,6 +553,21 @@ def recalled_hashes(event: Event) -> list[str]:
     return [digest for one in named if (digest := _hash_in(one)) is not None]
 
 
+def named_bodies(kind: str, data: Mapping[str, Any]) -> Iterator[str]:
+    """The hashes of the files in bodies/ that an event of this kind and data names."""
+    recalled = data.get("recalled")
+    for one in recalled if isinstance(recalled, list) else ():
+        if (digest := _hash_in(one)) is not None:
+            yield digest
+    said: list[Any] = [data] if kind == "artifact" else [data.get("body")]
+    while said:
+        one = said.pop()
+        if isinstance(one, dict):
+            said += [value for value in one.values() if isinstance(value, dict)]
+            if (digest := _hash_in(one)) is not None:
+                yield digest
+
+
 def bodies_of(draft: Draft) -> Iterator[bytes]:
     """What must be durable in bodies/ before the draft's line is written."""
     if draft.body is not None:
