@@ -25,6 +25,8 @@
         ├── LockError       another process held the log's lock for too long
         ├── WriteError      the disk refused; nothing was acknowledged
         ├── CorruptError    the log fails its checks below the durable watermark
+        ├── SharedLogError  the engine of a shared log is not reached, or refuses
+        │   └── DivergedError   what the engine has is not what this machine was given before
         └── DegradedError   a part failed that an answer can do without; caught by who asks again
 
 Messages say where, what was found, what was expected and what to do; the facts
@@ -42,6 +44,7 @@ __all__ = [
     "ConflictError",
     "CorruptError",
     "DegradedError",
+    "DivergedError",
     "EpisodeNotFoundError",
     "FormatError",
     "HomeError",
@@ -58,6 +61,7 @@ __all__ = [
     "ScopeError",
     "SecurityError",
     "SessionNotFoundError",
+    "SharedLogError",
     "StrangeFileError",
     "UntrustedError",
     "WriteError",
@@ -246,6 +250,28 @@ class CorruptError(PlaneError):
     def __init__(self, message: str, *, segment: str, offset: int, seq: int) -> None:
         super().__init__(message)
         self.segment, self.offset, self.seq = segment, offset, seq
+
+
+class SharedLogError(PlaneError):
+    """The engine of a shared log is not reached, or refuses; nothing was recorded.
+
+    `unsure`: it may have taken what was published all the same; published again it counts once.
+    """
+
+    def __init__(self, message: str, *, unsure: bool = False) -> None:
+        super().__init__(message)
+        self.unsure = unsure
+
+
+class DivergedError(SharedLogError):
+    """What the engine has is not what it gave this machine before; nothing was overwritten.
+
+    `seq` is the last line of this machine's log that the engine has too.
+    """
+
+    def __init__(self, message: str, *, seq: int) -> None:
+        super().__init__(message)
+        self.seq = seq
 
 
 class DegradedError(PlaneError):

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memplane import nofollow
 from memplane.errors import FormatError, HomeError, InputError, StrangeFileError, WriteError
-from memplane.lazy import NamedTuple, word_table
+from memplane.lazy import NamedTuple, regex, word_table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,8 +58,44 @@ hooks.log
 """
 
 
+SHARED_FORMAT: Final = 2  # of a plane whose log follows a shared one: earlier versions refuse it
+ADDRESS_VARIABLE: Final = "MEMPLANE_SHARED"  # how the variable with the address begins
+_SHARED_NAME: Final = regex(r"[a-z0-9][a-z0-9_-]{0,39}")
+_VARIABLE: Final = regex(rf"{ADDRESS_VARIABLE}[A-Z0-9_]{{0,40}}")
+
+
+class SharedName(NamedTuple):
+    """The shared log that a plane follows: its name, and the variable that has its address."""
+
+    name: str
+    address: str = ADDRESS_VARIABLE
+
+
+def shared_name(name: object, address: object = ADDRESS_VARIABLE) -> SharedName:
+    """Return the names of a shared log; raises InputError for what cannot be one.
+
+    The variable's name is bound to begin as memplane's do: a stranger's plane.json chooses no
+    database of another program.
+    """
+    if not isinstance(name, str) or not _SHARED_NAME.fullmatch(name):
+        raise InputError(
+            f"expected small letters, digits, - and _ (40 at most), found {name!r:.60}",
+            where="shared",
+        )
+    if not isinstance(address, str) or not _VARIABLE.fullmatch(address):
+        raise InputError(
+            f"expected a variable whose name begins with {ADDRESS_VARIABLE}, found {address!r:.60}",
+            where="address",
+        )
+    return SharedName(name, address)
+
+
 class RefoldWarning(UserWarning):
     """Projections of another version of memplane were folded again from the log."""
+
+
+class SharedLogWarning(UserWarning):
+    """A shared log is not reached, or does not fit this machine's; what is recorded waits."""
 
 
 class Trusted(NamedTuple):
@@ -80,6 +116,7 @@ class Home(NamedTuple):
     into projects. `project`: the namespace of the one in which whoever asks works; None for all.
     `entry`: rows that say which folder is of it, to be recorded before anything else is. `passing`:
     the plane lives in this process alone, and nothing but what must be a file lies in the folder.
+    `shared`: the log that many machines share, which this plane's own follows.
     """
 
     folder: str
@@ -91,6 +128,7 @@ class Home(NamedTuple):
     project: str | None = None
     entry: tuple[Mapping[str, Any], ...] = ()
     passing: bool = False
+    shared: SharedName | None = None
 
     @property
     def path(self) -> Path:
@@ -160,10 +198,17 @@ def nearest_home(start: str) -> str | None:
         folder = above
 
 
-def create_home(path: Path, plane_id: str, created: str, policies: Mapping[str, bytes]) -> Home:
+def create_home(
+    path: Path,
+    plane_id: str,
+    created: str,
+    policies: Mapping[str, bytes],
+    shared: SharedName | None = None,
+) -> Home:
     """Make a plane in a folder that has none, with the default policies; open one that is there.
 
-    Raises HomeError where the folder cannot be used.
+    `shared`: of a new plane, the log that its own will follow. Raises HomeError where the folder
+    cannot be used.
     """
     path = path.resolve() if path.is_symlink() else path
     _refuse_strange(path)
@@ -181,6 +226,8 @@ def create_home(path: Path, plane_id: str, created: str, policies: Mapping[str, 
                 _write_new(path / ".gitignore", _GITIGNORE.encode())
             plane_id = _id_of_log(path) or plane_id
             facts = {"format": FORMAT, "plane": plane_id, "created": created, "memplane": VERSION}
+            if shared is not None:
+                facts |= {"format": SHARED_FORMAT, "shared": shared._asdict()}
             # Last: a folder with this file is a whole plane. Of two at once the first wins.
             made = (json.dumps(facts) + "\n").encode()
             _write_new(path / _PLANE, made, keep=True)
@@ -225,12 +272,27 @@ def open_home(path: Path | str) -> Home:
         ) from None
     if not isinstance(plane_id, str):
         raise HomeError(f"{file}: expected a text in plane")
-    _check_format(file, facts)
+    shared = _shared(file, facts)
+    if shared is None:
+        _check_format(file, facts)
     _refuse_links(path)
-    for step in range(found, FORMAT):
-        MIGRATIONS[step](path)
+    if shared is None:
+        for step in range(found, FORMAT):
+            MIGRATIONS[step](path)
     read_only = not os.access(path, os.W_OK) or _on_read_only_disk(path)
-    return Home(path, plane_id, read_only, read=len(said), parted=is_users_own(path))
+    own = is_users_own(path)
+    return Home(path, plane_id, read_only, read=len(said), parted=own, shared=shared)
+
+
+def _shared(file: str, facts: Mapping[str, Any]) -> SharedName | None:
+    """The shared log that plane.json names; None for a plane of one machine."""
+    if facts["format"] != SHARED_FORMAT or "shared" not in facts:
+        return None
+    said = facts["shared"]
+    try:
+        return shared_name(said["name"], said["address"])
+    except (KeyError, TypeError, InputError) as error:
+        raise HomeError(f"{file}: shared: {error}; it is damaged, or not memplane's") from None
 
 
 def _check_format(file: str, facts: Mapping[str, Any]) -> None:

@@ -60,12 +60,16 @@ Progress: TypeAlias = Callable[[int, int], None]  # what is done, and what there
 
 
 class Appended(NamedTuple):
-    """What became of one draft. `duplicate`: the same event was there already, under this seq."""
+    """What became of one draft. `duplicate`: the same event was there already, under this seq.
+
+    `waiting`: the event, where it waits for a shared log and has no seq yet.
+    """
 
     seq: int
     id: str
     ts: str
     duplicate: bool
+    waiting: Event | None = None
 
 
 class EventLog(Protocol):
@@ -81,6 +85,71 @@ class EventLog(Protocol):
 
     def head(self) -> Position:
         """Where the log ends now."""
+        ...
+
+
+class SharedEntry(NamedTuple):
+    """One entry of a shared log: where it stands, when the engine took it, and its bytes.
+
+    Positions rise, and may have gaps. `at` is RFC 3339 in UTC with six decimals.
+    """
+
+    position: int
+    at: str
+    payload: bytes
+
+
+class SharedLog(Protocol):
+    """An ordered log of entries that many machines publish to and read: an engine's.
+
+    Of use to one thread at a time. Each call ends within some seconds; raises SharedLogError where
+    the engine is not reached or refuses.
+    """
+
+    def publish(
+        self, entries: Sequence[tuple[str, bytes]], *, expected: int | None = None
+    ) -> list[int]:
+        """Store the entries, each with its id, in this order, all or none; their positions.
+
+        Returns when they are as durable as the engine makes anything. An id that was published
+        before may be stored a second time, or answered with where it stands. Raises ConflictError,
+        and stores nothing, where the log does not end at the position `expected`.
+        """
+        ...
+
+    def read(self, after: int, limit: int) -> list[SharedEntry]:
+        """The first entries behind a position, at most so many, in order; stones among them."""
+        ...
+
+    def wait(self, after: int, seconds: float) -> bool:
+        """Return at the latest after so long; whether there is an entry behind the position."""
+        ...
+
+    def erase(self, stones: Mapping[int, bytes]) -> None:
+        """Put other bytes in the place of the entries at these positions, in this order.
+
+        What stood there is gone for every reader. An entry that was erased before stays as it is.
+        """
+        ...
+
+    def head(self) -> int:
+        """The position of the last entry; 0 where there is none."""
+        ...
+
+    def put_note(self, device: str, note: bytes) -> None:
+        """Keep the last note of a device, beside the log."""
+        ...
+
+    def notes(self) -> dict[str, bytes]:
+        """The last note of each device."""
+        ...
+
+    def faults(self) -> list[str]:
+        """What of the engine's settings may lose what it acknowledges, in words."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the connection; the next call makes another."""
         ...
 
 

@@ -252,22 +252,26 @@ def _as_of(value: object, head: int, seq_by: Callable[[str], int]) -> int:
 class Receipt:
     """The acknowledgement of one event.
 
-    `durability` says what it survives: `sync` a power cut, `os` the end of the process.
+    `durability` says what it survives: `sync` a power cut, `os` the end of the process. `outbox`: a
+    power cut too, here; the shared log was not reached, and `seq` is 0 until it is.
     `duplicate`: the same event was there already, and `seq` is its number.
     """
 
-    __slots__ = ("_line", "duplicate", "durability", "id", "seq")
+    __slots__ = ("_line", "_waiting", "duplicate", "durability", "id", "seq")
 
     def __init__(
         self, appended: Appended, durability: str, line: Callable[[int], Line | None]
     ) -> None:
         self.seq, self.id = appended.seq, appended.id
-        self.durability, self.duplicate = durability, appended.duplicate
-        self._line = line
+        self.durability = durability if appended.seq else "outbox"
+        self.duplicate = appended.duplicate
+        self._line, self._waiting = line, appended.waiting
 
     @property
     def event(self) -> Event:
         """The event as it stands in the log, read when asked for."""
+        if self._waiting is not None:
+            return self._waiting
         line = self._line(self.seq)
         if line is None:
             raise NotFoundError(f"event {self.seq} is no longer readable in the log")

@@ -126,6 +126,11 @@ NO_END = 2**63
 
 MakeCounter = Callable[[str, int], TokenCounter]
 MakeEmbedder = Callable[[str], Embedder]
+# The log of a plane whose own is not the only one: of what is open, the parser for its lines, and
+# what decides whether a repeated id brings the same event.
+MakeLog = Callable[
+    ["PlaneContext", Callable[[bytes], Any], Callable[[Event, Draft], bool]], FileLog
+]
 Made = TypeVar("Made")
 OnePart = TypeVar("OnePart", bound="PlanePart")
 
@@ -179,6 +184,7 @@ class PlaneContext:
         durability: str = "sync",
         loads: Callable[[bytes], Any] = json.loads,
         log: FileLog | None = None,
+        make_log: MakeLog | None = None,
         as_of: int | None = None,
         detector: Detector | None = None,
         overrides: Mapping[str, str] = MappingProxyType({}),
@@ -210,7 +216,7 @@ class PlaneContext:
                 self.watched = Frozen(home.path, files, self.counter, overrides=counts)
             self.lock = threading.RLock()
             loads = self._parted(home, loads)
-            self.log = log or self._opened_log(loads)
+            self.log = log or self._opened_log(loads, make_log)
         self._emptied = _emptied_later(self) if home.passing and log is None else None
         self._folds: Folds | None = None
         self._opened_now = False  # the folds, and not caught up since
@@ -229,8 +235,13 @@ class PlaneContext:
             with counting(self.opening):
                 log_log.take_in_all(self.log)
 
-    def _opened_log(self, loads: Callable[[bytes], Any]) -> FileLog:
+    def _opened_log(
+        self, loads: Callable[[bytes], Any], make_log: MakeLog | None = None
+    ) -> FileLog:
         home = self.home
+        policy = self.watched.policies_or_last().plane
+        if make_log is not None:
+            return make_log(self, loads, self._same)
         if home.passing:
             made = log_memory.MemoryLog(
                 home.plane_id, clock=self.clock, loads=loads, same=self._same
@@ -241,11 +252,12 @@ class PlaneContext:
             home.plane_id,
             clock=self.clock,
             durability="os" if self.durability == "os" else "sync",
-            lock_wait_ms_max=self.watched.policies_or_last().plane.lock_wait_ms_max,
+            lock_wait_ms_max=policy.lock_wait_ms_max,
             loads=loads,
             same=self._same,
             read_only=home.read_only,
             keeps=self.keeps,
+            outbox=home.shared is not None,
         )
 
     def need_files(self, what: str) -> None:
@@ -556,6 +568,7 @@ class PlaneContext:
             self._follow_projects()
             return self.prefix(self.as_of, policies)
         folds = self._opened_folds(policies)
+        self.log.follow()
         if folds.catch_up(progress, for_all=lines_max != 0):
             self._notice_purges()
             if self.observing is not None:

@@ -61,6 +61,7 @@ class HookLog:
             lock_wait_ms_max=self.policies.plane.hooks.wait_ms,
             read_only=home.read_only,
             brief=True,
+            outbox=home.shared is not None,
         )
         self.faults: list[str] = []
         self._ns: str | None = None

@@ -14,7 +14,7 @@ import os
 import time
 from contextlib import contextmanager, suppress
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, Self
 
 from memplane.errors import (
     ConflictError,
@@ -295,8 +295,11 @@ class FileLog:
     the process. `loads` parses a line (the standard library's by default), `same`
     decides whether a repeated id brings the same event. `brief`: of the last segment only what may
     not be durable is verified, for a process that appends once. `keeps`: tables of ids may be
-    written though the log is not; by default where it may be.
+    written though the log is not; by default where it may be. `outbox`: the order of events is made
+    elsewhere, so that all go to the spool, and their receipts have no seq.
     """
+
+    _make_writer: ClassVar[type[Writer]] = Writer
 
     def __init__(
         self,
@@ -313,8 +316,9 @@ class FileLog:
         segment_bytes_max: int = SEGMENT_BYTES_MAX,
         disk: Disk | None = None,
         keeps: bool | None = None,
+        outbox: bool = False,
     ) -> None:
-        self._home = os.fspath(home)
+        self._home, self.outbox = os.fspath(home), outbox
         self._disk = disk or Disk()
         self._durable = durability == "sync"
         self._read_only = read_only
@@ -350,6 +354,8 @@ class FileLog:
         quoted = [prepared(draft) for draft in drafts]
         if self._read_only:
             raise HomeError(f"{self._home}: opened for reading; open it for writing to append")
+        if self.outbox:
+            return self._put_out(drafts)
         bodies = self._known.unerased(drafts)
         store_bodies(self._home, bodies, self._disk)
         alone = self._enter(wait=wait) and not self._missed
@@ -379,6 +385,22 @@ class FileLog:
             self._leave()
         self._settle(active, receipts, alone=alone)
         return receipts
+
+    def _put_out(self, drafts: Sequence[Draft]) -> list[Appended]:
+        """Leave the drafts durably in the outbox, which is the spool; receipts without a seq."""
+        if not drafts:
+            return []
+        now = self._writer.clock()
+        self.waiting.put(drafts, now)
+        waiting = [_unstamped(draft, self._loads)._replace(ts=draft.ts or now) for draft in drafts]
+        return [Appended(0, one.id, one.ts, False, one) for one in waiting]
+
+    def follow(self) -> None:
+        """Take in what other machines recorded: nothing, for a log of this machine alone."""
+
+    def shared_facts(self) -> dict[str, Any] | None:
+        """How far behind a shared log this one is; None where it follows none."""
+        return None
 
     def spool(self, drafts: Sequence[Draft]) -> list[Appended] | None:
         """Append; where the lock is held, leave the drafts durably in the spool and return None.
@@ -494,7 +516,7 @@ class FileLog:
 
     def flush(self) -> None:
         """Make everything that was appended here survive a power cut."""
-        if not self._read_only and self.waiting.waits():
+        if not self._read_only and not self.outbox and self.waiting.waits():
             take_in_all(self)
         active = self._writer.active
         if active is not None and self._pid == os.getpid():
@@ -586,7 +608,7 @@ class FileLog:
         self._pid = os.getpid()
         self._mutex = Lock()
         self._lock = LogLock(f"{self._home}/log/.lock", self._lock_wait_ms_max)
-        self._writer = Writer(*self._settings)
+        self._writer = self._make_writer(*self._settings)
         self._tail = Tail()
         self._reader.forget_locks()
 
@@ -680,14 +702,14 @@ class FileLog:
             line, h = stamp_line(seq, dur, id_, ts, rec, draft.rest, h)
             lines.append(line)
             # The quickest way to make one: this runs for every event, under the lock.
-            receipts.append(tuple.__new__(Appended, (seq, given, ts or rec, False)))
+            receipts.append(tuple.__new__(Appended, (seq, given, ts or rec, False, None)))
         batch = lines[0] if len(lines) == 1 else b"".join(lines)
         writer.write(active, batch)
         self._tail.add(active.number, start, active.seq, active.h, lines)
         active.h, active.rec, active.seq = h, rec, seq
         active.end = start + len(batch)  # last: `head` reads it first
         if self._reader.has_table:
-            self._reader.added(active.number, start, drafts, lines)
+            self._reader.added(active.number, start, [one.id for one in drafts], lines)
         return active, receipts
 
     def _settle(self, active: Active, receipts: list[Appended], *, alone: bool) -> None:
@@ -768,6 +790,8 @@ def take_in_all(log: FileLog) -> None:
 
     For who opens, flushes or closes a log: what cannot be taken in has time.
     """
+    if log.outbox:  # what waits there goes elsewhere first
+        return
     with suppress(PlaneError, OSError):
         for _ in range(0, FILES_MAX, FILES_AT_ONCE):
             if not log.waiting.waits():

@@ -77,6 +77,7 @@ class MemoryLog:
     """
 
     home = _NAME
+    outbox = False
     finished = 0  # purges that others left interrupted
     headers_missed = False
 
@@ -139,6 +140,13 @@ class MemoryLog:
     def _overfills(self, size: int) -> bool:
         """Whether so many bytes more begin another segment; an empty one takes any."""
         return bool(self._places[-1].offset) and self._head.offset + size > self._most
+
+    def follow(self) -> None:
+        """No other machine records here."""
+
+    def shared_facts(self) -> dict[str, Any] | None:
+        """None: it follows no shared log."""
+        return None
 
     def spool(self, drafts: Sequence[Draft]) -> list[Appended]:
         """Append: nobody else can hold this log."""

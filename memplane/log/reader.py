@@ -47,8 +47,6 @@ from memplane.ports import Line, Position
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
 
-    from memplane.event import Draft
-
     Believed = Callable[[int, int, int, bytes, int | None], tuple[bytes, list[Run]]]
 
 MAGIC = b"mpids1\n\0"
@@ -341,13 +339,13 @@ class LinePlaces:
         """Whether `added` is of any use."""
         return self._table is not None
 
-    def added(self, number: int, start: int, drafts: Sequence[Draft], lines: list[bytes]) -> None:
+    def added(self, number: int, start: int, ids: Sequence[str], lines: list[bytes]) -> None:
         """Note what the writer appended at byte `start`: spares reading it again."""
         with self._mutex:
             table = self._table
             if table is not None and table.number == number and table.end == start:
-                for draft, line in zip(drafts, lines, strict=True):
-                    table.add(draft.id, len(line), line[-19:-3])
+                for id_, line in zip(ids, lines, strict=True):
+                    table.add(id_, len(line), line[-19:-3])
 
     def _of(self, number: int) -> IdTable | SealedIds:
         """Where the segment's lines are. Under the mutex."""
@@ -638,9 +636,9 @@ class LogReader:
         """Whether `added` is of any use."""
         return self._places.has_table
 
-    def added(self, number: int, start: int, drafts: Sequence[Draft], lines: list[bytes]) -> None:
+    def added(self, number: int, start: int, ids: Sequence[str], lines: list[bytes]) -> None:
         """Note what the writer appended at byte `start`: spares reading it again."""
-        self._places.added(number, start, drafts, lines)
+        self._places.added(number, start, ids, lines)
 
     def _empty(self) -> Position:
         return Position(0, self._segments.genesis.decode(), 1, 0)

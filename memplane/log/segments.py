@@ -161,6 +161,10 @@ class Segments:
         self._opened: set[int] = set()  # segments that were opened for their header
         self._held = _Held()
 
+    def forget(self) -> None:
+        """Forget what was read of the files: others are to take their place."""
+        self._numbers, self._headers, self._kept, self._opened = [], {}, None, set()
+
     def path(self, number: int) -> str:
         """The segment's file."""
         return f"{self.folder}/{number:08d}{SUFFIX}"
@@ -551,6 +555,21 @@ def recalled_hashes(event: Event) -> list[str]:
     if not isinstance(named, list):
         return []
     return [digest for one in named if (digest := _hash_in(one)) is not None]
+
+
+def named_bodies(kind: str, data: Mapping[str, Any]) -> Iterator[str]:
+    """The hashes of the files in bodies/ that an event of this kind and data names."""
+    recalled = data.get("recalled")
+    for one in recalled if isinstance(recalled, list) else ():
+        if (digest := _hash_in(one)) is not None:
+            yield digest
+    said: list[Any] = [data] if kind == "artifact" else [data.get("body")]
+    while said:
+        one = said.pop()
+        if isinstance(one, dict):
+            said += [value for value in one.values() if isinstance(value, dict)]
+            if (digest := _hash_in(one)) is not None:
+                yield digest
 
 
 def bodies_of(draft: Draft) -> Iterator[bytes]:

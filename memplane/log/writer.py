@@ -402,8 +402,9 @@ class Writer:
         if not judged.good:
             self._check_restart(number, judged.last)
         rec = last_rec(data, believed[0]) or prev.rec
-        self._set_aside(active, data, judged, rec, judged.case if judged.good else RESTARTED)
-        return self._made(number + 1 if judged.good else number)
+        return self._made(
+            self._set_aside(active, data, judged, rec, judged.case if judged.good else RESTARTED)
+        )
 
     def _check_restart(self, number: int, last: int) -> None:
         """Raise CorruptError for a segment without a valid first line, unless a repair asks.
@@ -449,8 +450,8 @@ class Writer:
 
     def _set_aside(
         self, active: Active, data: bytes, judged: Judgement, rec: str, case: str
-    ) -> None:
-        """Take what does not verify out of the log and go on in a new segment.
+    ) -> int:
+        """Take what does not verify out of the log; the number of the segment to go on in.
 
         The order makes each step safe to be the last one: copied, then the new
         segment (which ends the old one where it was good), then the cut.
@@ -474,11 +475,11 @@ class Writer:
                 f"{error.strerror}; nothing was changed or recorded; make room and try again"
             ) from error
         if good and bad:
-            try:
+            # The new segment says where this one ends; what stays behind is not read.
+            with suppress(OSError):
                 disk.ftruncate(active.fd, good)
                 disk.fdatasync(active.fd)
-            except OSError:
-                return  # the new segment says where this one ends; what stays behind is not read
+        return number + 1 if good else number
 
     def _leave_broken(self, number: int, known: int) -> Active:
         """After a failed sync: keep what verifies in a fresh file, go on in a new segment."""
@@ -506,9 +507,9 @@ class Writer:
         descriptor = self._for_appending(path)
         active = Active(self.segments, number, descriptor)
         rec = last_rec(data, believed[0]) or prev.rec
-        self._set_aside(active, data, judged, rec, "broken" if judged.good else RESTARTED)
+        made = self._set_aside(active, data, judged, rec, "broken" if judged.good else RESTARTED)
         drop(self.segments.broken_path(number))
-        return self._made(number + 1 if judged.good else number)
+        return self._made(made)
 
     def _for_appending(self, path: str) -> Descriptor:
         """Open a segment; one that has other names too (a backup of hard links) is copied first."""

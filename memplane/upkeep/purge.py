@@ -25,8 +25,8 @@ from memplane.event import SENSITIVITIES, Event, encode
 from memplane.index.storage import alone, holder
 from memplane.intake import namespace, timestamp
 from memplane.intake.redact import quoted_value, unexpected
-from memplane.lazy import NamedTuple, regex
-from memplane.log.segments import body_path, recalled_hashes
+from memplane.lazy import NamedTuple
+from memplane.log.segments import body_path, named_bodies
 from memplane.log.writer import KEPT, clear_cache
 from memplane.projections.sessions import is_derived
 from memplane.search.service import index_service
@@ -122,7 +122,6 @@ _OWN: Final = ("segment", "purge", "repair")  # the log's own: without them it c
 _QUOTES_MAX: Final = 1_000
 _SHOWN_EVERY: Final = 100  # events, to whom watches
 _ROUNDS_MAX: Final = 20  # of a cascade
-_HEX: Final = regex(r"[0-9a-f]{64}")
 
 
 class QuotingEvent(NamedTuple):
@@ -373,7 +372,9 @@ def _read(
     plan.texts = [_text(context, event) for event in plan.events]
     plan.texts += [text for one in plan.lost for text in one.texts]
     plan.quotations = quotations = Quotations(plan.texts)
-    bodies = dict.fromkeys(one for event in plan.events for one in _digests(event))
+    bodies = dict.fromkeys(
+        one for event in plan.events for one in named_bodies(event.kind, event.data)
+    )
     bodies |= dict.fromkeys(digest for one in plan.lost for digest in one.digests)
     named: set[str] = set()
     holes = Holes(context.home.path)
@@ -387,7 +388,7 @@ def _read(
         if event.seq in seqs:
             continue
         if event.kind != "approval":
-            for digest in _digests(event):
+            for digest in named_bodies(event.kind, event.data):
                 named.add(digest)
                 bodies.pop(digest, None)
         if any(ref in ids for ref in event.refs):
@@ -431,19 +432,6 @@ def _strings(data: Any) -> Iterator[str]:
             said += [*one, *one.values()]
         elif isinstance(one, list):
             said += one
-
-
-def _digests(event: Event) -> Iterator[str]:
-    """The hashes of the files in bodies/ that hold something of the event."""
-    yield from recalled_hashes(event)
-    said: list[Any] = [event.data] if event.kind == "artifact" else [event.data.get("body")]
-    while said:
-        one = said.pop()
-        if isinstance(one, dict):
-            said += [value for value in one.values() if isinstance(value, dict)]
-            digest = one.get("sha256")
-            if isinstance(digest, str) and _HEX.fullmatch(digest):
-                yield digest
 
 
 # What is over by the policy.

@@ -1,0 +1,233 @@
+"""The entries of a shared log: their bytes, and what each says.
+
+An entry is one line of JSON, of one of these forms (each folded here)::
+
+    {"format":1,"plane":"01J…"}                                  the first one: whose log this is
+    {"format":1,"rec":"2026-…Z","bodies":["<sha256>"],"event":{"id":"…","ts":"…","kind":"…",…}}
+    {"format":1,"piece":"<sha256>","of":"<id of the event>","at":0,"data":"<base64>"}
+    {"format":1,"stone":{"id":"…","bytes":412,"h":"<16 hex>","rec":"2026-…Z"}}   an erased event
+    {"format":1,"stone":{}}                                                      an erased piece
+
+`event` is the line of the log without seq, rec and h, as the publisher's memplane wrote it. `rec`
+is stated where an entry is published again after the engine lost it; `bodies` where texts lie
+beside the line, whose pieces (at most 256 KiB each, `at` their first byte) are the entries before.
+What is not of a form is no entry of memplane's, and gives no line.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Callable
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from memplane.errors import FormatError, InputError
+from memplane.event import NO_EVENT, Draft, Event, decode, encode
+from memplane.lazy import NamedTuple, regex, word_set
+from memplane.log.format import id_field, prepared
+from memplane.log.segments import bodies_of, named_bodies
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FORMAT: Final = 1
+PIECE_BYTES: Final = 256 * 1024
+# What no other memplane publishes; a longer one is not even parsed.
+ENTRY_BYTES_MAX: Final = 4 * 1024 * 1024
+_EVENT: Final = regex(
+    rb'\{"format":1,(?:"rec":"([^"\\]{27})",)?(?:"bodies":(\["[0-9a-f",]*"\]),)?'
+    rb'"event":\{("id":"(?:[^"\\]|\\.)*"),(?:"ts":"([^"\\]{27})",)?("kind":"[^"]*".*)\}\}'
+)
+_HEX64: Final = regex(r"[0-9a-f]{64}")
+_TIME_CHARS: Final = 27
+# What a tombstone has beside the id, for seqs of up to 13 digits; no line of an event is shorter.
+_TOMBSTONE_BYTES: Final = 82
+_HEX16: Final = regex(r"[0-9a-f]{16}")
+# Deeper than any event of memplane's; how deep Python itself parses differs between machines.
+_DEPTH_MAX: Final = 64
+# What a log writes about itself follows from the entries: nobody publishes it.
+_OWN: Final = word_set("segment repair")
+
+
+class Beginning(NamedTuple):
+    """The first entry: the plane that the log is of."""
+
+    plane: str
+
+
+class Published(NamedTuple):
+    """An event. `rec` is "" where the engine's time counts; `bodies` are hashes of its texts."""
+
+    draft: Draft
+    event: Event
+    rec: str
+    bodies: tuple[str, ...]
+
+
+class Piece(NamedTuple):
+    """Bytes of a body, from byte `at` on, for the event with the id `of`."""
+
+    body: str
+    of: str
+    at: int
+    data: bytes
+
+
+class Stone(NamedTuple):
+    """What stands where an event was: id, length (without newline), hash and `rec` of its line."""
+
+    id: str
+    bytes: int
+    h: str
+    rec: str
+
+
+class Hole:
+    """What stands where a piece was erased."""
+
+
+Entry: TypeAlias = Beginning | Published | Piece | Stone | Hole
+
+
+def beginning(plane_id: str) -> tuple[str, bytes]:
+    """The id and payload of a log's first entry."""
+    return f"plane-{plane_id}", encode({"format": FORMAT, "plane": plane_id}).encode()
+
+
+def stone(said: Stone) -> bytes:
+    """What is put in the place of an erased event."""
+    return encode({"format": FORMAT, "stone": said._asdict()}).encode()
+
+
+HOLE: Final = encode({"format": FORMAT, "stone": {}}).encode()
+STONE: Final = HOLE[: HOLE.index(b"{}")]  # how every stone begins
+
+
+def published(
+    draft: Draft, body: Callable[[str], bytes | None], *, rec: str = ""
+) -> Iterator[tuple[str, bytes]]:
+    """Yield the ids and payloads of a draft's entries: the pieces of its bodies, then itself.
+
+    `body` gives what already lies beside the log, by its SHA-256: the copy of an artifact.
+    """
+    texts = {sha256(one).hexdigest(): one for one in bodies_of(draft)}
+    fields = json.loads(b"{" + draft.rest + b"}")
+    for digest in named_bodies(str(fields.get("kind")), fields.get("data") or {}):
+        found = None if digest in texts else body(digest)
+        if found is not None:
+            texts[digest] = found
+    for digest, text in texts.items():
+        for at in range(0, max(len(text), 1), PIECE_BYTES):
+            said: dict[str, Any] = {"format": FORMAT, "piece": digest, "of": draft.id, "at": at}
+            said["data"] = b64encode(text[at : at + PIECE_BYTES]).decode()
+            yield f"{draft.id}/{digest[:16]}/{at}", encode(said).encode()
+    known = f'"rec":"{rec}",' if rec else ""
+    if texts:
+        known += f'"bodies":{encode({"": list(texts)})[4:-1]},'
+    ts = "" if draft.ts is None else f'"ts":"{draft.ts}",'
+    begin = f'{{"format":{FORMAT},{known}"event":{{{prepared(draft)},{ts}'
+    yield draft.id, b"%b%b}}" % (begin.encode(), draft.rest)
+
+
+def parsed(payload: bytes) -> Entry | None:
+    """What an entry says; None for what is none.
+
+    By the standard library alone and for canonical lines alone, so that every machine decides
+    alike. Raises FormatError for an entry of a newer memplane.
+    """
+    if len(payload) > ENTRY_BYTES_MAX:
+        return None
+    try:
+        fields = json.loads(payload)
+        format_ = fields["format"]
+        if type(format_) is int and format_ > FORMAT:
+            raise FormatError(
+                f"the shared log has an entry of format {format_}; this memplane reads format "
+                f"{FORMAT}: upgrade memplane"
+            )
+        if type(format_) is not int or format_ != FORMAT:
+            return None
+        [form] = [one for one in _FORMS if one in fields]
+        return _FORMS[form](payload, fields)
+    except (
+        *NO_EVENT,
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+        InputError,
+    ):
+        return None
+
+
+def _beginning(payload: bytes, fields: dict[str, Any]) -> Entry | None:
+    del payload
+    plane = fields["plane"]
+    return Beginning(plane) if isinstance(plane, str) and plane else None
+
+
+def _event(payload: bytes, fields: dict[str, Any]) -> Entry | None:
+    found = _EVENT.fullmatch(payload)
+    said = fields["event"]
+    if found is None or set(fields) - {"format", "rec", "bodies", "event"}:
+        return None
+    rec, _, quoted, ts, rest = found.groups()
+    kept = {name: value for name, value in said.items() if name not in ("id", "ts")}
+    if {"seq", "dur", "rec", "h"}.intersection(kept) or encode(kept)[1:-1].encode() != rest:
+        return None  # not as memplane writes it: others may read it in another way
+    event = decode({"seq": 0, "ts": "", **said})
+    named = tuple(fields.get("bodies", ()))
+    draft = Draft(
+        event.id, True, None if ts is None else event.ts, event.kind, event.ns, event.role,
+        event.session, event.key, event.text, rest,
+    )  # fmt: skip
+    usual = prepared(draft).encode() == quoted and all(map(_HEX64.fullmatch, named))
+    if not usual or event.kind in _OWN or _too_deep(event.data):
+        return None
+    return Published(draft, event, "" if rec is None else rec.decode(), named)
+
+
+def _too_deep(data: dict[str, Any]) -> bool:
+    level: list[Any] = [data]
+    for _ in range(_DEPTH_MAX):
+        level = [
+            inner
+            for one in level
+            if isinstance(one, dict | list)
+            for inner in (one.values() if isinstance(one, dict) else one)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _piece(payload: bytes, fields: dict[str, Any]) -> Entry | None:
+    del payload
+    body, of, at = fields["piece"], fields["of"], fields["at"]
+    data = b64decode(fields["data"], validate=True)
+    if not _HEX64.fullmatch(body) or not isinstance(of, str) or type(at) is not int:
+        return None
+    return Piece(body, of, at, data) if at >= 0 and len(data) <= PIECE_BYTES else None
+
+
+def _stone(payload: bytes, fields: dict[str, Any]) -> Entry | None:
+    del payload
+    said = fields["stone"]
+    if said == {}:
+        return Hole()
+    id_, size, h, rec = said["id"], said["bytes"], said["h"], said["rec"]
+    if not isinstance(id_, str) or type(size) is not int or not _HEX16.fullmatch(h):
+        return None
+    if not id_ or not isinstance(rec, str) or len(rec) != _TIME_CHARS:
+        return None
+    return Stone(id_, size, h, rec) if len(id_field(id_)) + _TOMBSTONE_BYTES <= size else None
+
+
+_FORMS: Final[dict[str, Callable[[bytes, dict[str, Any]], Entry | None]]] = {
+    "event": _event,
+    "piece": _piece,
+    "stone": _stone,
+    "plane": _beginning,
+}
