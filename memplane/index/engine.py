@@ -169,7 +169,7 @@ def best_hits(
     with one that is left out.
     """
     wanted, gone = k + _MORE, np.array(sorted(masked), np.int64)
-    while k > 0:
+    while k > 0 and total > 0:
         seqs, scores = ask(min(wanted, total))
         seen = (seqs <= upto) & ~np.isin(seqs, gone)
         whole = len(seqs) < wanted or wanted >= total

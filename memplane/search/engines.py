@@ -57,6 +57,10 @@ class PlaneEngine(Protocol):
 
     alike: bool
 
+    def follow(self, indexed: Indexed, near: QueryVectors | None) -> None:
+        """Add what the index has and the engine lacks."""
+        ...
+
     def matches(
         self, query: str, k: int, indexed: Indexed, hidden: Array, near: QueryVectors | None
     ) -> Matches:
@@ -133,12 +137,15 @@ class WordEngine:
         self._in_memory = path is None
         self._masks: object = None  # made anew whenever the documents are
 
+    def follow(self, indexed: Indexed, near: QueryVectors | None) -> None:
+        del near
+        self._followed(indexed, indexed.view().count)
+
     def matches(
         self, query: str, k: int, indexed: Indexed, hidden: Array, near: QueryVectors | None
     ) -> Matches:
         del near
-        end = indexed.view().count
-        index = self._followed(indexed, end)
+        index = self._followed(indexed, indexed.view().count)
         hits = index.search(query, k, upto=len(hidden) - 1, masked=_masked(hidden))
         return engine_matches(hits, hidden)
 
@@ -235,12 +242,13 @@ class VectorEngine:
         self._masks: object = None
         self._indexed: Indexed | None = None
 
+    def follow(self, indexed: Indexed, near: QueryVectors | None) -> None:
+        self._followed(indexed, self._end(indexed, near), near)
+
     def matches(
         self, query: str, k: int, indexed: Indexed, hidden: Array, near: QueryVectors | None
     ) -> Matches:
-        end = indexed.view().count
-        if not self._static:
-            end = 0 if near is None else min(end, near.documents)
+        end = self._end(indexed, near)
         index = self._followed(indexed, end, near)
         upto = min(end, len(hidden)) - 1
         hits: list[Hit] = []
@@ -248,6 +256,11 @@ class VectorEngine:
             asked = self._dense.vector(query)
             hits = index.nearest(asked, k, upto=upto, masked=_masked(hidden))
         return engine_matches(hits, hidden)
+
+    def _end(self, indexed: Indexed, near: QueryVectors | None) -> int:
+        """How many documents have a vector, or get one here."""
+        end = indexed.view().count
+        return end if self._static else min(end, 0 if near is None else near.documents)
 
     def save(self) -> None:
         if self._unsaved >= _SAVED_AT_CLOSE:

@@ -248,6 +248,7 @@ class IndexService:
         """Throw the index away, and make it again if there was one."""
         folder = self._context.home.path / "index"
         names, there = nofollow.folder_names(folder), self.is_there()
+        filled = index_engine.read_header(folder / policies.plane.engine) is not None
         self._indexed = self._seen = self._engine = None
         if self._context.keeps:
             index_engine.discard_engines(folder)
@@ -256,7 +257,13 @@ class IndexService:
                     with contextlib.suppress(OSError):
                         nofollow.remove_name(folder / name)
         if there:
-            self.index(policies, progress).save()
+            indexed = self.index(policies, progress)
+            indexed.save()
+            if filled:
+                near = self._near(policies, indexed, None, indexed.seq)
+                engine = self._made_engine(policies)
+                engine.follow(indexed, near)
+                engine.save()
 
     def is_there(self) -> bool:
         """Whether there is an index, in memory or in the folder."""
