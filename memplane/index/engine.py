@@ -88,7 +88,7 @@ def read_header(folder: Path) -> EngineHeader | None:
     return header if isinstance(header.files, dict) else None
 
 
-def is_whole(folder: Path, header: EngineHeader) -> bool:
+def has_its_files(folder: Path, header: EngineHeader) -> bool:
     """Whether the files have the bytes that were written."""
     try:
         return all(_sum(folder / name) == said for name, said in header.files.items())

@@ -21,7 +21,7 @@ from memplane.index.engine import (
     EngineHeader,
     EngineKind,
     engine_matches,
-    is_whole,
+    has_its_files,
     read_header,
     remove_strays,
     write_header,
@@ -110,7 +110,7 @@ class _Folder:
     def found(self, indexed: Indexed) -> bool:
         """Whether there are files to open; what is said of them is then in `header`."""
         header = self.current(indexed)
-        whole = self.path is not None and header is not None and is_whole(self.path, header)
+        whole = self.path is not None and header is not None and has_its_files(self.path, header)
         self.header = header if whole and header is not None else EngineHeader(*self._kind)
         return whole
 

@@ -74,6 +74,13 @@ class IndexReach(NamedTuple):
     progress: Progress | None = None
     engine: str | None = None
 
+    @classmethod
+    def of(
+        cls, request: Request, *, wait: bool = False, progress: Progress | None = None
+    ) -> IndexReach:
+        """What a request asks for."""
+        return cls(request.dense_seq, request.index_seq, wait, progress, request.engine)
+
 
 class IndexService:
     """Hold the plane's lock for every call."""
@@ -368,7 +375,7 @@ def nearest_percent(
     if found is None:
         return 0
     upto = request.as_of if request.dense_seq is None else min(request.dense_seq, request.as_of)
-    wanted = IndexReach(request.dense_seq, request.index_seq)
+    wanted = IndexReach.of(request)
     retriever = index_service(context).retriever(policies, folds, wanted)
     near = found.near(index_service(context).index(policies), upto)
     alike = retriever.alike(prompt, near, upto=upto, scope=scope, most=_NEAREST).found

@@ -292,7 +292,7 @@ def _index_sums(context: PlaneContext, policies: Policies) -> tuple[list[LogProb
             notes.append(f"index/{name}: vectors that are harmed; they are made again when needed")
     for name in index_engine.ENGINES:
         filled = index_engine.read_header(folder / name)
-        if filled is not None and not index_engine.is_whole(folder / name, filled):
+        if filled is not None and not index_engine.has_its_files(folder / name, filled):
             notes.append(f"index/{name}: does not have its sums; it is filled again when needed")
     return problems, notes
 
