@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from crowds import CROWD_WORKS
+from engine_works import ENGINE_WORKS
 from hook_works import HOOK_COPIED, HOOK_PROMPT, HOOK_RECORD, HOOK_WORKS
 from index_peers import OPTIONAL, have
 from index_works import INDEX_WORKS, LARGE_WORKS
@@ -44,7 +45,7 @@ _CHUNKS, _CHUNKS_QUICK = 100_000, 2_000
 _MEMORIES, _MEMORIES_QUICK = 100_000, 2_000
 _LARGE = LARGE_WORKS | LARGE_LOG_WORKS
 _USUAL = WORKS | WRITING_WORKS | CROWD_WORKS | MEMORY_WORKS | SESSION_WORKS
-_USUAL |= STORE_WORKS | INDEX_WORKS | HOOK_WORKS | MCP_WORKS
+_USUAL |= STORE_WORKS | INDEX_WORKS | ENGINE_WORKS | HOOK_WORKS | MCP_WORKS
 _ALL = _USUAL | _LARGE
 _SIDE = "side-by-side"
 _ROUNDS, _ROUNDS_QUICK = 5, 1

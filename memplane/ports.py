@@ -332,11 +332,13 @@ class Retriever(Protocol[ScopeT_contra, ItemT_co]):
     alone; where that is all that counts, they give the same events in the same order.
 
     Vectors take part for the events up to `dense_seq`; None where no embedder does. `index_seq`: up
-    to which event the log was indexed, where it was not wholly.
+    to which event the log was indexed, where it was not wholly. `engine`: the name of the search
+    engine, where it is not memplane's.
     """
 
     dense_seq: int | None
     index_seq: int | None
+    engine: str | None
 
     def find(
         self,

@@ -106,6 +106,7 @@ _LISTS: Final = ("sections", "expand", "exclude", "ns", "held_marks", *_TAGS)
 _SEQS: Final = ("dense_seq", "held_seq", "index_seq")
 _TEXTS: Final = (
     "channel", "intent", "session", "task", "agent", "project", "query_event", "remind",
+    "engine",
 )  # fmt: skip
 _KNOWN: Final = frozenset(
     (*_TIMES, *_LISTS, *_TEXTS, *_SEQS, "budget", "as_of", "cited", "importance_min")

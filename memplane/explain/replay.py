@@ -27,6 +27,7 @@ from memplane.lazy import NamedTuple
 from memplane.pack.block import Block, Entry
 from memplane.pack.render import FORM
 from memplane.pack.report import Cost, LogChanges, chain_of, compared, cost_of, marks_of, shape_of
+from memplane.policy.records import OWN_ENGINE
 from memplane.upkeep import reports
 from memplane.upkeep.reports import Saved, kept_bytes_path, saved
 
@@ -168,6 +169,7 @@ def asked_of(saved: Saved) -> dict[str, Any]:
     """The request of a report, as `pack` takes it."""
     asked = dict(saved.report["request"])
     asked.setdefault("as_of", saved.report["log"]["seq"])
+    asked.setdefault("engine", OWN_ENGINE)
     return asked
 
 
@@ -693,7 +695,7 @@ def _packed_under(sides: Sequence[Plane], asked: Saved) -> tuple[Blocks, str]:
     for side in sides:
         side.advance(log["seq"])
         try:
-            block = side.pack(**asked_of(asked))
+            block = side.pack(**{**asked_of(asked), "engine": None})  # a policy may try another
         except MemplaneError as error:
             found.append(None)
             why = why or str(error)

@@ -120,6 +120,10 @@ class Vectors:
     def __len__(self) -> int:
         return self._count
 
+    def rows(self, docs: range) -> list[bytes]:
+        """The vectors of documents side by side; zeros for none."""
+        return [row.tobytes() for row in self._rows[docs.start : docs.stop]]
+
     def append(self, vectors: Sequence[bytes]) -> None:
         """Append the vectors of the next documents; they can be found at once."""
         rows = np.frombuffer(b"".join(vectors), np.int8).reshape(-1, self.dimension)

@@ -276,8 +276,11 @@ def pack(
         prompt = materials.source.line(laid.query.event) if laid.query.event else None
         if prompt is not None:  # the report names it, and does not repeat it
             request = request._replace(query="", query_event=prompt.event.id)
+    request = request._replace(engine=None)  # nothing was searched, or memplane's index was
     if retriever is not None:  # with these the search can be asked again
-        request = request._replace(dense_seq=retriever.dense_seq, index_seq=retriever.index_seq)
+        request = request._replace(
+            dense_seq=retriever.dense_seq, index_seq=retriever.index_seq, engine=retriever.engine
+        )
     omissions, report = pack_report(facts, rendered, request)
     if missing := unknown_names(laid.context, printer):
         report["unknown"] = missing

@@ -63,6 +63,7 @@ class Request(NamedTuple):
     as_of: int = 0
     dense_seq: int | None = None  # vectors of events up to here at most
     index_seq: int | None = None  # documents of the index of events up to here at most
+    engine: str | None = None  # of the policy that the search must have
     cited: bool = False  # entries name the seqs of their events, statements their day
     remind: str = ""  # one of REMINDERS: passages that the session does not hold, and no more
     held_marks: tuple[str, ...] = ()  # of sentences that the caller holds: `gate.sentence_marks`
@@ -111,6 +112,7 @@ class PackFields(TypedDict, total=False):
     as_of: int | str | datetime | None
     dense_seq: int | None
     index_seq: int | None
+    engine: str | None
     cited: bool
     remind: str | None
     now: str | datetime | None

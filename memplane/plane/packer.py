@@ -96,7 +96,7 @@ class Packer:
             expansions = [handles.open_handle(context, folds, h, request, policies) for h in expand]
 
             def made(request: Request) -> Block:
-                reach = IndexReach(request.dense_seq, request.index_seq, wait, progress)
+                reach = IndexReach.of(request, wait=wait, progress=progress)
                 source = PlaneSource(
                     context, folds, policies, scope, request.session, seen,
                     self._search(policies, folds, reach),

@@ -141,6 +141,7 @@ def _build(table: Json) -> TimeWords:
 
 
 NO_EMBEDDER: Final = "none"
+OWN_ENGINE: Final = "own"  # the search engine that is memplane's index
 ALL_AGENTS: Final = "/agent/*"
 
 
@@ -214,7 +215,8 @@ class PlanePolicy(NamedTuple):
     """How many reports are kept, how long a writer waits for the lock, where a session ends.
 
     `tool_result_tokens`: the first and the last so many of a tool result are indexed. `embedder`
-    is the name of what makes vectors of texts, NO_EMBEDDER for nothing. `shared`: namespaces of
+    is the name of what makes vectors of texts, NO_EMBEDDER for nothing; `engine` that of what finds
+    events for a query, OWN_ENGINE or one of `memplane.index.engine`. `shared`: namespaces of
     agents that all agents read; ALL_AGENTS among them means every one. `keep_days` and `keep_mb`:
     for how long, and how much of, tool results of old sessions stay; 0 for all of them. `head`:
     what an agent states stands in the head at once (`any`), or once a user has confirmed it
@@ -228,6 +230,7 @@ class PlanePolicy(NamedTuple):
     session_summary_tokens_max: int = 200
     tool_result_tokens: int = 200
     embedder: str = NO_EMBEDDER
+    engine: str = OWN_ENGINE
     shared: tuple[str, ...] = ()
     cache: CachePrices = CachePrices()  # a tuple, whose fields nobody changes
     hooks: Hooks = Hooks()  # likewise
@@ -263,6 +266,7 @@ _PLANE_KEYS: Final = {
     "session_summary_tokens_max": ("sessions", "summary_tokens_max"),
     "tool_result_tokens": ("index", "tool_result_tokens"),
     "embedder": ("index", "embedder"),
+    "engine": ("index", "engine"),
     "shared": ("namespaces", "shared"),
     "keep_days": ("keep", "tool_result_days"),
     "keep_mb": ("keep", "tool_result_mb"),

@@ -61,6 +61,15 @@ class QueryVectors:
         self._dense, self._vectors, self._docs = dense, vectors, docs
         self.seq = seq
 
+    @property
+    def documents(self) -> int:
+        """How many documents, from the first on, may be compared."""
+        return self._docs
+
+    def rows(self, docs: range) -> list[bytes]:
+        """The vectors of some of these documents."""
+        return [] if self._vectors is None else self._vectors.rows(docs)
+
     def similar(self, query: str, hidden: Array, weights: Nearness) -> Similar | None:
         """Which of the first documents are like the query; `hidden` has a place for each of them.
 
@@ -126,6 +135,10 @@ class Dense:
             if len(self._queries) > _QUERIES_KEPT:
                 self._queries.popitem(last=False)
         return found
+
+    def made(self, texts: Sequence[str]) -> Sequence[bytes]:
+        """Embed texts of documents, for the caller to keep; ProviderError where that fails."""
+        return _made(self.embedder, texts)
 
     def embed(self, policies: Policies, limit: int | None, progress: Progress | None) -> int:
         """See `embed`."""

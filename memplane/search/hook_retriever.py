@@ -41,6 +41,7 @@ class HookRetriever:
 
     dense_seq: int | None = None
     index_seq: int | None = None  # it never waits, and says nothing of it
+    engine: str | None = None
 
     def __init__(self, context: PlaneContext, policies: Policies, folds: Folds) -> None:
         folder = context.home.path / "index"

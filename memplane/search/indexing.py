@@ -33,7 +33,7 @@ from memplane.artifacts.contents import searched_text
 from memplane.errors import MemplaneError
 from memplane.event import KINDS, PROJECTS, SENSITIVITIES, encode_text
 from memplane.harness import remembered, remembered_text
-from memplane.index import dense, storage
+from memplane.index import dense, engine, storage
 from memplane.index.columns import Bits, Columns, Fates, Flagged, Frame, Mask, Spans
 from memplane.index.ranking import Speakers
 from memplane.index.segment import ROW, row
@@ -281,6 +281,11 @@ class Indexed:
         return 0 if self._position is None else self._position.seq
 
     @property
+    def mark(self) -> str:
+        """Name the place behind that event; see `holds`."""
+        return "" if self._position is None else self._position.mark
+
+    @property
     def erased(self) -> int:
         """How many events were erased from it so far."""
         return self._index.erased
@@ -391,14 +396,34 @@ class Indexed:
         self._unpurged = head
         return False
 
+    def is_stale(self) -> bool:
+        """Whether something was erased that the documents still hold: none may be written."""
+        return self._position is not None and self._stale(self._position)
+
+    def words_beside(self, start: int, end: int) -> Iterator[tuple[int, str]]:
+        """Give the documents from `start` to `end`, and the words beside their texts, by the log.
+
+        Without what has no text any more, as what was purged.
+        """
+        view = self.view()
+        if start >= min(end, view.count):
+            return
+        after = int(self.frame(view).seq[start]) - 1
+        for _, documents in self._with_documents(self._log.read(after, self.seq)):
+            span = view.span(documents[0].seq) if documents else range(0)
+            for doc, document in zip(span, documents, strict=False):
+                if start <= doc < end and view.text(doc):
+                    yield doc, document.extra
+
     def _erase(self, seqs: Sequence[int]) -> None:
-        """Leave nothing of these events but their places, here and in the folders of vectors."""
+        """Leave nothing of these events but their places; in engines and vectors nothing too."""
         docs = self.view().documents(seqs).tolist()
         self._index.erase(seqs)
         self._renew()
         if self._folder is not None and self._keeps:
             for name in (dense.FOLDER, dense.STATIC):
                 dense.erase_vectors(self._folder / name, docs, self._index.erased)
+            engine.discard_engines(self._folder, self._index.erased)
 
     def differs(self, progress: Progress | None = None) -> bool:
         """Whether a document is not what the log gives; reads all of the log up to here.

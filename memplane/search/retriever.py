@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from memplane.projections.memories import Memories
     from memplane.recall.suppress import Scope
     from memplane.search.dense import QueryVectors
+    from memplane.search.engines import PlaneEngine
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -229,6 +230,16 @@ class ItemCache:
         return found
 
 
+class Engine(NamedTuple):
+    """Another search engine than memplane's index: its name, and what makes it when it is asked.
+
+    `make` raises MissingExtraError.
+    """
+
+    name: str
+    make: Callable[[], PlaneEngine]
+
+
 # Search over the whole log for one request: query, mask, ranking, exact names, boosts.
 _NAMES_MAX: Final = 100  # words of a query that may be a key or a tag
 _UNCHANGED: Final = 1000  # a factor
@@ -257,8 +268,10 @@ class LogRetriever:
         memories: Memories,
         scoring: Scoring,
         near: QueryVectors | None = None,
+        engine: Engine | None = None,
     ) -> None:
         self._indexed, self._seen, self._folds = indexed, seen, folds
+        self._engine, self.engine = engine, None if engine is None else engine.name
         self._hot = list(folds.hotset.state.groups.values())
         self._memories, self._scoring = memories, scoring
         self._near, self.dense_seq = near, None if near is None else near.seq
@@ -286,19 +299,16 @@ class LogRetriever:
         view = self._view(upto, scope)
         if not wanted.words or not view.there or most < 1:
             return SearchResult((), 0, {})
-        wanted, counts, size, unread = _affordable(wanted, view, bytes_max)
         hidden = self._hidden(view, scope, never, only)
         speakers = self._indexed.speakers
         speakers.follow(self._frame)
         names = self._seen.names(speakers, hidden, self._frame)
-        wanted = self._weighted(wanted, names)._replace(related=self._related(query, wanted, view))
-        bm25, _ = policy_constants(self._scoring.retrieval)
-        matches = view.match(wanted, hidden, bm25)
-        if not matches.coverage.any():  # no word of it is there: the closest to them stand in
-            alone = self._scoring.retrieval.related_alone / 1000
-            close = tuple((term, cosine) for term, cosine in wanted.related if cosine >= alone)
-            wanted = wanted._replace(words=close, related=())
-            matches = view.match(wanted, hidden, bm25)
+        counts, size, unread, by_vectors = dict[int, int](), 0, 0, False
+        if self._engine is None:
+            wanted, counts, size, unread = _affordable(wanted, view, bytes_max)
+            wanted, matches = self._match(query, self._weighted(wanted, names), view, hidden)
+        else:
+            matches, by_vectors = self._of_engine(self._engine, query, hidden, most)
         unseen = self._masks.unseen(scope, self._every, self._frame)
         frame = self._indexed.frame(view, *unseen)
         answered = speakers.answered(view.count)
@@ -318,7 +328,8 @@ class LogRetriever:
         meant = tuple(sorted(names[name] for name in read.speakers))
         first = _first_group(frame, hidden) if read.begins and answered else 0
         asked = RankingQuery(meant, read.first_person, read.broad, first)
-        similar = None if self._near is None else self._similar(self._near, query, hidden)
+        near = None if by_vectors else self._near  # vectors count once
+        similar = None if near is None else self._similar(near, query, hidden)
         ranked = rank(matches, frame, asked, ranking, most=most, hidden=hidden, similar=similar)
         heeded = {"custom:instruction": answered, "custom:preference": helps}
         exact, bearing = self._exact(query, view, heeded)
@@ -330,6 +341,28 @@ class LogRetriever:
         marked = [] if bytes_max is None else self._marked(view, frame, hidden, bearing)
         self._indexed.searched()
         return SearchResult(made, len(matches.docs), worth, marked, size, unread)
+
+    def _match(
+        self, query: str, wanted: terms.Query, view: IndexView, hidden: Array
+    ) -> tuple[terms.Query, Matches]:
+        """What holds a word of the query, and the query as it was asked."""
+        wanted = wanted._replace(related=self._related(query, wanted, view))
+        bm25, _ = policy_constants(self._scoring.retrieval)
+        matches = view.match(wanted, hidden, bm25)
+        if not matches.coverage.any():  # no word of it is there: the closest to them stand in
+            alone = self._scoring.retrieval.related_alone / 1000
+            close = tuple((term, cosine) for term, cosine in wanted.related if cosine >= alone)
+            wanted = wanted._replace(words=close, related=())
+            matches = view.match(wanted, hidden, bm25)
+        return wanted, matches
+
+    def _of_engine(
+        self, engine: Engine, query: str, hidden: Array, most: int
+    ) -> tuple[Matches, bool]:
+        """What another engine finds, as many as lend to their neighbours; whether by vectors."""
+        made, ranking = engine.make(), ranking_weights(self._scoring)
+        count = max(most, ranking.sources_max, ranking.wide_sources_max)
+        return made.matches(query, count, self._indexed, hidden, self._near), made.alike
 
     def alike(
         self,
@@ -694,11 +727,12 @@ class BehindRetriever(LogRetriever):
         memories: Memories,
         scoring: Scoring,
         near: QueryVectors | None = None,
+        engine: Engine | None = None,
         *,
         reach: int,
         hotset: Callable[[Scope], HotsetState],
     ) -> None:
-        super().__init__(indexed, seen, folds, memories, scoring, near)
+        super().__init__(indexed, seen, folds, memories, scoring, near, engine)
         self.index_seq = self._upto_index = reach
         self._hotset = hotset  # that of a reader, with all groups of events that he sees
         # What was forgotten or replaced behind the documents that are there counts as well.

@@ -158,7 +158,7 @@ def search_plane(
                 request.query, near, upto=upto, scope=scope, most=most, only=only
             )
         else:
-            wanted = IndexReach(request.dense_seq, request.index_seq, wait, progress)
+            wanted = IndexReach.of(request, wait=wait, progress=progress)
             retriever, finding, without = found_by_words(
                 context, policies, folds, request, scope, most, only, wanted
             )

@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from memplane import nofollow
 from memplane.errors import HomeError, InputError, LockError, WriteError
 from memplane.home import RefoldWarning
-from memplane.intake.redact import unexpected
+from memplane.intake.redact import quoted_value, unexpected
 from memplane.lazy import NamedTuple, late
-from memplane.policy.records import NO_EMBEDDER
+from memplane.policy.records import NO_EMBEDDER, OWN_ENGINE
 from memplane.ports import ONE, Position
 
 if TYPE_CHECKING:
@@ -21,22 +22,25 @@ if TYPE_CHECKING:
     from memplane.context.context import PlaneContext
     from memplane.context.folds import Folds
     from memplane.event import Event
-    from memplane.index import dense as index_dense, storage
+    from memplane.index import dense as index_dense, engine as index_engine, storage
     from memplane.pack.request import Request
     from memplane.policy import Policies
     from memplane.ports import Progress
     from memplane.projections.hotset import HotsetState
     from memplane.recall import documents
     from memplane.recall.suppress import Scope
-    from memplane.search import dense as search_dense, indexing, retriever
+    from memplane.search import dense as search_dense, engines, indexing, retriever
     from memplane.search.dense import Dense
+    from memplane.search.engines import PlaneEngine
     from memplane.search.indexing import Indexed
-    from memplane.search.retriever import ItemCache
+    from memplane.search.retriever import Engine, ItemCache
 else:
     documents = late("memplane.recall.documents")
     storage = late("memplane.index.storage")
     index_dense = late("memplane.index.dense")
+    index_engine = late("memplane.index.engine")
     search_dense = late("memplane.search.dense")
+    engines = late("memplane.search.engines")
     indexing = late("memplane.search.indexing")
     retriever = late("memplane.search.retriever")
 
@@ -60,13 +64,22 @@ class IndexReach(NamedTuple):
 
     Vectors of events up to `dense_seq`, where the policies name an embedder; documents of events up
     to `index_seq`. Where that is None, all there are if the index is far behind and the caller does
-    not `wait` for it. `progress` is called while a long build runs.
+    not `wait` for it. `progress` is called while a long build runs. `engine`: the search engine
+    that the policy must name.
     """
 
     dense_seq: int | None = None
     index_seq: int | None = None
     wait: bool = False
     progress: Progress | None = None
+    engine: str | None = None
+
+    @classmethod
+    def of(
+        cls, request: Request, *, wait: bool = False, progress: Progress | None = None
+    ) -> IndexReach:
+        """What a request asks for."""
+        return cls(request.dense_seq, request.index_seq, wait, progress, request.engine)
 
 
 class IndexService:
@@ -79,6 +92,7 @@ class IndexService:
         self.static: Dense | None = None  # vectors of a plane without an embedder
         self._seen: ItemCache | None = None
         self._dense: tuple[str, Dense] | None = None
+        self._engine: tuple[tuple[str, ...], PlaneEngine] | None = None
 
     def index(self, policies: Policies, progress: Progress | None = None) -> Indexed:
         """The index at the head of the log, or as far as this plane reaches.
@@ -129,6 +143,7 @@ class IndexService:
         wanted: IndexReach = IndexReach(),  # noqa: B008 - immutable
     ) -> retriever.LogRetriever:
         """Search over the whole log for one request; events are as the folds have them."""
+        engine = self._engine_of(policies, wanted.engine)
         upto, counter = folds.log.head().seq, self._context.counter(policies)
         memories = self._context.newest_memories(folds)
         indexed, reach = self._reaching(policies, upto, wanted)
@@ -140,14 +155,63 @@ class IndexService:
         indexed.lines.look()
         near = self._near(policies, indexed, wanted.dense_seq, reach)
         if reach == upto:
-            return retriever.LogRetriever(indexed, seen, folds, memories, policies.scoring, near)
+            return retriever.LogRetriever(
+                indexed, seen, folds, memories, policies.scoring, near, engine
+            )
 
         def hotset(scope: Scope) -> HotsetState:
             return self._context.places(folds, scope, policies)[0].hotset.seen(scope.sees)
 
         return retriever.BehindRetriever(
-            indexed, seen, folds, memories, policies.scoring, near, reach=reach, hotset=hotset
+            indexed,
+            seen,
+            folds,
+            memories,
+            policies.scoring,
+            near,
+            engine,
+            reach=reach,
+            hotset=hotset,
         )
+
+    def _engine_of(self, policies: Policies, asked: str | None) -> Engine | None:
+        """The engine that the policy names, None for memplane's index; InputError for another."""
+        name = policies.plane.engine
+        if asked is not None and asked != name:
+            raise InputError(
+                f"expected {quoted_value(name)}, the engine in policies/plane.yaml (index.engine), "
+                f"found {quoted_value(asked)}",
+                where="engine",
+            )
+        if name == OWN_ENGINE:
+            return None
+        return retriever.Engine(name, partial(self._made_engine, policies))
+
+    def _made_engine(self, policies: Policies) -> PlaneEngine:
+        """The engine of this plane; raises MissingExtraError."""
+        context, name = self._context, policies.plane.engine
+        embedder = "" if context.embedder is None else context.embedder.name
+        of = (name, *self._of, policies.plane.embedder, embedder)
+        if self._engine is None or self._engine[0] != of:
+            self._close_engine()
+            folder = None
+            if not context.home.passing and context.as_of is None:
+                folder = context.home.path / "index" / name
+            made: PlaneEngine
+            if name == "tantivy":
+                made = engines.WordEngine(folder, *self._of, keeps=context.keeps)
+            else:
+                dense = _alone(context, policies)
+                made = engines.VectorEngine(
+                    folder, *self._of, dense, keeps=context.keeps, static=dense is self.static
+                )
+            self._engine = of, made
+        return self._engine[1]
+
+    def _close_engine(self) -> None:
+        if self._engine is not None:
+            self._engine[1].save()
+            self._engine = None
 
     def dense(self, policies: Policies) -> search_dense.Dense | None:
         """The vectors of the embedder that the plane was opened with, or that the policies name.
@@ -191,14 +255,22 @@ class IndexService:
         """Throw the index away, and make it again if there was one."""
         folder = self._context.home.path / "index"
         names, there = nofollow.folder_names(folder), self.is_there()
-        self._indexed = self._seen = None
+        filled = index_engine.read_header(folder / policies.plane.engine) is not None
+        self._indexed = self._seen = self._engine = None
         if self._context.keeps:
+            index_engine.discard_engines(folder)
             for name in names:
                 if ".bin" in name or ".json" in name:
                     with contextlib.suppress(OSError):
                         nofollow.remove_name(folder / name)
         if there:
-            self.index(policies, progress).save()
+            indexed = self.index(policies, progress)
+            indexed.save()
+            if filled:
+                near = self._near(policies, indexed, None, indexed.seq)
+                engine = self._made_engine(policies)
+                engine.follow(indexed, near)
+                engine.save()
 
     def is_there(self) -> bool:
         """Whether there is an index, in memory or in the folder."""
@@ -231,11 +303,12 @@ class IndexService:
             at is not None
             and at.seq >= seq
             and all(one is None or one.erased == indexed.erased for one in headers)
+            and index_engine.discard_engines(home.path / "index", indexed.erased)
         )
 
     def drop(self) -> None:
         """Let go of the index without saving it."""
-        self._indexed = self._seen = self._dense = None
+        self._indexed = self._seen = self._dense = self._engine = None
 
     def differs(self, policies: Policies, progress: Progress | None = None) -> bool:
         """Whether the index that is kept says something else than the log; none does not."""
@@ -246,6 +319,7 @@ class IndexService:
     def close(self) -> None:
         """Save the index where that is worth it, and let go of it."""
         if self._indexed is not None:
+            self._close_engine()
             self._indexed.close()
             self._indexed = self._seen = self._dense = None
 
@@ -301,7 +375,7 @@ def nearest_percent(
     if found is None:
         return 0
     upto = request.as_of if request.dense_seq is None else min(request.dense_seq, request.as_of)
-    wanted = IndexReach(request.dense_seq, request.index_seq)
+    wanted = IndexReach.of(request)
     retriever = index_service(context).retriever(policies, folds, wanted)
     near = found.near(index_service(context).index(policies), upto)
     alike = retriever.alike(prompt, near, upto=upto, scope=scope, most=_NEAREST).found

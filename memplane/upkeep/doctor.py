@@ -11,6 +11,7 @@ import fcntl
 import os
 import stat
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -24,7 +25,7 @@ from memplane.log import Disk, FileLog
 from memplane.log.segments import Segments
 from memplane.log.spool import Spool
 from memplane.log.verifying import is_interrupted
-from memplane.policy.records import NO_EMBEDDER
+from memplane.policy.records import NO_EMBEDDER, OWN_ENGINE
 from memplane.projects.entering import cache_id
 from memplane.search.service import kept_upto
 from memplane.upkeep.verify import stated_positions
@@ -33,12 +34,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from memplane.context.context import MakeCounter
-    from memplane.index import dense as index_dense, storage as index_storage
+    from memplane.index import (
+        dense as index_dense,
+        engine as index_engine,
+        storage as index_storage,
+    )
     from memplane.ports import Clock, Position
     from memplane.recall import documents as event_documents
 else:
     event_documents = late("memplane.recall.documents")
     index_dense = late("memplane.index.dense")
+    index_engine = late("memplane.index.engine")
     index_storage = late("memplane.index.storage")
 
 Status = Literal["ok", "warn", "fail"]
@@ -608,6 +614,28 @@ def _vectors(place: _Place) -> Check:
     return Check("vectors", "warn" if behind else "ok", found, _EMBED if behind else "")
 
 
+def _engine(place: _Place) -> Check:
+    """Whether the search engine of the policy is there, and how far it lags behind the index."""
+    policies = place.watched().policies_or_last()
+    name = policies.plane.engine
+    if name == OWN_ENGINE:
+        return Check("engine", "ok", "memplane's own index")
+    if find_spec(name) is None:
+        needed = f"pip install 'memplane[{name}]', or `index.engine: own` in plane.yaml"
+        return Check("engine", "fail", f"{name}: is not installed; nothing can be searched", needed)
+    home = open_home(place.path)
+    header = index_engine.read_header(home.path / "index" / name)
+    kind = (cache_id(home), event_documents.variant_of(policies))
+    if header is None or header[:2] != kind:
+        return Check("engine", "ok", f"{name}: none kept: the first search fills it")
+    manifest = index_storage.read_manifest(home.path / "index", *kind)
+    documents = 0 if manifest is None else sum(part.documents for part in manifest.segments)
+    behind = max(0, documents - header.documents)
+    size = sum(said[0] for said in header.files.values())
+    found = f"{name}: {behind} of {documents} indexed texts behind, {size} bytes"
+    return Check("engine", "ok", found)
+
+
 def _clock(place: _Place) -> Check:
     _, log, head = _opened(place)
     line = log.line(head.seq) if head.seq else None
@@ -640,9 +668,10 @@ _CHECKS: Final[dict[str, Callable[[_Place], Check]]] = {
     "projections": _projections,
     "index": _index,
     "vectors": _vectors,
+    "engine": _engine,
     "leftovers": _of_folder(leftovers),
     "hard-links": _of_folder(hard_links),
     "clock": _clock,
     "git-ignore": _of_folder(ignored),
 }
-_OPENING: Final = frozenset(("log", "projections", "index", "vectors", "clock"))
+_OPENING: Final = frozenset(("log", "projections", "index", "vectors", "engine", "clock"))

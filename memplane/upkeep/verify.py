@@ -43,7 +43,7 @@ from memplane.upkeep.reports import kept_bytes_path, saved
 if TYPE_CHECKING:
     from memplane.context.context import PlaneContext
     from memplane.event import Event
-    from memplane.index import dense as index_dense, storage
+    from memplane.index import dense as index_dense, engine as index_engine, storage
     from memplane.intake import Redactor
     from memplane.intake.redact import Counts
     from memplane.policy import Policies
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from memplane.recall import documents
 else:
     index_dense = late("memplane.index.dense")
+    index_engine = late("memplane.index.engine")
     storage = late("memplane.index.storage")
     documents = late("memplane.recall.documents")
 
@@ -289,6 +290,10 @@ def _index_sums(context: PlaneContext, policies: Policies) -> tuple[list[LogProb
             and index_dense.load_vectors(folder / name, header.kind) is None
         ):
             notes.append(f"index/{name}: vectors that are harmed; they are made again when needed")
+    for name in index_engine.ENGINES:
+        filled = index_engine.read_header(folder / name)
+        if filled is not None and not index_engine.has_its_files(folder / name, filled):
+            notes.append(f"index/{name}: does not have its sums; it is filled again when needed")
     return problems, notes
 
 

@@ -32,7 +32,7 @@ def test_the_quick_bench_has_every_row_with_its_aim_and_its_peers(tmp_path):
     (file,) = tmp_path.glob("bench-*.json")
     found = json.loads(file.read_text())
     rows = {row["work"]: row for row in found["rows"]}
-    assert len(rows) == 69
+    assert len(rows) == 73
     assert all(row["runs"] > 0 and row["noise"] >= 1 for row in rows.values())
     assert all(row["loop_us"] > 0 and row["in_loops"] > 0 for row in rows.values())
     assert all(peer["p95"] > 0 for row in rows.values() for peer in row["peers"])
@@ -62,6 +62,19 @@ def test_one_row_can_be_asked_for_alone(tmp_path):
     assert run("--quick", "--only", "modules", "--reports", tmp_path).returncode == 0
     (file,) = tmp_path.glob("bench-*.json")
     assert len(json.loads(file.read_text())["rows"]) == 1
+
+
+def test_the_engines_of_the_index_are_held_against_each_other(tmp_path):
+    """Those that are not installed have no figures."""
+    names = ("engines-fill", "engines-search", "engines-add", "engines-disk")
+    asked = [part for name in names for part in ("--only", name)]
+    done = run("--quick", *asked, "--reports", tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    (file,) = tmp_path.glob("bench-*.json")
+    rows = json.loads(file.read_text())["rows"]
+    there = sum(importlib.util.find_spec(name) is not None for name in ("tantivy", "usearch"))
+    assert [len(row["peers"]) for row in rows] == [there] * 4
+    assert all(row["p50"] > 0 and all(peer["p50"] > 0 for peer in row["peers"]) for row in rows)
 
 
 def test_side_by_side_each_engine_is_asked_the_same_in_a_process_of_its_own(tmp_path):

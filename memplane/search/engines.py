@@ -1,0 +1,310 @@
+"""The documents of a plane in the search engine that its policy names, kept up with the index.
+
+An engine stands in for the postings of words: it gives the documents that answer a query, and what
+their words or vectors earn. Masks, the weights of the ranking, exact names and packing are the
+plane's own, and so are hooks and fast packs. Only what the mask lets through becomes a match.
+
+Up to where an engine goes is where the index of its request goes. What it holds beyond that, as for
+a request as of an earlier event, may move scores and, in a graph, what is found; a plane opened at
+an earlier event, and so a replay, fills an engine of its own in memory.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Final, Protocol
+
+from memplane import nofollow
+from memplane.index import storage
+from memplane.index.engine import (
+    EngineHeader,
+    EngineKind,
+    engine_matches,
+    has_its_files,
+    read_header,
+    remove_strays,
+    write_header,
+)
+from memplane.lazy import late
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from memplane.index import hnsw, tantivy
+    from memplane.index.lexical import Matches
+    from memplane.index.segment import Array
+    from memplane.index.store import IndexView
+    from memplane.ports import Hit
+    from memplane.search.dense import Dense, QueryVectors
+    from memplane.search.indexing import Indexed
+else:
+    hnsw = late("memplane.index.hnsw")
+    tantivy = late("memplane.index.tantivy")
+
+_BATCH: Final = 1_024  # documents that are embedded, then added
+_TRIES, _PAUSE_S = 100, 0.02  # for the lock of the folder
+_SAVED_AFTER: Final = 2_000  # documents of a graph, which is written as a whole
+_SAVED_AT_CLOSE: Final = 64
+
+
+class PlaneEngine(Protocol):
+    """An engine over the documents of one open plane; hold the plane's lock.
+
+    `alike`: whether it compares vectors, so that the ranking adds none of its own.
+    """
+
+    alike: bool
+
+    def follow(self, indexed: Indexed, near: QueryVectors | None) -> None:
+        """Add what the index has and the engine lacks."""
+        ...
+
+    def matches(
+        self, query: str, k: int, indexed: Indexed, hidden: Array, near: QueryVectors | None
+    ) -> Matches:
+        """The k best documents below the length of `hidden` that are not hidden.
+
+        What the index has and the engine lacks is added first. Raises DegradedError where an
+        embedder fails.
+        """
+        ...
+
+    def save(self) -> None:
+        """Write what is not written yet, where that is worth it."""
+        ...
+
+
+def _masked(hidden: Array) -> frozenset[int]:
+    return frozenset(hidden.nonzero()[0].tolist())
+
+
+class _Folder:
+    """The folder of an engine, and what of it was believed last. None: in memory alone."""
+
+    def __init__(self, path: Path | None, kind: EngineKind, *, keeps: bool) -> None:
+        self.path, self._kind, self.keeps = path, kind, keeps and path is not None
+        self.header = EngineHeader(*kind)
+
+    @contextmanager
+    def alone(self) -> Iterator[bool]:
+        """Hold the folder's lock, without waiting; False where it is held or cannot be written."""
+        if self.path is None or not self.keeps:
+            yield False
+            return
+        with suppress(OSError):
+            nofollow.make_folder(self.path.parent)
+        with storage.alone(self.path) as held:
+            yield held
+
+    def current(self, indexed: Indexed) -> EngineHeader | None:
+        """The header, if it is of this log, these rules and behind every purge."""
+        header = None if self.path is None else read_header(self.path)
+        if header is None or header.kind != self._kind or header.erased != indexed.erased:
+            return None
+        if not header.documents or not indexed.holds(header.seq, header.mark):
+            return None
+        return header
+
+    def found(self, indexed: Indexed) -> bool:
+        """Whether there are files to open; what is said of them is then in `header`."""
+        header = self.current(indexed)
+        whole = self.path is not None and header is not None and has_its_files(self.path, header)
+        self.header = header if whole and header is not None else EngineHeader(*self._kind)
+        return whole
+
+    def put(self, names: list[str], documents: int, indexed: Indexed) -> None:
+        """Let the files count; hold the lock. Raises OSError."""
+        assert self.path is not None
+        header = self.header._replace(
+            documents=documents, seq=indexed.seq, mark=indexed.mark, erased=indexed.erased
+        )
+        self.header = write_header(self.path, header, names)
+
+
+class WordEngine:
+    """Tantivy over texts and the words beside them. Its files are written by each commit."""
+
+    alike = False
+
+    def __init__(self, path: Path | None, plane: str, variant: str, *, keeps: bool) -> None:
+        """Raises MissingExtraError."""
+        kind = EngineKind(plane, variant, tantivy.require_tantivy())
+        self._folder = _Folder(path, kind, keeps=keeps)
+        self._index: tantivy.TantivyIndex | None = None
+        self._count = 0  # documents that were looked at
+        self._in_memory = path is None
+        self._masks: object = None  # made anew whenever the documents are
+
+    def follow(self, indexed: Indexed, near: QueryVectors | None) -> None:
+        del near
+        self._followed(indexed, indexed.view().count)
+
+    def matches(
+        self, query: str, k: int, indexed: Indexed, hidden: Array, near: QueryVectors | None
+    ) -> Matches:
+        del near
+        index = self._followed(indexed, indexed.view().count)
+        hits = index.search(query, k, upto=len(hidden) - 1, masked=_masked(hidden))
+        return engine_matches(hits, hidden)
+
+    def save(self) -> None:
+        """Each commit has done it."""
+
+    def _followed(self, indexed: Indexed, end: int) -> tantivy.TantivyIndex:
+        if self._masks is not indexed.masks or (self._in_memory and self._count > end):
+            self._index, self._count, self._masks = None, 0, indexed.masks
+            self._in_memory = self._folder.path is None
+        if self._index is None and not self._in_memory:
+            self._open(indexed)
+        if self._index is None or self._count < end:
+            if not self._in_memory and not self._written(indexed, end):
+                self._in_memory, self._index, self._count = True, None, 0
+            if self._in_memory:
+                self._index = self._index or tantivy.TantivyIndex()
+                self._add(self._index, indexed, end)
+        assert self._index is not None
+        return self._index
+
+    def _open(self, indexed: Indexed) -> None:
+        """Read what is there, if it is whole before and after it was opened."""
+        self._index, self._count = None, 0
+        if self._folder.found(indexed):
+            with suppress(OSError, ValueError):
+                index = tantivy.TantivyIndex(self._folder.path)
+                if self._folder.current(indexed) == self._folder.header:
+                    self._index, self._count = index, self._folder.header.documents
+
+    def _written(self, indexed: Indexed, end: int) -> bool:
+        """Add to the files what is missing; False where that cannot be now."""
+        folder = self._folder
+        if not folder.keeps or folder.path is None:
+            return False
+        for _ in range(_TRIES):
+            with folder.alone() as held:
+                if held and not indexed.is_stale():
+                    with suppress(OSError, ValueError):
+                        self._add_in_place(folder.path, indexed, end)
+                        return True
+                    return False
+            if not storage.holder(folder.path):
+                return False
+            time.sleep(_PAUSE_S)
+        return False
+
+    def _add_in_place(self, path: Path, indexed: Indexed, end: int) -> None:
+        if self._folder.current(indexed) != self._folder.header or self._index is None:
+            self._open(indexed)  # another process was here
+        remove_strays(path, None if self._index is None else self._folder.header)
+        if self._index is None:
+            self._folder.header = EngineHeader(*self._folder.header.kind)
+            self._index, self._count = tantivy.TantivyIndex(path), 0
+        if self._count < end:
+            try:
+                self._add(self._index, indexed, end)
+                self._folder.put(self._index.write(path), end, indexed)
+            except BaseException:  # half of it may be in: nothing of it counts
+                self._index, self._count = None, 0
+                raise
+
+    def _add(self, index: tantivy.TantivyIndex, indexed: Indexed, end: int) -> None:
+        view = indexed.view()
+        for doc, extra in indexed.words_beside(self._count, end):
+            index.add(doc, view.text(doc), {"beside": extra})
+        self._count = end
+
+
+class VectorEngine:
+    """usearch over the vectors of the plane's embedder, else of the static table.
+
+    Vectors of a model are those that `embed` has made; the static table's are made here.
+    """
+
+    alike = True
+
+    def __init__(
+        self,
+        path: Path | None,
+        plane: str,
+        variant: str,
+        dense: Dense,
+        *,
+        keeps: bool,
+        static: bool,
+    ) -> None:
+        """Raises MissingExtraError."""
+        self._dense, self._static = dense, static
+        kind = EngineKind(plane, variant, hnsw.require_usearch(dense.embedder.name))
+        self._folder = _Folder(path, kind, keeps=keeps)
+        self._index: hnsw.HNSWIndex | None = None
+        self._count = self._unsaved = 0
+        self._masks: object = None
+        self._indexed: Indexed | None = None
+
+    def follow(self, indexed: Indexed, near: QueryVectors | None) -> None:
+        self._followed(indexed, self._end(indexed, near), near)
+
+    def matches(
+        self, query: str, k: int, indexed: Indexed, hidden: Array, near: QueryVectors | None
+    ) -> Matches:
+        end = self._end(indexed, near)
+        index = self._followed(indexed, end, near)
+        upto = min(end, len(hidden)) - 1
+        hits: list[Hit] = []
+        if upto >= 0:
+            asked = self._dense.vector(query)
+            hits = index.nearest(asked, k, upto=upto, masked=_masked(hidden))
+        return engine_matches(hits, hidden)
+
+    def _end(self, indexed: Indexed, near: QueryVectors | None) -> int:
+        """How many documents have a vector, or get one here."""
+        end = indexed.view().count
+        return end if self._static else min(end, 0 if near is None else near.documents)
+
+    def save(self) -> None:
+        if self._unsaved >= _SAVED_AT_CLOSE:
+            self._save()
+
+    def _followed(self, indexed: Indexed, end: int, near: QueryVectors | None) -> hnsw.HNSWIndex:
+        if self._masks is not indexed.masks or (self._folder.path is None and self._count > end):
+            self._index, self._masks, self._indexed = None, indexed.masks, indexed
+        if self._index is None:
+            self._index = self._opened(indexed)
+        for start in range(self._count, end, _BATCH):
+            docs = range(start, min(start + _BATCH, end))
+            self._index.add_vectors(docs, self._vectors(indexed.view(), docs, near))
+            self._count = docs.stop
+            self._unsaved += len(docs)
+        if self._unsaved >= _SAVED_AFTER:
+            self._save()
+        return self._index
+
+    def _opened(self, indexed: Indexed) -> hnsw.HNSWIndex:
+        self._count = self._unsaved = 0
+        for _ in range(2):  # a writer may replace the files while they are opened
+            if self._folder.found(indexed) and self._folder.path is not None:
+                with suppress(OSError, ValueError):
+                    index = hnsw.HNSWIndex(self._dense.embedder)
+                    index.load(self._folder.path)
+                    if self._folder.current(indexed) == self._folder.header:
+                        self._count = self._folder.header.documents
+                        return index
+        return hnsw.HNSWIndex(self._dense.embedder)
+
+    def _vectors(self, view: IndexView, docs: range, near: QueryVectors | None) -> Sequence[bytes]:
+        if near is not None and not self._static:
+            return near.rows(docs)
+        return self._dense.made([view.text(doc) for doc in docs])
+
+    def _save(self) -> None:
+        """Write the graph, where no other process has, and none of it is purged since."""
+        indexed, folder, self._unsaved = self._indexed, self._folder, 0
+        if folder.path is None or self._index is None or indexed is None:
+            return
+        with folder.alone() as held, suppress(OSError):
+            there = folder.current(indexed)
+            if not held or indexed.is_stale() or (there and there.documents >= self._count):
+                return
+            remove_strays(folder.path, folder.header if there else None)
+            folder.put(self._index.write(folder.path), self._count, indexed)
