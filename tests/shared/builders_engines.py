@@ -1,6 +1,8 @@
 """The engines that the suites of shared logs run on; servers are marked `servers`."""
 
+import pytest
 from builders_machines import Ticking
+from builders_nats import NatsServer
 
 from memplane.shared.memory import MemorySharedLog
 
@@ -19,4 +21,4 @@ class InProcess:
         """Nothing was started."""
 
 
-ENGINES = [InProcess]
+ENGINES = [InProcess, pytest.param(NatsServer, marks=pytest.mark.servers)]
