@@ -94,6 +94,10 @@ class RefoldWarning(UserWarning):
     """Projections of another version of memplane were folded again from the log."""
 
 
+class SharedLogWarning(UserWarning):
+    """A shared log is not reached, or does not fit this machine's; what is recorded waits."""
+
+
 class Trusted(NamedTuple):
     """The bytes that some files of a plane were trusted in, by path under the home.
 

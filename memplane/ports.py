@@ -60,12 +60,16 @@ Progress: TypeAlias = Callable[[int, int], None]  # what is done, and what there
 
 
 class Appended(NamedTuple):
-    """What became of one draft. `duplicate`: the same event was there already, under this seq."""
+    """What became of one draft. `duplicate`: the same event was there already, under this seq.
+
+    `waiting`: the event, where it waits for a shared log and has no seq yet.
+    """
 
     seq: int
     id: str
     ts: str
     duplicate: bool
+    waiting: Event | None = None
 
 
 class EventLog(Protocol):

@@ -31,11 +31,14 @@ if TYPE_CHECKING:
     from memplane import plane as plane_room
     from memplane.adapters import minilm
     from memplane.context import context as context_context, watched_files
+    from memplane.event import Draft, Event
     from memplane.index import vectors
+    from memplane.log import FileLog
     from memplane.observe import Observer
     from memplane.plane import Plane, packer
     from memplane.projects import entering
     from memplane.providers import AsyncEmbedder, bridge
+    from memplane.shared import connect as shared_connect, follower as shared_follower
     from memplane.upkeep import restore as upkeep_restore
     from memplane.upkeep.restore import RestoreReport
 else:
@@ -49,6 +52,8 @@ else:
     packer = late("memplane.plane.packer")
     entering = late("memplane.projects.entering")
     bridge = late("memplane.providers.bridge")
+    shared_connect = late("memplane.shared.connect")
+    shared_follower = late("memplane.shared.follower")
     upkeep_restore = late("memplane.upkeep.restore")
 
 MEMORY: Final = ":memory:"  # what `open` and `init` take for a plane in this process alone
@@ -193,6 +198,81 @@ def init(
         _trust(made, folder, now)
     place = in_project(made)
     return _opened(place, durability, clock, detector, environment, used, counter, agent, observer)
+
+
+def init_shared(
+    path: str | os.PathLike[str] | None = None,
+    name: str = "",
+    *,
+    address: str = home.ADDRESS_VARIABLE,
+    join: bool = False,
+    durability: Literal["sync", "os"] = "sync",
+    clock: Clock = clock,
+    environment: Mapping[str, str] | None = None,
+) -> Plane:
+    """Make a plane in a folder that follows a shared log, and open it.
+
+    `name` is the log's; its engine's address stands in the variable `address` of the environment:
+    `postgresql://host/database`, `nats://host`. The log is begun, or with `join` taken as it is.
+    Raises InputError, ConflictError (begun before), NotFoundError (nothing to join), HomeError (a
+    plane is here already), SharedLogError (the engine is not reached).
+    """
+    shared = home.shared_name(name, address)
+    folder = Path(path).expanduser() if path is not None else Path.cwd() / HOME_NAME
+    if not folder.name:
+        folder = folder.absolute()
+    if (folder / "plane.json").exists():
+        raise HomeError(
+            f"{folder}: a plane is here already; one that follows a shared log is made in a folder "
+            "without; bring an export of this one there with `memplane restore`"
+        )
+    log = shared_connect.shared_log_of(shared, os.environ if environment is None else environment)
+    now, empty = clock(), _is_empty(folder)
+    try:
+        if join:
+            plane_id = shared_connect.plane_of_log(log)
+        else:
+            plane_id = ulid(now)
+            shared_connect.begin_shared_log(log, plane_id)
+    finally:
+        log.close()
+    made = home.create_home(folder, plane_id, now, Assets("policies", NAMES), shared)
+    watched_files.put_schemas(made.path)
+    if empty:
+        _trust(made, folder, now)
+    return _opened(in_project(made), durability, clock, None, environment, None)
+
+
+def _make_log(
+    found: Home, clock: Clock, durability: str, environment: Mapping[str, str] | None
+) -> context_context.MakeLog | None:
+    """What opens the log of a plane that follows a shared one; None for any other."""
+    if found.shared is None or found.read_only:
+        return None
+    shared, given = found.shared, os.environ if environment is None else environment
+
+    def make(
+        context: context_context.PlaneContext,
+        loads: Callable[[bytes], Any],
+        same: Callable[[Event, Draft], bool],
+    ) -> FileLog:
+        policy = context.watched.policies_or_last().plane
+        return shared_follower.FollowerLog(
+            found.folder,
+            found.plane_id,
+            clock=clock,
+            connect=lambda: shared_connect.shared_log_of(shared, given),
+            catch_up_ms=policy.catch_up_ms,
+            publish_ms=policy.publish_ms,
+            device=shared_connect.device_name(found.folder),
+            about=lambda: {"files": context.watched.policies_or_last().hashes},
+            lock_wait_ms_max=policy.lock_wait_ms_max,
+            loads=loads,
+            same=same,
+            durability="os" if durability == "os" else "sync",
+        )
+
+    return make
 
 
 def _is_empty(folder: Path) -> bool:
@@ -359,7 +439,7 @@ def restore(
         else:
             file, name = export, name or "export"
         checked = upkeep_restore.check_export(file, name, progress)
-        empty = upkeep_restore.has_no_events(folder)
+        empty = upkeep_restore.has_no_events(folder) and not _follows(folder)
         fresh = empty and _is_empty(folder)
         if checked.opened.whole and empty:
             upkeep_restore.restore_whole(
@@ -375,13 +455,18 @@ def restore(
             if fresh:
                 _trust(home.open_home(folder), folder, clock())
             return upkeep_restore.RestoreReport(os.fspath(folder), checked, None)
-        begin = init if empty else open_plane
+        begin = init if empty else open_plane  # one that follows a shared log takes it as events
         with begin(folder, durability=durability, clock=clock, environment=environment) as plane:
             if plane.read_only:
                 raise HomeError(f"{folder}: is read-only; nothing was restored")
             upkeep_restore.clear_left(folder)
             merged = plane.upkeep.merge(file, name, progress)
         return upkeep_restore.RestoreReport(os.fspath(folder), checked, merged)
+
+
+def _follows(folder: Path) -> bool:
+    """Whether the plane in a folder, if there is one, follows a shared log."""
+    return (folder / "plane.json").is_file() and home.open_home(folder).shared is not None
 
 
 def _restored_to(into: str | os.PathLike[str] | None) -> Path:
@@ -496,6 +581,7 @@ def _opened(
         context_context.PlaneContext(
             found,
             files=files,
+            make_log=_make_log(found, clock, durability, environment),
             clock=clock,
             make_counter=make_counter if counter is None else _plugged(counter),
             durability=durability,

@@ -57,6 +57,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 SECTIONS: Final = {
     "Start": {
         "init": "show",
+        "join": "shared",
         "demo": "demo",
         "import": "transfer",
         "install": "agents",
@@ -112,6 +113,7 @@ SECTIONS: Final = {
         "export": "transfer",
         "restore": "transfer",
         "embed": "retrieval",
+        "shared": "shared",
     },
     "Policies": {
         "policy": "policy trust",
@@ -145,6 +147,7 @@ GROUPS: Final = {
     "policy": "Policies: check, show, compare and try them.",
     "projects": "Projects of your own plane: list, join and assign them.",
     "scenario": "Scenarios: what a plane must do, held in CI.",
+    "shared": "A log for many machines: status, follow and refill.",
     "session": "Sessions: begin, mark, end, list and show them.",
     "task": "Tasks: open them, say how they go, switch.",
 }

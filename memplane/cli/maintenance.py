@@ -32,6 +32,7 @@ from memplane.plane import Plane
 from memplane.policy import variables
 from memplane.projections.sessions import is_extract
 from memplane.projects.entering import cache_id
+from memplane.shared.follower import FollowerLog
 from memplane.trust import TrustStore
 from memplane.upkeep.doctor import Check, examine_plane
 from memplane.upkeep.reports import saved
@@ -109,6 +110,11 @@ def repair_plane(
     found = find_plane(home)
     if found.read_only and not dry_run:
         raise HomeError(f"{found.path}: is read-only; nothing was repaired")
+    if found.shared is not None:
+        raise HomeError(
+            f"{found.path}: follows a shared log, from which it is derived again: run "
+            "`memplane shared refill`"
+        )
     told = list(witnesses(found.path, cache_id(found)))
     report = logs.repair_log(
         found.path, found.plane_id, clock=clock, salvage=salvage, dry_run=dry_run, witnesses=told
@@ -254,7 +260,28 @@ def plane_checks(home: str | None, *, asks: bool) -> list[Check]:
         overrides=variables(os.environ),
         trusted=trusted,
     )
-    return [*checks, *_hooks(path / "hooks.log"), *_keep(home)]
+    return [*checks, *_hooks(path / "hooks.log"), *_keep(home), *_shared(home)]
+
+
+def _shared(home: str | None) -> Iterator[Check]:
+    """How the plane stands to the log that it shares with others, if it does."""
+    with suppress(MemplaneError):
+        found = find_plane(home)
+        if found.shared is None or found.read_only:
+            return
+        try:
+            with open_found(found) as plane:
+                log = plane.context.log
+                assert isinstance(log, FollowerLog)
+                faults = log.faults()
+                said = log.status()
+        except MemplaneError as error:
+            yield Check("shared log", "fail", str(error), "`memplane shared status` says more")
+            return
+        for fault in faults:
+            yield Check("shared log", "warn", fault)
+        if not faults:
+            yield Check("shared log", "ok", f"{found.shared.name}: followed up to seq {said.seq}")
 
 
 def _keep(home: str | None) -> Iterator[Check]:

@@ -128,7 +128,9 @@ def _record_one(text: str, given: dict[str, Any], home: str | None, *, as_json: 
         receipt = plane.record(text, **given)
         replaced = None if receipt.duplicate else receipt.event.data.get("replaced")
     say_aside(plane)
-    print_answer(receipt.as_json(), f"{receipt.seq} {receipt.id}", as_json=as_json)
+    print_answer(receipt.as_json(), f"{receipt.seq or 'waiting'} {receipt.id}", as_json=as_json)
+    if not receipt.seq:
+        say("the shared log gets the event when it is reached again")
     if receipt.duplicate:
         say(_THERE_ALREADY)
     if replaced:
@@ -141,7 +143,7 @@ def _record_lines(source: str, home: str | None, *, as_json: bool) -> None:
         receipt = _all_or_none(plane, numbered)
     say_aside(plane)
     words = f"{receipt.count} recorded"
-    if receipt.count:
+    if receipt.first_seq:
         words += f", seq {receipt.first_seq} to {receipt.last_seq}"
     if receipt.duplicates:
         words += f"; {receipt.duplicates} were there already"

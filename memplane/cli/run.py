@@ -31,7 +31,7 @@ from memplane.cli.commands import (
 from memplane.cli.options import Home, Json, Option, Project
 from memplane.cli.output import data, error_json, print_answer, say
 from memplane.errors import MemplaneError, UntrustedError
-from memplane.home import VERSION, RefoldWarning
+from memplane.home import VERSION, RefoldWarning, SharedLogWarning
 from memplane.lazy import late
 from memplane.wiring import CALLER, Caller
 
@@ -136,7 +136,7 @@ def _warnings() -> Iterator[None]:
         shown = warnings.showwarning
 
         def show(message: Any, category: Any, *more: Any, **named: Any) -> None:
-            if issubclass(category, (trust_room.TrustWarning, RefoldWarning)):
+            if issubclass(category, (trust_room.TrustWarning, RefoldWarning, SharedLogWarning)):
                 say(str(message))
             else:
                 shown(message, category, *more, **named)
@@ -144,6 +144,7 @@ def _warnings() -> Iterator[None]:
         warnings.showwarning = show
         warnings.simplefilter("always", trust_room.TrustWarning)
         warnings.simplefilter("always", RefoldWarning)
+        warnings.simplefilter("always", SharedLogWarning)
         yield
 
 

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
@@ -47,13 +48,13 @@ from memplane.cli.output import (
 from memplane.errors import HomeError, InputError, NotFoundError, PolicyError
 from memplane.event import TYPED_KINDS, Event, relations_of, source_of
 from memplane.harness import HarnessSpan, harness_spans, marked_text
-from memplane.home import HOME_NAME, nearest_home
+from memplane.home import ADDRESS_VARIABLE, HOME_NAME, nearest_home
 from memplane.intake.redact import quoted_value
 from memplane.lazy import late
 from memplane.log import Restart
 from memplane.plane import Plane, Receipt, Standing
 from memplane.trust import printable
-from memplane.wiring import CALLER, init, open_plane
+from memplane.wiring import CALLER, init, init_shared, open_plane
 
 if TYPE_CHECKING:
     from memplane.cli import trust as cli_trust
@@ -499,10 +500,21 @@ def initialise(
         Argument(metavar="DIR", help="The folder; else --home, MEMPLANE_HOME, .memplane."),
     ] = None,
     *,
+    shared: Annotated[
+        str | None,
+        Option("--shared", metavar="NAME", help="Begin a log of that name for many machines."),
+    ] = None,
+    address: Annotated[
+        str,
+        Option("--address", metavar="VARIABLE", help="The variable with the engine's address."),
+    ] = ADDRESS_VARIABLE,
     home: Home = None,
     as_json: Json = False,
 ) -> None:
     """Make a plane, with policies to edit. One that is there stays as it is.
+
+    With --shared its log is one that other machines follow as well (`memplane join NAME`); the
+    address of the engine, postgresql://... or nats://..., stands in MEMPLANE_SHARED.
 
     Says where another plane lies above, which was used here until now, and where the folder is not
     fit for one: on a network, or copied to other machines by a cloud's client.
@@ -513,7 +525,8 @@ def initialise(
     folder_path = Path(path or HOME_NAME).expanduser().absolute()
     there = (folder_path / "plane.json").exists()
     above = None if there else nearest_home(str(folder_path.parent))
-    with init(path) as plane:
+    making = init if shared is None else partial(init_shared, name=shared, address=address)
+    with making(path) as plane:
         where = str(plane.home.absolute())
         place = upkeep_doctor.filesystem(plane.home)
         unfit = None if place.status == "ok" else f"{place.found}: {place.remedy}"
@@ -552,6 +565,7 @@ def _found(plane: Plane) -> dict[str, Any]:
         "seq": head.seq,
         "session": session,
         "pack": None,
+        "shared": None,
         "mistakes": [],
         "gaps": 0,
         "waiting": plane.upkeep.waiting,
@@ -565,6 +579,7 @@ def _found(plane: Plane) -> dict[str, Any]:
     except PolicyError as error:
         found["mistakes"] = [str(problem) for problem in error.problems]
     else:
+        found["shared"] = block.report.get("shared")
         spent_ns = sum(block.report["timings_ns"].values())
         found["pack"] = {
             "tokens": block.tokens,
@@ -613,6 +628,12 @@ def _words(found: dict[str, Any]) -> str:
         lines["trusted"] = f"as it was, not as it is now: {names}; memplane policy accept"
     if found["due"]["events"]:
         lines["keep"] = f"over by plane.yaml: {found['due']['words']}; memplane purge --keep"
-    if found["waiting"]:
+    if (shared := found["shared"]) is not None:
+        lines["shared"] = shared["fault"] or (
+            f"{counted(shared['behind'], 'position')} behind" if shared["behind"] else "up to date"
+        )
+        if shared["waiting"]:
+            lines["shared"] += f"; {counted(shared['waiting'], 'file')} in the outbox"
+    elif found["waiting"]:
         lines["spool"] = f"{counted(found['waiting'], 'event')} waiting for the next writer"
     return "\n".join(f"{name:<8}  {value}" for name, value in lines.items())

@@ -257,7 +257,7 @@ class Receipt:
     `duplicate`: the same event was there already, and `seq` is its number.
     """
 
-    __slots__ = ("_line", "duplicate", "durability", "id", "seq")
+    __slots__ = ("_line", "_waiting", "duplicate", "durability", "id", "seq")
 
     def __init__(
         self, appended: Appended, durability: str, line: Callable[[int], Line | None]
@@ -265,13 +265,13 @@ class Receipt:
         self.seq, self.id = appended.seq, appended.id
         self.durability = durability if appended.seq else "outbox"
         self.duplicate = appended.duplicate
-        self._line = line
+        self._line, self._waiting = line, appended.waiting
 
     @property
     def event(self) -> Event:
         """The event as it stands in the log, read when asked for."""
-        if not self.seq:
-            raise NotFoundError(f"event {self.id!r} waits in the outbox; it has no line yet")
+        if self._waiting is not None:
+            return self._waiting
         line = self._line(self.seq)
         if line is None:
             raise NotFoundError(f"event {self.seq} is no longer readable in the log")

@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from memplane.pack import render as pack_render
     from memplane.pack.request import Request
     from memplane.policy import Policies
-    from memplane.policy.records import PlanePolicy
     from memplane.ports import Line
     from memplane.projections import (
         hotset as projections_hotset,
@@ -127,10 +126,10 @@ NO_END = 2**63
 
 MakeCounter = Callable[[str, int], TokenCounter]
 MakeEmbedder = Callable[[str], Embedder]
-# The log of a plane that is no plain one: of its home and policy, the parser for its lines, and
+# The log of a plane whose own is not the only one: of what is open, the parser for its lines, and
 # what decides whether a repeated id brings the same event.
 MakeLog = Callable[
-    [Home, "PlanePolicy", Callable[[bytes], Any], Callable[[Event, Draft], bool]], FileLog
+    ["PlaneContext", Callable[[bytes], Any], Callable[[Event, Draft], bool]], FileLog
 ]
 Made = TypeVar("Made")
 OnePart = TypeVar("OnePart", bound="PlanePart")
@@ -242,7 +241,7 @@ class PlaneContext:
         home = self.home
         policy = self.watched.policies_or_last().plane
         if make_log is not None:
-            return make_log(home, policy, loads, self._same)
+            return make_log(self, loads, self._same)
         if home.passing:
             made = log_memory.MemoryLog(
                 home.plane_id, clock=self.clock, loads=loads, same=self._same

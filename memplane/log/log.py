@@ -392,10 +392,15 @@ class FileLog:
             return []
         now = self._writer.clock()
         self.waiting.put(drafts, now)
-        return [Appended(0, draft.id, draft.ts or now, duplicate=False) for draft in drafts]
+        waiting = [_unstamped(draft, self._loads)._replace(ts=draft.ts or now) for draft in drafts]
+        return [Appended(0, one.id, one.ts, False, one) for one in waiting]
 
     def follow(self) -> None:
         """Take in what other machines recorded: nothing, for a log of this machine alone."""
+
+    def shared_facts(self) -> dict[str, Any] | None:
+        """How far behind a shared log this one is; None where it follows none."""
+        return None
 
     def spool(self, drafts: Sequence[Draft]) -> list[Appended] | None:
         """Append; where the lock is held, leave the drafts durably in the spool and return None.
@@ -697,7 +702,7 @@ class FileLog:
             line, h = stamp_line(seq, dur, id_, ts, rec, draft.rest, h)
             lines.append(line)
             # The quickest way to make one: this runs for every event, under the lock.
-            receipts.append(tuple.__new__(Appended, (seq, given, ts or rec, False)))
+            receipts.append(tuple.__new__(Appended, (seq, given, ts or rec, False, None)))
         batch = lines[0] if len(lines) == 1 else b"".join(lines)
         writer.write(active, batch)
         self._tail.add(active.number, start, active.seq, active.h, lines)

@@ -144,6 +144,10 @@ class MemoryLog:
     def follow(self) -> None:
         """No other machine records here."""
 
+    def shared_facts(self) -> dict[str, Any] | None:
+        """None: it follows no shared log."""
+        return None
+
     def spool(self, drafts: Sequence[Draft]) -> list[Appended]:
         """Append: nobody else can hold this log."""
         return self.append(drafts)

@@ -161,6 +161,10 @@ class Segments:
         self._opened: set[int] = set()  # segments that were opened for their header
         self._held = _Held()
 
+    def forget(self) -> None:
+        """Forget what was read of the files: others are to take their place."""
+        self._numbers, self._headers, self._kept, self._opened = [], {}, None, set()
+
     def path(self, number: int) -> str:
         """The segment's file."""
         return f"{self.folder}/{number:08d}{SUFFIX}"

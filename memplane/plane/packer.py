@@ -112,6 +112,8 @@ class Packer:
                 context.keep_first()
             said |= {"tokens": block.tokens, "count": len(block.entries)}
         block.report["io"] = _io_counts(tally, context)
+        if (shared := context.log.shared_facts()) is not None:
+            block.report["shared"] = shared
         return self.save_report(block) if save_report else block
 
     def _search(

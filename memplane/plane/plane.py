@@ -212,10 +212,11 @@ class Plane:
         done, refused = self.context.recorder.many(
             rows, batch, self.context.drafting(), strict=strict
         )
-        new = [appended.seq for appended in done if not appended.duplicate]
+        fresh = [appended.seq for appended in done if not appended.duplicate]
+        new = [seq for seq in fresh if seq]  # the others wait for the shared log
         return context_batches.BulkReceipt(
-            len(new),
-            len(done) - len(new),
+            len(fresh),
+            len(done) - len(fresh),
             new[0] if new else None,
             new[-1] if new else None,
             self.durability,

@@ -218,7 +218,8 @@ class PlanePolicy(NamedTuple):
     agents that all agents read; ALL_AGENTS among them means every one. `keep_days` and `keep_mb`:
     for how long, and how much of, tool results of old sessions stay; 0 for all of them. `head`:
     what an agent states stands in the head at once (`any`), or once a user has confirmed it
-    (`confirmed`). `contradictions`: `flag`, `ask` or `off`.
+    (`confirmed`). `contradictions`: `flag`, `ask` or `off`. `catch_up_ms`: how long reading waits
+    for a shared log; `publish_ms`: how long recording does before it goes to the outbox.
     """
 
     reports_keep: int = 500
@@ -235,6 +236,8 @@ class PlanePolicy(NamedTuple):
     episodes: EpisodeRules = AGENT  # likewise
     head: str = "any"
     contradictions: str = "flag"
+    catch_up_ms: int = 500
+    publish_ms: int = 5_000
 
 
 def build_plane_policy(document: Json) -> PlanePolicy:
@@ -265,6 +268,8 @@ _PLANE_KEYS: Final = {
     "keep_mb": ("keep", "tool_result_mb"),
     "head": ("statements", "head"),
     "contradictions": ("statements", "contradictions"),
+    "catch_up_ms": ("shared", "catch_up_ms"),
+    "publish_ms": ("shared", "publish_ms"),
 }
 
 

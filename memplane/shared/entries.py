@@ -101,6 +101,7 @@ def stone(said: Stone) -> bytes:
 
 
 HOLE: Final = encode({"format": FORMAT, "stone": {}}).encode()
+STONE: Final = HOLE[: HOLE.index(b"{}")]  # how every stone begins
 
 
 def published(

@@ -18,10 +18,11 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, TimeoutError as FutureTimeoutError
 from contextlib import suppress
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
@@ -34,12 +35,22 @@ from memplane.errors import (
     NotFoundError,
     SharedLogError,
 )
-from memplane.event import encode
+from memplane.event import Draft, decode, encode
+from memplane.home import SharedLogWarning
 from memplane.lazy import NamedTuple
 from memplane.log import FileLog
 from memplane.log.disk import drop
-from memplane.log.format import chained, prepared
-from memplane.log.log import Tail, same_content
+from memplane.log.format import (
+    SUFFIX_BYTES,
+    Opening,
+    chained,
+    line_id,
+    opening,
+    prepared,
+    stated_hash,
+)
+from memplane.log.log import Known, Tail, same_content
+from memplane.log.reader import LogReader
 from memplane.log.segments import (
     Point,
     body_path,
@@ -48,14 +59,21 @@ from memplane.log.segments import (
     read_segment_file,
     store_body,
 )
-from memplane.log.writer import Active, PendingPurge, Writer, carry_out
+from memplane.log.writer import (
+    CACHES,
+    Active,
+    PendingPurge,
+    Writer,
+    carry_out,
+    clear_cache,
+)
 from memplane.ports import Appended, Line, SharedEntry
 from memplane.shared.derive import SEGMENT_BYTES, Derivation, DerivedLine
 from memplane.shared.entries import HOLE, Piece, Published, Stone, parsed, published, stone
 from memplane.upkeep.purge_effects import FolderSearch, Quotations
 
 if TYPE_CHECKING:
-    from memplane.event import Draft, Event
+    from memplane.event import Event
     from memplane.log.recovery import Judgement
     from memplane.ports import Clock, SharedLog
 
@@ -63,13 +81,11 @@ Given = TypeVar("Given")
 
 READ_AT_ONCE: Final = 1_000  # entries
 _FOLLOW_EVERY_S: Final = 0.02  # one request looks at the projections several times
-_NOTE_EVERY: Final = 256  # lines, between two notes that other machines compare with their own
+_NOTE_EVERY: Final = 64  # lines, between two notes that other machines compare with their own
 _FILES_AT_ONCE: Final = 64  # of the outbox
+_NOT_YET: Final = "was not reached yet"
+_REFILL_AT_ONCE: Final = 100  # events
 _TRIES: Final = 50  # to read what was published
-
-
-class SharedLogWarning(UserWarning):
-    """The shared log is not reached, or does not fit this machine's log."""
 
 
 class Cursor(NamedTuple):
@@ -95,6 +111,13 @@ class SharedStatus(NamedTuple):
     behind: int
     waiting: int
     fault: str
+
+
+class Refilled(NamedTuple):
+    """What a refill did: events published again, and whether the log was derived anew."""
+
+    published: int
+    derived: bool
 
 
 class FollowerWriter(Writer):
@@ -168,8 +191,8 @@ class FollowerLog(FileLog):
         self._looked = float("-inf")
         self._checked = self._warned = False
         self._own_purges: dict[str, tuple[Sequence[str], Sequence[tuple[int, int, int]]]] = {}
-        self._noted = 0
-        self._status = SharedStatus(0, 0, 0, 0, "")
+        self._noted = -1  # how many times so many lines there are; not known yet
+        self._status = SharedStatus(0, 0, 0, 0, _NOT_YET)
         super().__init__(
             home,
             plane_id,
@@ -226,8 +249,6 @@ class FollowerLog(FileLog):
         worker, self._worker = self._worker, None
         if worker is not None:
             if self._pid == os.getpid():
-                with suppress(SharedLogError, FutureTimeoutError):
-                    worker.submit(self._note).result(self._catch_up_s)
                 worker.submit(self._disconnect)
             worker.shutdown(wait=False)
         super().close()
@@ -257,13 +278,35 @@ class FollowerLog(FileLog):
         head = self.head()
         return self._status._replace(seq=head.seq, waiting=len(self.waiting.names()))
 
+    def shared_facts(self) -> dict[str, Any] | None:
+        """What a report says of how far behind this log may be; see `SharedStatus`."""
+        said = self.status()
+        return {"behind": said.behind, "waiting": said.waiting, "fault": said.fault}
+
+    def faults(self) -> list[str]:
+        """What of the engine's settings may lose what it acknowledges; who disagrees with it."""
+        return self._run(lambda: [*self._reached().faults(), *self._disagreeing()], None)
+
     def notes(self) -> dict[str, dict[str, Any]]:
-        """The last note of each machine."""
-        return self._run(self._read_notes, self._publish_s)
+        """The last note of each machine, behind one of this machine as it is now."""
+
+        def work() -> dict[str, dict[str, Any]]:
+            self._note()
+            return self._read_notes()
+
+        return self._run(work, self._publish_s)
 
     def exchange(self) -> None:
         """Publish the outbox and derive all there is; raises SharedLogError where that fails."""
         self._run(self._exchange, None)
+
+    def refill(self, *, again: bool = False) -> Refilled:
+        """Publish what the engine lost of this log, then derive the log from what it has.
+
+        Where others published meanwhile, or with `again`, the log is derived from the first entry
+        on, and the segments that were there go to quarantine. Nothing that is in either is lost.
+        """
+        return self._run(partial(self._refill, again=again), None)
 
     def wait(self, seconds: float) -> bool:
         """Return at the latest after so long; whether others published something since."""
@@ -323,7 +366,8 @@ class FollowerLog(FileLog):
         self._publish_waiting()
         self._read_on()
         self._erase_at_engine()
-        if self._status.seq - self._noted >= _NOTE_EVERY or not self._noted:
+        before, self._noted = self._noted, self._status.seq // _NOTE_EVERY
+        if 0 <= before < self._noted:
             self._note()
 
     # --- publishing ---
@@ -409,6 +453,97 @@ class FollowerLog(FileLog):
             self._put_in(fresh)
             self.waiting.remove(name)
 
+    # --- an engine that lost entries ---
+
+    def _refill(self, *, again: bool) -> Refilled:
+        walk = self._compared()
+        others = self._ids_behind(walk.cursor.position)
+        missing = (
+            [line for line in self._lines_behind(walk.seq) if line[0] not in others]
+            if not walk.is_whole
+            else []
+        )
+        for begin in range(0, len(missing), _REFILL_AT_ONCE):
+            entries = [one for _, made in missing[begin : begin + _REFILL_AT_ONCE] for one in made]
+            self._reached().publish(entries)
+        forked = bool(missing) and bool(others)
+        if forked or again:
+            self._set_log_aside()
+        else:
+            self._found()
+        self._read_on()
+        return Refilled(len(missing), forked or again)
+
+    def _ids_behind(self, position: int) -> set[str]:
+        """The ids of the events that the engine has behind a position."""
+        found: set[str] = set()
+        while entries := self._reached().read(position, READ_AT_ONCE):
+            found.update(filter(None, map(_id_of, entries)))
+            position = entries[-1].position
+        return found
+
+    def _lines_behind(self, seq: int) -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
+        """The entries of each line behind a seq, with its id: what the engine is to be given."""
+        at = 0
+        for number in self._segments.numbers(fresh=True):
+            data = read_segment_file(self._segments.path(number))
+            rec = ""
+            for raw in data.split(b"\n")[:-1]:
+                at += 1
+                said = opening(raw)
+                rec = rec if said is None else said.rec
+                if at <= seq:
+                    continue
+                if said is None:
+                    yield from self._stone_again(raw, rec)
+                elif not raw.startswith(b'"kind":"segment"', said.rest):
+                    yield said.id, list(self._entries_again(raw, said))
+
+    def _stone_again(self, raw: bytes, rec: str) -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
+        id_, h = line_id(raw), stated_hash(raw)
+        if id_ is not None and h is not None:
+            yield id_, [(id_, stone(Stone(id_, len(raw), h.decode(), rec)))]
+
+    def _entries_again(self, raw: bytes, said: Opening) -> Iterator[tuple[str, bytes]]:
+        fields = json.loads(raw)
+        event = decode(fields)
+        draft = Draft(
+            said.id,
+            True,
+            said.ts if "rec" in fields else None,
+            event.kind,
+            event.ns,
+            event.role,
+            event.session,
+            event.key,
+            event.text,
+            raw[said.rest : -SUFFIX_BYTES],
+        )
+        yield from published(draft, self._body, rec=said.rec)
+
+    def _set_log_aside(self) -> None:
+        """Move the segments to quarantine: the log is derived from the first entry on."""
+        with self.exclusive() as writer:
+            folder = f"{self._home}/log/quarantine"
+            nofollow.make_folder(folder, self._home)
+            for number in self._segments.numbers(fresh=True):
+                path = self._segments.path(number)
+                data = read_segment_file(path)
+                name = f"{number:08d}-{sha256(data).hexdigest()[:16]}"
+                self._disk.replace(path, f"{folder}/{name}", self._home)
+            drop(f"{self._home}/log/.shared", self._home)
+            for cache in CACHES:
+                clear_cache(self._home, cache)
+            with suppress(FileNotFoundError):
+                nofollow.remove_tree(f"{self._home}/index/ids", self._home)
+            writer.finished += 1  # what was folded is folded again
+            self._writer = self._make_writer(*self._settings)
+            self._writer.finished = writer.finished
+            self._segments.forget()
+            self._tail = Tail()
+            self._reader = LogReader(self._home, self._segments, self._loads, keep_caches=True)
+            self._known = Known(self._reader, self._loads, self._like)
+
     # --- reading on ---
 
     def _read_on(self) -> None:
@@ -424,6 +559,9 @@ class FollowerLog(FileLog):
                     cursor = self._found()
                     entries = engine.read(cursor.position - 1, READ_AT_ONCE)
                 entries = entries[1:]
+            if len(entries) >= READ_AT_ONCE - 1:
+                behind = engine.head() - cursor.position
+                self._status = self._status._replace(behind=behind)
             if entries and not self._derive(entries, cursor):
                 continue  # another process of this machine went on meanwhile
             if len(entries) < READ_AT_ONCE - 1:
@@ -664,7 +802,19 @@ class FollowerLog(FileLog):
             return
         said = {**self._about(), "seq": head.seq, "h": head.h, "position": self._cursor().position}
         self._reached().put_note(self._device, encode(said).encode())
-        self._noted = head.seq
+
+    def _disagreeing(self) -> Iterator[str]:
+        """Other machines whose log has another line than this one has at the same seq."""
+        hashes = self.hashes()
+        for device, note in sorted(self._read_notes().items()):
+            seq, h = note.get("seq"), note.get("h")
+            if device == self._device or type(seq) is not int or not 0 < seq <= len(hashes):
+                continue
+            if hashes[seq - 1].decode() != h:
+                yield (
+                    f"{device}: its log has another line at seq {seq} than this one; one of the "
+                    "two is to run `memplane shared refill --again`"
+                )
 
     def _read_notes(self) -> dict[str, dict[str, Any]]:
         found = {}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from memplane.errors import ConflictError
 from memplane.ports import SharedEntry
+from memplane.shared.entries import STONE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -54,7 +55,7 @@ class MemorySharedLog:
         with self._changed:
             for place, payload in stones.items():
                 found = self._entries[place - 1]
-                if b'"stone":' not in found.payload[:24]:
+                if not found.payload.startswith(STONE):
                     self._entries[place - 1] = found._replace(payload=payload)
 
     def head(self) -> int:

@@ -63,7 +63,7 @@ _WRONG_SEQUENCE: Final = 10071
 _NO_STREAM: Final = 10059
 _NAME_IN_USE: Final = 10058
 _ONE_SERVER: Final = 10074
-_NO_MESSAGE: Final = (10037, 10043)
+_NO_MESSAGE: Final = 10037
 _TOO_MANY: Final = 10199
 _REPEATED_ID: Final = 10201
 _IN_FLIGHT: Final = (10158, 10210, 10211)
@@ -74,7 +74,7 @@ class NatsSharedLog:
 
     `address`: `nats://[user:password@]host:port[,host:port…]`; name all servers of a cluster, only
     these are tried. `name` of the log: letters, digits, `_` and `-`, at most 64. Connected at the
-    first call. Raises ConfigurationError; MissingExtraError at the first call.
+    first call. Raises ConfigurationError, MissingExtraError.
     """
 
     def __init__(self, address: str, name: str) -> None:
@@ -399,7 +399,7 @@ class NatsSharedLog:
         try:
             message = (await line.api(subject, which))["message"]
         except RefusedError as error:
-            if error.code in _NO_MESSAGE:
+            if error.code == _NO_MESSAGE:
                 return None
             raise
         payload = b64decode(message.get("data") or "")
@@ -437,16 +437,17 @@ class NatsSharedLog:
 
         await line.each(put, list(stones))
         for seq in stones:
-            with suppress(_NotThereError):
-                await self._deleted(line, seq)
+            await self._deleted(line, seq)
 
     async def _deleted(self, line: Connection, seq: int) -> None:
+        """Erase a message from the stream's files; nothing where it was erased before."""
         try:
             await line.api(f"STREAM.MSG.DELETE.{self._stream}", {"seq": seq, "no_erase": False})
-        except RefusedError as error:
-            if error.code in _NO_MESSAGE:
-                raise _NotThereError from error
-            raise
+        except RefusedError:
+            # Its code for a message that is not there depends on where in the stream that was.
+            get = f"STREAM.MSG.GET.{self._stream}"
+            if await self._one(line, get, {"seq": seq}) is not None:
+                raise
 
     # --- waiting ---
 
@@ -530,10 +531,6 @@ class NatsSharedLog:
             for name, config in sorted(answers.items())
             if not config.get("sync_always")
         ]
-
-
-class _NotThereError(Exception):
-    """The message was deleted before."""
 
 
 async def _settings(line: Connection) -> dict[str, dict[str, Any]]:

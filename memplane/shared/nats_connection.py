@@ -89,6 +89,7 @@ class Connection:
     def __init__(self, client: nats_client.Client, server: str) -> None:
         self.client, self.server = client, server
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.is_made = False
         # What the server said of itself and of its streams by this connection.
         self.streams: dict[str, dict[str, Any]] = {}
         self.stored = 0  # the highest position that a wake-up named
@@ -98,6 +99,14 @@ class Connection:
         """The library calls it when the connection ends, whoever ended it."""
         if not self.closed.done():
             self.closed.set_result(None)
+
+    async def failed(self, error: Exception) -> None:
+        """The library reports an error; what fails by it raises it anyway, but for a connect.
+
+        That would try the same server for minutes: raised here, it ends at once.
+        """
+        if not self.is_made:
+            raise error
 
     async def first(self, work: Coroutine[Any, Any, Given], seconds: float) -> Given:
         """What the work returns; raises TimeoutError, and OSError when the connection ends."""
@@ -190,9 +199,17 @@ class Connection:
 
 
 class Connector:
-    """Runs work with a connection, which it makes at the first need, in a thread of its own."""
+    """Runs work with a connection, which it makes at the first need, in a thread of its own.
+
+    Raises ConfigurationError for another address than `parsed_address` takes, MissingExtraError
+    without nats-py.
+    """
 
     def __init__(self, address: str, prepare: Callable[[Connection], Awaitable[None]]) -> None:
+        try:
+            nats_client.Client  # noqa: B018 - an extra, imported here
+        except ImportError:
+            raise MissingExtraError("a shared log in NATS", "nats") from None
         self._address, self._prepare = parsed_address(address), prepare
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: Thread | None = None
@@ -204,7 +221,7 @@ class Connector:
     ) -> Given:
         """What the work returns; `seconds` bound it beside the making of a connection.
 
-        Raises SharedLogError, MissingExtraError without nats-py, and what the work raises.
+        Raises SharedLogError, and what the work raises.
         """
         future = asyncio.run_coroutine_threadsafe(self._connected(work), self._started())
         bound = seconds + (CONNECT_S + 1) * len(self._address.servers) + 2 * REQUEST_S
@@ -227,10 +244,6 @@ class Connector:
 
     def _started(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
-            try:
-                nats_client.Client  # noqa: B018 - an extra, imported here
-            except ImportError:
-                raise MissingExtraError("a shared log in NATS", "nats") from None
             self._loop = asyncio.new_event_loop()
             self._thread = Thread(
                 target=_serve, args=(self._loop,), name="memplane-nats", daemon=True
@@ -282,7 +295,7 @@ class Connector:
                     name="memplane",
                     allow_reconnect=False,
                     connect_timeout=CONNECT_S,
-                    error_cb=_quiet,
+                    error_cb=made.failed,
                     disconnected_cb=made.gone,
                     closed_cb=made.gone,
                     **who,
@@ -292,16 +305,13 @@ class Connector:
         except BaseException:
             await made.close()
             raise
+        made.is_made = True
         return made
 
     async def _ended(self) -> None:
         made, self._connection = self._connection, None
         if made is not None:
             await made.close()
-
-
-async def _quiet(error: Exception) -> None:
-    """The library's own report of an error, which the call that fails by it raises anyway."""
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:

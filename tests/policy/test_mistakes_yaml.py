@@ -9,7 +9,7 @@ import yaml
 @pytest.mark.parametrize(
     ("text", "messages"),
     [
-        ("version: 1\nfoo: 1\n", [":2: foo: unknown; expected one of `version`, `reports`, `log`, `sessions`, `episodes`, `index`, `namespaces`, `statements`, `keep`, `prompt_cache`, `hooks`"]),
+        ("version: 1\nfoo: 1\n", [":2: foo: unknown; expected one of `version`, `reports`, `log`, `sessions`, `episodes`, `index`, `namespaces`, `statements`, `keep`, `shared`, `prompt_cache`, `hooks`"]),
         ("version: 1\nreprots: {}\n", [":2: reprots: unknown; did you mean `reports`?"]),
         ("[1, 2]", [":1: expected a mapping of keys, found a list of 2 items"]),
         ("plane", [":1: expected a mapping of keys, found `plane`"]),

@@ -1,10 +1,14 @@
 """The engines that the suites of shared logs run on; servers are marked `servers`."""
 
+from uuid import uuid4
+
 import pytest
 from builders_machines import Ticking
 from builders_nats import NatsServer
 
 from memplane.shared.memory import MemorySharedLog
+from memplane.shared.postgres import PostgresSharedLog
+from tests.acms.storage.builders_servers import postgres_dsn
 
 
 class InProcess:
@@ -21,4 +25,26 @@ class InProcess:
         """Nothing was started."""
 
 
-ENGINES = [InProcess, pytest.param(NatsServer, marks=pytest.mark.servers)]
+class Postgres:
+    """A log of its own in a database that the tests started."""
+
+    def __init__(self, request):
+        del request
+        self.address = postgres_dsn(extended=False)
+        self.name = f"t{uuid4().hex[:12]}"
+        self._opened = []
+
+    def opened(self):
+        self._opened.append(PostgresSharedLog(self.address, self.name))
+        return self._opened[-1]
+
+    def close(self):
+        for one in self._opened:
+            one.close()
+
+
+ENGINES = [
+    InProcess,
+    pytest.param(Postgres, marks=pytest.mark.servers),
+    pytest.param(NatsServer, marks=pytest.mark.servers),
+]

@@ -20,7 +20,7 @@ jetstream {{ store_dir: "{store}", sync_interval: {sync} }}
 CLUSTER = 'cluster {{ name: c, listen: "127.0.0.1:{port}", routes: [{routes}] }}'
 
 # Servers that sync every write stand still on a busy disk; what is killed loses nothing in memory.
-FAST = Path("/dev/shm")  # noqa: S108
+FAST = Path("/dev/shm")
 
 
 def new_folder():
@@ -83,11 +83,11 @@ class Node:
 class NatsServer:
     """One server; what suites of shared logs run on."""
 
-    def __init__(self, request, more=""):
+    def __init__(self, request, more="", sync="always"):
         del request
         program()
         self.folder = new_folder()
-        self.node = Node(self.folder / "n1", "n1", free_port(), more).start()
+        self.node = Node(self.folder / "n1", "n1", free_port(), more, sync).start()
         self.opened_logs = []
 
     @property

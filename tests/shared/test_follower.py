@@ -8,9 +8,9 @@ from builders_machines import PLANE, begun, derived, draft, follower, written
 from hypothesis import given, settings, strategies as st
 
 from memplane.errors import ConflictError, DivergedError, SharedLogError
+from memplane.home import SharedLogWarning
 from memplane.log import verify_log
 from memplane.shared.entries import beginning, parsed
-from memplane.shared.follower import SharedLogWarning
 
 
 def ids(log):
@@ -284,7 +284,7 @@ class Machines:
 
 @settings(max_examples=60, deadline=None)
 @given(STEPS, st.sampled_from([500, 1_500, 4_000_000]))
-@pytest.mark.filterwarnings("ignore::memplane.shared.follower.SharedLogWarning")
+@pytest.mark.filterwarnings("ignore::memplane.home.SharedLogWarning")
 def test_any_history_gives_every_machine_the_same_log(tmp_path_factory, steps, size):
     root = tmp_path_factory.mktemp("machines")
     machines = Machines(root, size)

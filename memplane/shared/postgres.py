@@ -1,0 +1,271 @@
+"""The shared log in a schema of a PostgreSQL database. Needs the extra `postgres`.
+
+The order of entries is the order of commits: a publisher holds the row of the log's head until its
+transaction ends, and counts positions there. A sequence would leave gaps, and show later numbers
+before earlier ones. `NOTIFY` only wakes who waits. The address may hold a password, so no message
+repeats it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from memplane.errors import ConflictError, FormatError, MissingExtraError, SharedLogError
+from memplane.lazy import late
+from memplane.ports import SharedEntry
+from memplane.shared.entries import STONE
+
+if TYPE_CHECKING:
+    import psycopg
+else:
+    psycopg = late("psycopg")
+
+Given = TypeVar("Given")
+
+VERSION: Final = 1  # of the tables
+_CONNECT_S: Final = 3
+_STATEMENT_MS: Final = 5_000
+_LOCK: Final = 7_305_111  # held while tables are made: two machines may begin at once
+_NOW: Final = """to_char(clock_timestamp() AT TIME ZONE 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')"""
+_TABLES: Final = """
+CREATE SCHEMA IF NOT EXISTS memplane;
+CREATE TABLE IF NOT EXISTS memplane.format (version integer NOT NULL);
+CREATE TABLE IF NOT EXISTS memplane.heads (name text PRIMARY KEY, position bigint NOT NULL);
+CREATE TABLE IF NOT EXISTS memplane.entries (name text, position bigint, at text NOT NULL,
+  payload bytea NOT NULL, PRIMARY KEY (name, position));
+CREATE TABLE IF NOT EXISTS memplane.notes (name text, device text, note bytea NOT NULL,
+  PRIMARY KEY (name, device))
+"""
+# What may not be off where an acknowledged entry is to survive a power cut.
+_SETTINGS: Final = ("fsync", "full_page_writes", "synchronous_commit")
+
+
+class PostgresSharedLog:
+    """The port `SharedLog` over a database; `address` as libpq takes it, `postgresql://host/db`.
+
+    Any number of logs may lie in one database, by `name`.
+    """
+
+    def __init__(self, address: str, name: str) -> None:
+        """Check that the driver is there; raises MissingExtraError. Connects at the first need."""
+        try:
+            psycopg.connect  # noqa: B018 - an extra, imported here
+        except ImportError:
+            raise MissingExtraError("a shared log in PostgreSQL", "postgres") from None
+        self._address, self._name = address, name
+        self._connection: psycopg.Connection[Any] | None = None
+
+    def publish(
+        self, entries: Sequence[tuple[str, bytes]], *, expected: int | None = None
+    ) -> list[int]:
+        """See `memplane.ports.SharedLog.publish`."""
+
+        def work(connection: psycopg.Connection[Any]) -> list[int]:
+            with connection.transaction(), connection.cursor() as cursor:
+                cursor.execute(
+                    "INSERT INTO memplane.heads VALUES (%s, 0) ON CONFLICT DO NOTHING",
+                    (self._name,),
+                )
+                cursor.execute(
+                    "SELECT position FROM memplane.heads WHERE name = %s FOR UPDATE", (self._name,)
+                )
+                [head] = cursor.fetchone() or (0,)
+                if expected is not None and expected != head:
+                    raise ConflictError(
+                        f"the shared log ends at position {head}, expected {expected}",
+                        id="",
+                        seq=head,
+                    )
+                cursor.execute(f"SELECT {_NOW}")
+                [now] = cursor.fetchone() or ("",)
+                places = list(range(head + 1, head + 1 + len(entries)))
+                cursor.executemany(
+                    "INSERT INTO memplane.entries VALUES (%s, %s, %s, %s)",
+                    [
+                        (self._name, place, now, payload)
+                        for place, (_, payload) in zip(places, entries, strict=True)
+                    ],
+                )
+                cursor.execute(
+                    "UPDATE memplane.heads SET position = %s WHERE name = %s",
+                    (head + len(entries), self._name),
+                )
+                cursor.execute("SELECT pg_notify(%s, '')", (self._channel,))
+            return places
+
+        return self._do(work)
+
+    def read(self, after: int, limit: int) -> list[SharedEntry]:
+        """See `memplane.ports.SharedLog.read`."""
+
+        def work(connection: psycopg.Connection[Any]) -> list[SharedEntry]:
+            rows = connection.execute(
+                "SELECT position, at, payload FROM memplane.entries "
+                "WHERE name = %s AND position > %s ORDER BY position LIMIT %s",
+                (self._name, after, limit),
+                binary=True,
+            ).fetchall()
+            return [SharedEntry(place, at, bytes(payload)) for place, at, payload in rows]
+
+        return self._do(work)
+
+    def wait(self, after: int, seconds: float) -> bool:
+        """See `memplane.ports.SharedLog.wait`."""
+
+        def work(connection: psycopg.Connection[Any]) -> bool:
+            connection.execute(f'LISTEN "{self._channel}"')
+            deadline = time.monotonic() + seconds
+            while not (found := self._head(connection) > after):
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    break
+                for _ in connection.notifies(timeout=left, stop_after=1):
+                    continue
+            connection.execute(f'UNLISTEN "{self._channel}"')
+            return found
+
+        return self._do(work)
+
+    def erase(self, stones: Mapping[int, bytes]) -> None:
+        """See `memplane.ports.SharedLog.erase`.
+
+        Old versions of the rows lie in the files until `VACUUM FULL memplane.entries`, and in the
+        write-ahead log until that is recycled.
+        """
+
+        def work(connection: psycopg.Connection[Any]) -> None:
+            with connection.transaction(), connection.cursor() as cursor:
+                cursor.executemany(
+                    "UPDATE memplane.entries SET payload = %s WHERE name = %s AND position = %s "
+                    "AND substr(payload, 1, %s) <> %s",
+                    [
+                        (payload, self._name, place, len(STONE), STONE)
+                        for place, payload in stones.items()
+                    ],
+                )
+
+        if stones:
+            self._do(work)
+
+    def head(self) -> int:
+        """See `memplane.ports.SharedLog.head`."""
+        return self._do(self._head)
+
+    def put_note(self, device: str, note: bytes) -> None:
+        """See `memplane.ports.SharedLog.put_note`."""
+        self._do(
+            lambda connection: connection.execute(
+                "INSERT INTO memplane.notes VALUES (%s, %s, %s) "
+                "ON CONFLICT (name, device) DO UPDATE SET note = excluded.note",
+                (self._name, device, note),
+            )
+        )
+
+    def notes(self) -> dict[str, bytes]:
+        """See `memplane.ports.SharedLog.notes`."""
+
+        def work(connection: psycopg.Connection[Any]) -> dict[str, bytes]:
+            rows = connection.execute(
+                "SELECT device, note FROM memplane.notes WHERE name = %s ORDER BY device",
+                (self._name,),
+            )
+            return {device: bytes(note) for device, note in rows.fetchall()}
+
+        return self._do(work)
+
+    def faults(self) -> list[str]:
+        """See `memplane.ports.SharedLog.faults`."""
+
+        def work(connection: psycopg.Connection[Any]) -> list[str]:
+            found = []
+            for name in _SETTINGS:
+                [said] = connection.execute(f"SHOW {name}").fetchone() or ("",)
+                if said == "off":
+                    found.append(
+                        f"{name} is off: a power cut may lose what was acknowledged; set it on"
+                    )
+            return found
+
+        return self._do(work)
+
+    def close(self) -> None:
+        """See `memplane.ports.SharedLog.close`."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    @property
+    def _channel(self) -> str:
+        return f"memplane_{self._name}"
+
+    def _head(self, connection: psycopg.Connection[Any]) -> int:
+        row = connection.execute(
+            "SELECT position FROM memplane.heads WHERE name = %s", (self._name,)
+        ).fetchone()
+        return 0 if row is None else int(row[0])
+
+    def _do(self, work: Callable[[psycopg.Connection[Any]], Given]) -> Given:
+        """The work's answer; done again where a connection of before had broken meanwhile.
+
+        What was published and not acknowledged is published a second time, and counts once.
+        """
+        kept = self._connection is not None
+        try:
+            return work(self._connected())
+        except psycopg.Error as error:
+            self.close()
+            if not kept:
+                raise _error(error) from error
+        try:
+            return work(self._connected())
+        except psycopg.Error as error:
+            self.close()
+            raise _error(error) from error
+
+    def _connected(self) -> psycopg.Connection[Any]:
+        if self._connection is None:
+            connection = psycopg.connect(
+                self._address,
+                autocommit=True,
+                connect_timeout=_CONNECT_S,
+                options=f"-c statement_timeout={_STATEMENT_MS} -c lock_timeout={_STATEMENT_MS}",
+                tcp_user_timeout=_STATEMENT_MS,
+                application_name="memplane",
+            )
+            try:
+                _prepare(connection)
+            except BaseException:
+                connection.close()
+                raise
+            self._connection = connection
+        return self._connection
+
+
+def _prepare(connection: psycopg.Connection[Any]) -> None:
+    """Make the tables where they are not there; FormatError for those of a newer memplane."""
+    there = connection.execute("SELECT to_regclass('memplane.format')").fetchone()
+    if there is None or there[0] is None:
+        with connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+            for statement in _TABLES.split(";"):
+                connection.execute(statement)
+            connection.execute(
+                "INSERT INTO memplane.format SELECT %s WHERE NOT EXISTS "
+                "(SELECT 1 FROM memplane.format)",
+                (VERSION,),
+            )
+    row = connection.execute("SELECT max(version) FROM memplane.format").fetchone()
+    version = VERSION if row is None or row[0] is None else int(row[0])
+    if version > VERSION:
+        raise FormatError(
+            f"schema memplane: its tables have version {version}, this memplane knows up to "
+            f"{VERSION}: upgrade memplane"
+        )
+
+
+def _error(error: psycopg.Error) -> SharedLogError:
+    """What a driver's error comes to, in one line."""
+    said = str(error).strip().partition("\n")[0] or type(error).__name__
+    return SharedLogError(f"PostgreSQL: {said:.300}", unsure=True)
