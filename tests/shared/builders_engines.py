@@ -4,6 +4,7 @@ from uuid import uuid4
 
 import pytest
 from builders_machines import Ticking
+from builders_nats import NatsServer
 
 from memplane.shared.memory import MemorySharedLog
 from memplane.shared.postgres import PostgresSharedLog
@@ -42,4 +43,8 @@ class Postgres:
             one.close()
 
 
-ENGINES = [InProcess, pytest.param(Postgres, marks=pytest.mark.servers)]
+ENGINES = [
+    InProcess,
+    pytest.param(Postgres, marks=pytest.mark.servers),
+    pytest.param(NatsServer, marks=pytest.mark.servers),
+]
