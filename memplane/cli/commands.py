@@ -111,6 +111,7 @@ SECTIONS: Final = {
         "purge": "memories",
         "export": "transfer",
         "restore": "transfer",
+        "sync": "transfer",
         "embed": "retrieval",
     },
     "Policies": {

@@ -75,6 +75,7 @@ COMMANDS = {
     "export --sqlite": ["export", "--sqlite", "{top}/tables.sqlite"],
     "restore": ["restore", "{top}/export.jsonl", "--into", "{top}/restored"],
     "restore into a plane": ["restore", "{top}/export.jsonl"],
+    "sync": ["sync", "{top}/shared", "--accept", "0123", "--mine", "--json"],
     "doctor": ["doctor"],
     "trust": ["trust", "{top}/home", "--yes", "--json"],
     "policy accept": ["policy", "accept", "--yes"],

@@ -1,0 +1,1 @@
+"""One memory on many machines."""
