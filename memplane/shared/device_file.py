@@ -406,24 +406,25 @@ class DeviceLines:
     def header(self, device: str, plane: str, name: str) -> bytes:
         """The first line."""
         said = {"format": DEVICE_FORMAT, "plane": plane, "name": name}
-        return self._line(device, {"device": said})
+        return self.line(device, {"device": said})
 
     def event(self, id_: str, fields: Mapping[str, Any]) -> bytes:
         """The lines of an event; `fields` by the names of the log, with the whole text."""
         said = {name: fields[name] for name in _EVENT_FIELDS if name in fields}
         text = said.get("text", "")
         if len(text) * 4 <= _INLINE_BYTES or len(text.encode()) <= _INLINE_BYTES:
-            return self._line(id_, {"event": said})
+            return self.line(id_, {"event": said})
         said.pop("text")
         parts = list(_parts_of(text))
-        lines = [self._line(id_, {"text": part}) for part in parts]
-        return b"".join([*lines, self._line(id_, {"event": said, "parts": len(parts)})])
+        lines = [self.line(id_, {"text": part}) for part in parts]
+        return b"".join([*lines, self.line(id_, {"event": said, "parts": len(parts)})])
 
     def purge(self, id_: str, ids: Sequence[str]) -> bytes:
         """The line of a purge."""
-        return self._line(id_, {"purge": list(ids)})
+        return self.line(id_, {"purge": list(ids)})
 
-    def _line(self, id_: str, said: Mapping[str, Any]) -> bytes:
+    def line(self, id_: str, said: Mapping[str, Any]) -> bytes:
+        """A line with these fields behind its number and id."""
         count, number = self.place.bytes, self.place.lines + 1
         body = encode({"seq": number, "id": id_, **said})[:-1].encode()
         h = chain_hash(self.place.h.encode(), body)
