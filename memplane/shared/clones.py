@@ -63,42 +63,40 @@ class Clone:
                 f"{printable(folder)}: no git repository begins here; clone one for this folder "
                 "alone, or sync without --git"
             )
-        self._refuse_programs()
-        top = self._said("rev-parse", "--show-toplevel")
+        settings = self._settings()
+        top, attributes = self._said(
+            "rev-parse", "--show-toplevel", "--git-path", "info/attributes"
+        ).split("\n")
         if os.path.realpath(top) != os.path.realpath(folder):
             raise CloneError(f"{printable(folder)}: lies in a repository, and is not its top")
         self.branch = self._tried("symbolic-ref", "--quiet", "--short", "HEAD")
         if not self.branch:
             raise CloneError(f"{printable(folder)}: no branch is checked out (a detached HEAD)")
-        self.remote = self._tried("config", "--get", f"branch.{self.branch}.remote") or "origin"
-        if self.remote.startswith("-") or not self._tried("remote", "get-url", "--", self.remote):
+        self.remote = settings.get(f"branch.{self.branch}.remote", "origin")
+        if self.remote.startswith("-") or f"remote.{self.remote}.url" not in settings:
             raise CloneError(
                 f"{printable(folder)}: the branch {printable(self.branch)} has no remote; "
                 "`git remote add origin ADDRESS` says where the others are"
             )
-        self._put_attributes()
+        self._put_attributes(os.path.join(folder, attributes))  # noqa: PTH118 - a text
 
-    def _refuse_programs(self) -> None:
-        """Raise for a clone whose own configuration sets more than a plain one's."""
+    def _settings(self) -> dict[str, str]:
+        """The clone's own configuration; raises for one that sets more than a plain one's."""
         # Reading it runs nothing; what it includes from elsewhere is not read, but refused.
-        listed = self._run("config", "--local", "--no-includes", "--null", "--name-only", "--list")
-        for key in listed.split("\0"):
-            if key and _PLAIN_KEYS.fullmatch(key) is None:
+        listed = self._run("config", "--local", "--no-includes", "--null", "--list")
+        found = dict(one.partition("\n")[::2] for one in listed.split("\0") if one)
+        for key in found:
+            if _PLAIN_KEYS.fullmatch(key) is None:
                 raise CloneError(
                     f"{printable(self.folder)}: its own configuration sets {printable(key)[:100]}, "
                     "which git might run or follow; nothing was done; take it out of .git/config, "
                     "or sync without --git and run git yourself"
                 )
-        if self._tried("rev-parse", "--git-path", "config.worktree") and os.path.lexists(
-            f"{self.folder}/.git/config.worktree"
-        ):
-            raise CloneError(f"{printable(self.folder)}: .git/config.worktree is not looked at")
+        return found
 
-    def _put_attributes(self) -> None:
-        path = self._said("rev-parse", "--git-path", "info/attributes")
-        path = os.path.join(self.folder, path)  # noqa: PTH118 - a text
+    def _put_attributes(self, path: str) -> None:
         try:
-            nofollow.make_folder(os.path.dirname(path))  # noqa: PTH120 - likewise
+            nofollow.make_folder(os.path.dirname(path))  # noqa: PTH120 - a text
             fd = nofollow.open_file(path, os.O_RDWR | os.O_CREAT)
             with os.fdopen(fd, "r+b") as file:
                 said = file.read(_WORDS_BYTES)
@@ -113,12 +111,10 @@ class Clone:
             self._commit(device, device)  # what an interrupted sync left
         tip = f"refs/remotes/{self.remote}/{self.branch}"
         self._run("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--", self.remote)
-        if not self._tried("rev-parse", "--verify", "--quiet", tip):
-            return  # nothing was pushed there yet
-        if not self._tried("rev-parse", "--verify", "--quiet", "HEAD"):
-            self._run("reset", "--quiet", "--keep", tip)
+        pushed, own = self._commit_at(tip), self._commit_at("HEAD")
+        if not pushed or pushed == own:
             return
-        if self._is_in("HEAD", tip):
+        if not own or self._is_in("HEAD", tip):
             self._run("merge", "--quiet", "--ff-only", "--no-verify-signatures", tip)
         elif not self._is_in(tip, "HEAD"):
             self._rebase(tip)
@@ -126,13 +122,11 @@ class Clone:
     def publish(self, device: str, name: str) -> str:
         """Commit the own file and push it; what was done, in a word."""
         self._commit(device, name)
-        if not self._tried("rev-parse", "--verify", "--quiet", "HEAD"):
-            return "nothing to push"
         tip = f"refs/remotes/{self.remote}/{self.branch}"
+        own = self._commit_at("HEAD")
+        if not own or own == self._commit_at(tip):
+            return "nothing to push"
         for left in range(_TRIES - 1, -1, -1):
-            known = self._tried("rev-parse", "--verify", "--quiet", tip)
-            if known and known == self._said("rev-parse", "HEAD"):
-                return "nothing to push" if left == _TRIES - 1 else "pushed"
             try:
                 target = f"HEAD:refs/heads/{self.branch}"
                 self._run("push", "--quiet", "--no-verify", "--", self.remote, target)
@@ -167,6 +161,9 @@ class Clone:
 
     def _is_in(self, one: str, other: str) -> bool:
         return self._code("merge-base", "--is-ancestor", one, other) == 0
+
+    def _commit_at(self, ref: str) -> str:
+        return self._tried("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}")
 
     def _said(self, *argv: str) -> str:
         return self._run(*argv).strip("\n")

@@ -26,9 +26,7 @@ class Ticking:
 
 def made(home, ahead=0):
     """A plane with a clock that moves, which no test has to close before the next."""
-    return memplane.init(
-        home, durability="os", clock=Ticking(ahead), environment={}, trusted=False
-    )
+    return memplane.init(home, durability="os", clock=Ticking(ahead), environment={}, trusted=False)
 
 
 def device_in(plane, folder):

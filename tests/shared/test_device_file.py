@@ -137,7 +137,7 @@ def test_erasing_again_changes_nothing(tmp_path):
     before = files_in(tmp_path)
     assert erase_lines(path, f"{path}.new", DEVICE, {"e1"}) == 0
     assert files_in(tmp_path) == before
-    assert os.listdir(tmp_path) == [f"{DEVICE}.jsonl"]
+    assert [path.name for path in tmp_path.iterdir()] == [f"{DEVICE}.jsonl"]
 
 
 def raw(entry, number=2, h=None):
@@ -245,7 +245,9 @@ PLACES = {
     "bytes that are no UTF-8": lambda path: path.write_bytes(b"\xff\xfe\x00\n"),
     "a line without end": lambda path: path.write_bytes(b"x" * (ENTRY_BYTES_MAX + 5)),
     "deep JSON": lambda path: path.write_bytes(b"[" * 100_000 + b"\n"),
-    "another's log": lambda path: path.write_bytes(b'{"seq":1,"id":"x","ts":"","kind":"segment"}\n'),
+    "another's log": lambda path: path.write_bytes(
+        b'{"seq":1,"id":"x","ts":"","kind":"segment"}\n'
+    ),
 }
 
 

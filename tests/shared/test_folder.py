@@ -1,7 +1,6 @@
 """What a sync takes in, what it sends, and what it never does."""
 
 import json
-import os
 import shutil
 
 import pytest
@@ -116,9 +115,7 @@ def test_no_rule_or_preference_of_another_person_is_one_here(ann, bob, folder):
     everyone([ann, bob], folder)
     assert bob.get("indent").text == "tabs"
     assert bob.get("push").text == "review first"
-    taken = [
-        line.event for line in bob.context.log.read() if line.event.actor == "person:ann"
-    ]
+    taken = [line.event for line in bob.context.log.read() if line.event.actor == "person:ann"]
     assert len(taken) == 4
     assert {one.kind for one in taken} == {"fact", "decision", "message"}
     assert {one.role for one in taken} == {None}
@@ -520,7 +517,7 @@ def test_other_files_of_the_folder_are_left_alone(ann, folder):
     (folder / "0123.sync-conflict.jsonl").write_text("{}")
     ann.upkeep.sync(folder, name="ann")
     assert (folder / "README.md").read_text() == "ours"
-    assert len(os.listdir(folder)) == 3
+    assert len(list(folder.iterdir())) == 3
 
 
 def test_a_read_only_plane_is_not_synced(ann, tmp_path, folder):
