@@ -253,43 +253,50 @@ def _restored(report: RestoreReport) -> str:
 # `memplane sync`: what planes share through a folder.
 
 
+_Shared: TypeAlias = Annotated[
+    list[str] | None,
+    Option(
+        "--project",
+        metavar="NAME",
+        help="Share this project, or namespace, from now on; repeatable; '*': all.",
+    ),
+]
+_Accept: TypeAlias = Annotated[
+    str | None,
+    Option("--accept", metavar="DEVICE", help="Its events count from now on: a person's."),
+]
+_Refuse: TypeAlias = Annotated[
+    str | None,
+    Option("--refuse", metavar="DEVICE", help="Its events count no longer; what came stays."),
+]
+_DeviceName: TypeAlias = Annotated[
+    str | None,
+    Option(
+        "--name",
+        metavar="NAME",
+        help="With --accept: what it is called here. Else, the first time, this device's name.",
+    ),
+]
+_Preferences: TypeAlias = Annotated[
+    bool | None,
+    Option("--preferences/--no-preferences", help="Share preferences too, from now on."),
+]
+
+
 @command("sync", example="sync ~/Shared/memory")
 def sync_with_folder(
     folder: Annotated[
         str, Argument(metavar="FOLDER", help="A folder that git, Syncthing or a share carries.")
     ],
     *,
-    project: Annotated[
-        list[str] | None,
-        Option(
-            "--project",
-            metavar="NAME",
-            help="Share this project, or namespace, from now on; repeatable; '*': all.",
-        ),
-    ] = None,
-    accept: Annotated[
-        str | None,
-        Option("--accept", metavar="DEVICE", help="Its events count from now on: a person's."),
-    ] = None,
+    project: _Shared = None,
+    accept: _Accept = None,
     mine: Annotated[
         bool, Option("--mine", help="With --accept: it is a device of your own.")
     ] = False,
-    refuse: Annotated[
-        str | None,
-        Option("--refuse", metavar="DEVICE", help="Its events count no longer; what came stays."),
-    ] = None,
-    name: Annotated[
-        str | None,
-        Option(
-            "--name",
-            metavar="NAME",
-            help="With --accept: what it is called here. Else, the first time, this device's name.",
-        ),
-    ] = None,
-    preferences: Annotated[
-        bool | None,
-        Option("--preferences/--no-preferences", help="Share preferences too, from now on."),
-    ] = None,
+    refuse: _Refuse = None,
+    name: _DeviceName = None,
+    preferences: _Preferences = None,
     git: Annotated[
         bool, Option("--git", help="The folder is a clone: pull before, commit and push behind.")
     ] = False,

@@ -1,1 +1,1 @@
-"""One memory on many machines."""
+"""One plane on many machines: a log whose order an engine gives, and folders that are synced."""
