@@ -170,7 +170,8 @@ class Draft(NamedTuple):
 
 # Who says so. A reader trusts a user's word, and weighs what an agent inferred, a tool printed or a
 # model made of turns.
-SPEAKERS: Final = ("user", "agent", "tool", "model")
+SPEAKERS: Final = ("user", "agent", "tool", "model", "person")
+PERSON: Final = "person:"  # how the actor of what another person's device said begins
 REFLECTOR: Final = "reflector:"  # how the actor of what a model made of turns begins
 RELAYED: Final = "mcp:"  # how the id of what an agent stores through MCP begins
 VOUCHED: Final = "agent:"  # and of what an agent says in a program that a user confirmed
@@ -187,6 +188,8 @@ def said_by(kind: str, role: str | None, actor: str | None, id: str) -> str | No
         return "user"
     if actor is not None and actor.startswith(REFLECTOR):
         return "model"
+    if actor is not None and actor.startswith(PERSON):
+        return "person"
     if role is None:
         if kind == "tool_result":
             return "tool"
@@ -205,11 +208,14 @@ def relayed_by(id: str) -> str | None:  # noqa: A002
 def speaker_mark(kind: str, role: str | None, actor: str | None, id: str) -> str:  # noqa: A002
     """Return the word that marks a statement in blocks: `agent`, `tool` or `model`, "" for none.
 
-    A user's statement needs none, nor do turns, whose labels name who speaks.
+    Of another person it is `person:` and the name. A user's statement needs none, nor do turns,
+    whose labels name who speaks.
     """
     if kind not in TYPED_KINDS:
         return ""
     by = said_by(kind, role, actor, id)
+    if by == "person" and actor is not None:
+        return actor
     return "" if by is None or by == "user" else by
 
 

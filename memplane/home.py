@@ -7,7 +7,7 @@
       policies/     budgets.yaml privacy.yaml channels.yaml scoring.yaml plane.yaml
       views/        *.md
       scenarios/    *.yaml
-      log/ bodies/ projections/ index/ reports/ hooks.log     kept out of git by .gitignore
+      log/ bodies/ projections/ index/ reports/ shared/ hooks.log   kept out of git by .gitignore
 """
 
 # Paths are strings here where a hook comes by: `pathlib` is a twentieth of what one costs.
@@ -43,9 +43,9 @@ SCHEMAS: Final = word_table("""
 _PLANE: Final = "plane.json"
 _FOLDERS: Final = ("policies", "views", "scenarios", "log", "bodies", "projections", "reports")
 # What a plane has at its top, and the folders that are made in those.
-_PARTS: Final = dict.fromkeys((*_FOLDERS, "index", "schemas"), "a folder") | dict.fromkeys(
-    (_PLANE, ".gitignore", "hooks.log"), "a file"
-)
+_PARTS: Final = dict.fromkeys(
+    (*_FOLDERS, "index", "schemas", "shared"), "a folder"
+) | dict.fromkeys((_PLANE, ".gitignore", "hooks.log"), "a file")
 _INNER: Final = ("log/spool", "log/quarantine", "bodies/sha256", "index/ids")
 _GITIGNORE: Final = """\
 # What people write (policies, views, scenarios) is for git; the log and its caches are not.
@@ -54,6 +54,7 @@ bodies/
 projections/
 index/
 reports/
+shared/
 hooks.log
 """
 

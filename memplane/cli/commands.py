@@ -112,6 +112,7 @@ SECTIONS: Final = {
         "purge": "memories",
         "export": "transfer",
         "restore": "transfer",
+        "sync": "transfer",
         "embed": "retrieval",
         "shared": "shared",
     },

@@ -1,4 +1,4 @@
-"""`memplane export`, `restore` and `import`: a plane as one file, and other sources."""
+"""`memplane export`, `restore`, `sync` and `import`: files of planes, and other sources."""
 
 from __future__ import annotations
 
@@ -18,11 +18,14 @@ from memplane.errors import InputError, MemplaneError, WriteError
 from memplane.importers import SOURCES, FoundSource, ImportReport, find_sources, git, import_paths
 from memplane.importers.detection import FILES_MAX, Discovered, discover
 from memplane.importers.run import Source
+from memplane.projects.entering import EVERY
+from memplane.shared.folder_state import DeviceReport, SyncReport
+from memplane.trust import printable, shell_word
 from memplane.upkeep.doctor import filesystem
 from memplane.upkeep.export import ExportReport
 from memplane.upkeep.restore import RestoreReport
 from memplane.upkeep.tables import TablesReport
-from memplane.wiring import open_plane, restore as restore_plane
+from memplane.wiring import find_plane, open_plane, restore as restore_plane
 
 _STREAM: Final = "-"
 _AGAIN: Final = "that stays, and the same command goes on from there"
@@ -245,6 +248,136 @@ def _restored(report: RestoreReport) -> str:
         unlisted = merged.refusals - len(merged.refused)
         lines += [f"  and {unlisted} more"] if unlisted else []
     return "\n".join(lines)
+
+
+# `memplane sync`: what planes share through a folder.
+
+
+_Shared: TypeAlias = Annotated[
+    list[str] | None,
+    Option(
+        "--project",
+        metavar="NAME",
+        help="Share this project, or namespace, from now on; repeatable; '*': all.",
+    ),
+]
+_Accept: TypeAlias = Annotated[
+    str | None,
+    Option("--accept", metavar="DEVICE", help="Its events count from now on: a person's."),
+]
+_Refuse: TypeAlias = Annotated[
+    str | None,
+    Option("--refuse", metavar="DEVICE", help="Its events count no longer; what came stays."),
+]
+_DeviceName: TypeAlias = Annotated[
+    str | None,
+    Option(
+        "--name",
+        metavar="NAME",
+        help="With --accept: what it is called here. Else, the first time, this device's name.",
+    ),
+]
+_Preferences: TypeAlias = Annotated[
+    bool | None,
+    Option("--preferences/--no-preferences", help="Share preferences too, from now on."),
+]
+
+
+@command("sync", example="sync ~/Shared/memory")
+def sync_with_folder(
+    folder: Annotated[
+        str, Argument(metavar="FOLDER", help="A folder that git, Syncthing or a share carries.")
+    ],
+    *,
+    project: _Shared = None,
+    accept: _Accept = None,
+    mine: Annotated[
+        bool, Option("--mine", help="With --accept: it is a device of your own.")
+    ] = False,
+    refuse: _Refuse = None,
+    name: _DeviceName = None,
+    preferences: _Preferences = None,
+    git: Annotated[
+        bool, Option("--git", help="The folder is a clone: pull before, commit and push behind.")
+    ] = False,
+    dry_run: Annotated[
+        bool, Option("--dry-run", help="Say what would be sent, and what waits; change nothing.")
+    ] = False,
+    home: Home = None,
+    as_json: Json = False,
+) -> int:
+    """Share memory with other machines, or a team, through a folder; no server.
+
+    Each device writes one file there, and reads those of the devices that it accepted: --accept
+    --mine a device of your own, --accept alone another person's, whose statements are shown as that
+    person's and never as your rules or preferences. Who may write the folder may write as any of
+    them. What is an agent's own, of high sensitivity or a file never leaves, preferences only if
+    you say so; the rest leaves as an export does. Exit code 1: a file was refused.
+    """
+    asked: dict[str, Any] = {
+        "projects": project or (),
+        "preferences": preferences,
+        "accept": accept,
+        "mine": mine,
+        "refuse": refuse,
+        "name": name,
+        "git": git,
+        "dry_run": dry_run,
+    }
+    # Of the user's own plane the folder's choice counts, not the project that one works in.
+    every = EVERY if find_plane(home).parted else None
+    with open_plane(home, project=every) as plane, Bar("sync", _AGAIN) as bar:
+        report = plane.upkeep.sync(folder, progress=bar, **asked)
+    if not dry_run and any(one.taken for one in report.devices):
+        with suppress(MemplaneError, OSError), open_plane(home, project=every) as plane:
+            plane.upkeep.index()
+    print_answer(report.as_json(), _synced(report), as_json=as_json)
+    return NO if report.refused else FINE
+
+
+def _synced(report: SyncReport) -> str:
+    shared = "all" if report.spaces == ("*",) else ", ".join(map(printable, report.spaces))
+    would = "would send" if report.dry_run else "sent"
+    lines = [
+        f"{'device':<11}{report.device}  {report.name}, sharing {shared}"
+        + (", and preferences" if report.preferences else ""),
+        f"{would:<11}{counted(report.sent, 'event')}"
+        + (f", erased {report.erased} lines" if report.erased else ""),
+    ]
+    if report.withheld:
+        reasons = ", ".join(f"{name} {count}" for name, count in report.withheld.items())
+        lines.append(f"{'withheld':<11}{reasons}")
+    lines += [_device_line(one, report) for one in report.devices]
+    if report.more:
+        lines.append(f"{'more':<11}waits for the next sync")
+    if report.git:
+        lines.append(f"{'git':<11}{report.git}")
+    return "\n".join(lines)
+
+
+def _device_line(one: DeviceReport, report: SyncReport) -> str:
+    who = f"{one.device}  {printable(one.name)}" + (", yours" if one.mine else "")
+    if one.status == "refused":
+        return f"{'refused':<11}{who}: {printable(one.why)[:300]}"
+    if one.status == "waiting":
+        if one.why:
+            return f"{'waiting':<11}{who}: {one.why}"
+        span = f", {one.first} to {one.last}" if one.events else ""
+        return (
+            f"{'waiting':<11}{who}: {counted(one.events, 'event')}{span}; "
+            f"`memplane sync {shell_word(report.folder)} --accept {one.device}` takes them in"
+        )
+    if report.dry_run:
+        return f"{'would take':<11}{who}: {counted(one.events, 'event')} at most"
+    said = [f"{one.taken} taken"]
+    for count, word in (
+        (one.repeated, "here already"),
+        (one.left, "left"),
+        (one.refusals, "not accepted by the policies here"),
+        (one.purged, "purged"),
+    ):
+        said += [f"{count} {word}"] if count else []
+    return f"{'from':<11}{who}: {', '.join(said)}"
 
 
 # `memplane import`: transcripts, JSON lines and commits become events.

@@ -160,7 +160,7 @@ def enters_head(item: Item, head: str, *, pinned: bool) -> bool:
     if head == "any":
         return pinned or not is_by_model(item)
     by = said_by(item.kind, item.role, item.actor, item.id)
-    return by not in ("agent", "model") and relayed_by(item.id) is None
+    return by not in ("agent", "model", "person") and relayed_by(item.id) is None
 
 
 def is_by_model(item: Item) -> bool:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from memplane.policy.files import PolicyCheck, PolicyValue
     from memplane.projections.hotset import HotsetState
     from memplane.search import service as search_service
+    from memplane.shared import folder as shared_folder
+    from memplane.shared.folder_state import SyncReport
     from memplane.upkeep import (
         export as upkeep_export,
         purge,
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from memplane.work import forget as work_forget, tasks as work_tasks
 else:
     search_service = late("memplane.search.service")
+    shared_folder = late("memplane.shared.folder")
     upkeep_audit = late("memplane.upkeep.verify")
     upkeep_export = late("memplane.upkeep.export")
     purge = late("memplane.upkeep.purge")
@@ -319,6 +322,35 @@ class PlaneUpkeep(OfPlane):
         return upkeep_tables.export_tables(
             self._context, tasks, to, asked, replace=replace, progress=progress
         )
+
+    def sync(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        projects: Sequence[str] = (),
+        preferences: bool | None = None,
+        accept: str | None = None,
+        mine: bool = False,
+        refuse: str | None = None,
+        name: str | None = None,
+        git: bool = False,
+        dry_run: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> SyncReport:
+        """Share events with the planes that use a folder, each by a file of its own.
+
+        Takes in what accepted devices have written, and writes what is new here. `projects` (names
+        or namespaces, `*` for all) and `preferences` say what is shared, and are kept for later
+        syncs. `accept` is a device whose events count from now on: another person's, unless it is
+        `mine`; `name` is its name here, without `accept` that of this device. `refuse` takes that
+        back. With `git` the folder is a clone: pull before, commit and push behind. A refused file
+        is named in the report, and of it nothing is taken. See `memplane.shared.folder`. Raises
+        InputError, NotFoundError, HomeError, WriteError, LockError, CloneError.
+        """
+        asked = shared_folder.SyncRequest(
+            tuple(projects), preferences, accept, mine, refuse, name, dry_run, git
+        )
+        return shared_folder.sync_folder_files(self._context, folder, asked, progress=progress)
 
     def merge(
         self, export: IO[bytes], name: str, progress: Callable[[int, int], None] | None = None

@@ -130,14 +130,21 @@ class EventSelector:
         Must be given all events in log order: the time of one depends on those before it.
         """
         moment = self._moments.see(event)
-        reader = self._shown_to(event)
-        if reader is None:
+        fields = self.leaving(event)
+        if fields is None:
             return None
-        fields = self._fields(reader.emit(self._with_text(event)))
         if moment is not None and (moment.time, moment.turn) != (event.ts, 0):
             leaving = event._replace(data=fields.get("data", {}))
             fields["data"] = originated(leaving, self._plane, moment)
         return fields
+
+    def leaving(self, event: Event) -> dict[str, Any] | None:
+        """The fields of the event as it may leave, with its whole text; None as for `row`.
+
+        Its time among other planes is left to the caller; events may be given in any order.
+        """
+        reader = self._shown_to(event)
+        return None if reader is None else self._fields(reader.emit(self._with_text(event)))
 
     def shown(self, event: Event) -> Event | None:
         """The event as it may leave, with no more text than its line holds; None as for `row`."""

@@ -12,6 +12,9 @@ from builders_plane_operations import planned
 
 import memplane
 from memplane.cli.run import run_command_line
+from memplane.shared.device_file import DeviceLines, FilePlace
+
+OTHER = "0123456789abcdef"  # a device whose file waits in a shared folder
 
 # In a home made by `prepare`; {top} is the folder above it.
 COMMANDS = {
@@ -75,6 +78,7 @@ COMMANDS = {
     "export --sqlite": ["export", "--sqlite", "{top}/tables.sqlite"],
     "restore": ["restore", "{top}/export.jsonl", "--into", "{top}/restored"],
     "restore into a plane": ["restore", "{top}/export.jsonl"],
+    "sync": ["sync", "{top}/shared", "--accept", "0123", "--mine", "--json"],
     "doctor": ["doctor"],
     "trust": ["trust", "{top}/home", "--yes", "--json"],
     "policy accept": ["policy", "accept", "--yes"],
@@ -154,11 +158,29 @@ def prepare(top):
         plane.pin(key="k5")
         plane.pack("which database?", session="s1", save_report=True)
         plane.upkeep.export(top / "export.jsonl")
+        shared(top / "shared", plane)
     for words in (["init", "-q"], ["add", "-f", "home/policies"], ["commit", "-qm", "one"]):
         git(top, words)
     budgets = home / "policies" / "budgets.yaml"
     budgets.write_text(budgets.read_text() + "# reviewed\n")
     git(top, ["commit", "-qam", "two"])
+
+
+def shared(folder, plane):
+    """A folder that the plane shares with a device that has written, and purged, something."""
+    folder.mkdir()
+    plane.upkeep.sync(folder, name="here")
+    lines = DeviceLines(OTHER, FilePlace())
+    data = lines.header(OTHER, "01PLANE", "there")
+    for n in range(4):
+        origin = {"origin": {"plane": "01PLANE", "seq": n + 1}}
+        row = {"ts": "2026-01-05T12:00:00.000000Z", "kind": "fact", "key": f"k{n}", "data": origin}
+        data += lines.event(f"there{n}", {**row, "text": f"said there {n}"})
+    forget = {"forget": {"ids": ["there0", "there9"]}, "origin": {"plane": "01PLANE", "seq": 8}}
+    data += lines.event("gone", {"ts": row["ts"], "kind": "forget", "data": forget})
+    data += lines.purge("purged", ["old4", "there1"])
+    (folder / f"{OTHER}.jsonl").write_bytes(data)
+    plane.record("not sent yet", kind="fact", key="k8")
 
 
 def git(top, words):
