@@ -7,7 +7,7 @@ import threading
 import pytest
 
 import memplane
-from memplane.acms.plane import AsyncPlane, AsyncUpkeep, AsyncWork
+from memplane.acms.runner import AsyncPlane, AsyncUpkeep, AsyncWork
 from memplane.plane.plane import Plane
 from memplane.plane.upkeep import PlaneUpkeep
 from memplane.plane.work import PlaneWork
