@@ -35,8 +35,8 @@ from memplane.lazy import late
 
 if TYPE_CHECKING:
     import aiosqlite
-    import asyncpg
-    import sqlite_vec
+    import asyncpg  # type: ignore[import-untyped]
+    import sqlite_vec  # type: ignore[import-untyped]
 else:
     asyncpg = late("asyncpg")
     aiosqlite = late("aiosqlite")
