@@ -19,9 +19,8 @@ from memplane.importers import SOURCES, FoundSource, ImportReport, find_sources,
 from memplane.importers.detection import FILES_MAX, Discovered, discover
 from memplane.importers.run import Source
 from memplane.upkeep.doctor import filesystem
-from memplane.upkeep.export import ExportReport
+from memplane.upkeep.export import ExportReport, TablesReport
 from memplane.upkeep.restore import RestoreReport
-from memplane.upkeep.tables import TablesReport
 from memplane.wiring import open_plane, restore as restore_plane
 
 _STREAM: Final = "-"
