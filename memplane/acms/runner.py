@@ -52,7 +52,7 @@ from memplane.errors import HomeError, MemplaneError
 from memplane.lazy import NamedTuple
 from memplane.observe import correlated, correlation_id, hashed
 from memplane.plane import Plane
-from memplane.plane.upkeep import PlaneUpkeep
+from memplane.plane.plane import PlaneUpkeep
 from memplane.plane.work import PlaneWork
 from memplane.providers.bridge import Bridged, identity_of
 

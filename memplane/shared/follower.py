@@ -70,7 +70,7 @@ from memplane.log.writer import (
 from memplane.ports import Appended, Line, SharedEntry
 from memplane.shared.derive import SEGMENT_BYTES, Derivation, DerivedLine
 from memplane.shared.entries import HOLE, Piece, Published, Stone, parsed, published, stone
-from memplane.upkeep.purge_effects import FolderSearch, Quotations
+from memplane.upkeep.purge import FolderSearch, Quotations
 
 if TYPE_CHECKING:
     from memplane.event import Event

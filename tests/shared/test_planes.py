@@ -11,7 +11,7 @@ from builders_machines import PLANE, Ticking, begun, draft, follower, written
 import memplane
 from memplane.errors import ConflictError, HomeError, InputError, NotFoundError, SharedLogError
 from memplane.home import SharedLogWarning, open_home, shared_name
-from memplane.hook.recording import HookLog
+from memplane.hook.run import HookLog
 from memplane.shared import connect
 from memplane.shared.memory import MemorySharedLog
 from memplane.wiring import init_shared
