@@ -181,6 +181,7 @@ class _Syncing:
         reader = FolderReader(self._context, state, self._folder, self._progress)
         accepted, report.devices = reader.look(others)
         if not asked.dry_run:
+            self._context.log.append([])  # a purge that was interrupted is finished by it
             self._save()
             reader.take(accepted, self._save)
         writer = FolderWriter(

@@ -194,6 +194,9 @@ class FolderReader:
         batch.flush()
         self._taken += count
         self._state.waiting += batch.acts
+        ids = [id_ for purge in one.purges for id_ in purge.ids]
+        if ids:
+            self._state.purging.setdefault(one.device, []).extend(ids)
         # What came meanwhile was not looked for in the log: it is read again.
         one.known.place, one.known.stat = end, stat if end == one.found.end else ()
         save()
@@ -235,28 +238,33 @@ class FolderReader:
     # Purges.
 
     def _purge(self, accepted: list[_Checked], save: Callable[[], None]) -> None:
+        """Erase here what purges name; again, where that was interrupted."""
         log, state = self._context.log, self._state
+        if not state.purging:
+            return
+        reports = {one.device: one.report for one in accepted}
         erased: dict[str, None] = {}
-        for one in accepted:
-            count = 0
-            for id_ in dict.fromkeys(id_ for purge in one.purges for id_ in purge.ids):
+        for device, ids in state.purging.items():
+            known = state.devices.get(device)
+            for id_ in dict.fromkeys(ids if known is not None else ()):
                 line = log.find(id_)
                 if line is None:
-                    if one.known.mine and log.purged_as(id_) is None:
+                    if known is not None and known.mine and log.purged_as(id_) is None:
                         state.unwanted[id_] = None
-                elif self._may_purge(line.event, one):
+                elif self._may_purge(line.event, device):
                     erased[id_] = None
-                    count += 1
-            one.report.purged = count
-        if state.unwanted or erased:
-            save()
+                    if device in reports:
+                        reports[device].purged += 1
         if erased:
             _erase(self._context, tuple(erased))
+        state.purging = {}
+        save()
 
-    def _may_purge(self, event: Event, one: _Checked) -> bool:
+    def _may_purge(self, event: Event, device: str) -> bool:
+        """Whether a device may erase an event: a person's, what came from itself."""
         by = device_that_said(event)
-        if not one.known.mine:
-            return by == one.device
+        if not self._state.devices[device].mine:
+            return by == device
         return by is not None or self._state.chosen.shares(event)
 
 

@@ -95,7 +95,8 @@ class FolderState:
     """What is kept of one folder. `seq`: up to which event of the log the own file was written.
 
     `writing`: the own file may have more lines than `own` says, as an append was not finished.
-    `unwanted`: ids of events that were purged elsewhere before they came here.
+    `purging`: by device the ids that its purges named, until that is done here. `unwanted`: ids of
+    events that were purged elsewhere before they came here.
     """
 
     device: str
@@ -108,6 +109,7 @@ class FolderState:
     writing: bool = False
     devices: dict[str, KnownDevice] = field(default_factory=dict)
     waiting: list[WaitingAct] = field(default_factory=list)
+    purging: dict[str, list[str]] = field(default_factory=dict)
     unwanted: dict[str, None] = field(default_factory=dict)
 
     def save(self, home: str) -> None:
@@ -193,6 +195,7 @@ def _parsed(said: Mapping[str, Any]) -> FolderState:
             for device, one in said["devices"].items()
         },
         [WaitingAct(**one) for one in said["waiting"]],
+        {str(device): [*map(str, ids)] for device, ids in said["purging"].items()},
         dict.fromkeys(said["unwanted"]),
     )
 

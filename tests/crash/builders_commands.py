@@ -104,6 +104,9 @@ COMMANDS = {
 # Those have clients: tests/mcp ends, kills and starves one, tests/hook breaks all around the other.
 SERVERS = frozenset({"mcp", "hook"})
 
+# They erase old4: `sync` because the other device has purged it.
+PURGING = ("purge", "sync")
+
 # Their answer is what they find: exit code 1 then says that there is something.
 FINDING = ("verify", "doctor", "audit", "search", "replay", "policy check", "scenario run")
 

@@ -6,7 +6,16 @@ import shutil
 
 import pytest
 import typer
-from builders_commands import COMMANDS, FINDING, SERVERS, argv, prepare, ran, working_folder
+from builders_commands import (
+    COMMANDS,
+    FINDING,
+    PURGING,
+    SERVERS,
+    argv,
+    prepare,
+    ran,
+    working_folder,
+)
 from checks_layers import both, quick_folder
 from checks_promises import Promised, broken_by_plane
 from fakes_failing_calls import DIED, Failing, cases
@@ -63,7 +72,7 @@ def broken(name, base, promised, top, k, fault, usual):
             found.append(f"a traceback: {err}")
         if code == 0:
             told = receipts(out)
-    kept = [one for one in promised if name != "purge" or one.event.id != "old4"]
+    kept = [one for one in promised if name not in PURGING or one.event.id != "old4"]
     found += broken_by_plane(top / "home", kept)
     if told:
         with memplane.open(top / "home", read_only=True, environment={}) as plane:
