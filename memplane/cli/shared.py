@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Annotated, Any, Final
 
 from memplane.cli.commands import command
@@ -14,6 +15,7 @@ from memplane.shared.follower import FollowerLog
 from memplane.trust import printable
 from memplane.wiring import init_shared, open_plane
 
+_PAUSE_S: Final = 1.0  # after a fault
 _WAIT_S: Final = 30.0  # between two looks where nobody wakes this one
 
 
@@ -48,7 +50,7 @@ def join(
     )
 
 
-@command("status", group="shared", example="shared --help")
+@command("status", group="shared", example="shared status --help")
 def shared_status(*, home: Home = None, as_json: Json = False) -> None:
     """Say how this machine stands to the shared log, and where the others are.
 
@@ -97,28 +99,37 @@ def _peer_words(peer: dict[str, Any]) -> str:
     return printable(f"machine     {peer['device']} at seq {peer['seq']}{behind}{other}")
 
 
-@command("follow", group="shared", example="shared --help")
-def shared_follow(*, home: Home = None, once: Annotated[
-    bool, Option("--once", help="Exchange what there is, and end.")
-] = False) -> None:  # fmt: skip
-    """Publish the outbox and take in what others record, until Ctrl-C."""
+@command("follow", group="shared", example="shared follow --help")
+def shared_follow(
+    *,
+    once: Annotated[bool, Option("--once", help="Exchange what there is, and end.")] = False,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Publish the outbox and take in what others record, until Ctrl-C.
+
+    With --once it prints how far the log goes then, and ends.
+    """
     with open_plane(home) as plane:
         log = _follower(plane)
         while True:
             try:
                 log.exchange()
+                if once:
+                    break
                 say(f"at seq {plane.head().seq}")
-                while not once and not log.wait(_WAIT_S):
+                while not log.wait(_WAIT_S):
                     pass
             except MemplaneError as error:
                 if once:
                     raise
                 say(str(error))
-            if once:
-                return
+                time.sleep(_PAUSE_S)
+        seq = plane.head().seq
+    print_answer({"seq": seq}, f"at seq {seq}", as_json=as_json)
 
 
-@command("refill", group="shared", example="shared --help")
+@command("refill", group="shared", example="shared refill --help")
 def shared_refill(
     *,
     again: Annotated[

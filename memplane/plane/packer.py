@@ -111,9 +111,7 @@ class Packer:
             if not self._plain:  # a hook only reads
                 context.keep_first()
             said |= {"tokens": block.tokens, "count": len(block.entries)}
-        block.report["io"] = _io_counts(tally, context)
-        if (shared := context.log.shared_facts()) is not None:
-            block.report["shared"] = shared
+        block.report.update(_io_counts(tally, context))
         return self.save_report(block) if save_report else block
 
     def _search(
@@ -185,11 +183,13 @@ class Packer:
         self.close()
 
 
-def _io_counts(tally: Tally, context: PlaneContext) -> dict[str, int]:
-    """What a pack read, with what opening the plane took where it is the first."""
+def _io_counts(tally: Tally, context: PlaneContext) -> dict[str, Any]:
+    """What a pack read, what opening the plane took included, once; see `shared_facts`."""
     tally.add(context.opening)
     context.opening = Tally()
-    return {"files": len(tally.files), "bytes": tally.read, "mapped": tally.mapped}
+    read = {"files": len(tally.files), "bytes": tally.read, "mapped": tally.mapped}
+    shared = context.log.shared_facts()
+    return {"io": read} if shared is None else {"io": read, "shared": shared}
 
 
 def _made_anyhow(made: Callable[[Request], Block], request: Request) -> Block:

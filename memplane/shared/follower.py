@@ -438,20 +438,25 @@ class FollowerLog(FileLog):
         if not self.waiting.waits():
             return
         self._read_on()
-        for name in self.waiting.names()[:_FILES_AT_ONCE]:
-            try:
-                found = self.waiting.read(name)
-            except OSError:
-                self.waiting.leave(name)
-                continue
-            if found is None:
-                continue
-            if found.fault:
-                self.waiting.leave(name)
-                continue
-            fresh = [one for one in found.drafts if self._reader.look_up(one.id) is None]
-            self._put_in(fresh)
-            self.waiting.remove(name)
+        names = self.waiting.names()
+        for begin in range(0, len(names), _FILES_AT_ONCE):
+            taken, drafts = [], []
+            for name in names[begin : begin + _FILES_AT_ONCE]:
+                try:
+                    found = self.waiting.read(name)
+                except OSError:
+                    self.waiting.leave(name)
+                    continue
+                if found is None:
+                    continue
+                if found.fault:
+                    self.waiting.leave(name)
+                    continue
+                taken.append(name)
+                drafts += [one for one in found.drafts if self._reader.look_up(one.id) is None]
+            self._put_in(drafts)
+            for name in taken:
+                self.waiting.remove(name)
 
     # --- an engine that lost entries ---
 

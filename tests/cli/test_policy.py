@@ -115,6 +115,8 @@ def test_show_says_of_every_value_where_it_comes_from(run, policies, monkeypatch
         "plane.hooks.wait_ms: 300                                  # default",
         "plane.hooks.milliseconds_max: 4000                        # default",
         "plane.hooks.exclude: []                                   # default",
+        "plane.shared.catch_up_ms: 500                             # default",
+        "plane.shared.publish_ms: 5000                             # default",
         "plane.prompt_cache.write: 1.25                            # default",
         "plane.prompt_cache.read: 0.1                              # default",
         "plane.prompt_cache.minimum_tokens: 1024                   # default",
