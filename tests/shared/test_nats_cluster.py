@@ -2,20 +2,16 @@
 
 import shutil
 import signal
-import subprocess
-import sys
-import threading
 import time
 from contextlib import closing
-from pathlib import Path
+from functools import partial
 
 import pytest
-from builders_machines import PLANE, derived, draft, follower, written
+from builders_machines import PLANE, draft, follower, written
 from builders_nats import CLUSTER, Node, free_port, new_folder, program
+from checks_cluster import Machines, killed
 
 from memplane.errors import SharedLogError
-from memplane.log import verify_log
-from memplane.shared.derive import SEGMENT_BYTES
 from memplane.shared.entries import beginning
 from memplane.shared.nats import NatsSharedLog
 
@@ -65,23 +61,24 @@ class Cluster:
                     raise
             time.sleep(0.2)
 
-    def said(self):
+    def said(self, name):
         """What the leader of the stream says of its cluster."""
-        return self.until(lambda log: log._connector.run(log._info, 5))["cluster"]
+        work = partial(self._asked, f"STREAM.INFO.memplane-{name}")
+        return self.until(work)["cluster"]
 
-    def settled(self, seconds=120):
+    @staticmethod
+    def _asked(subject, log):
+        return log._connector.run(lambda line: line.api(subject), 5)
+
+    def settled(self, name="test", seconds=120):
         """Wait until all replicas have what the leader has; the leader's name."""
         end = time.monotonic() + seconds
         while True:
-            found = self.said()
+            found = self.said(name)
             if all(one.get("current") and not one.get("offline") for one in found["replicas"]):
                 return found["leader"]
             assert time.monotonic() < end, found
             time.sleep(0.2)
-
-    def api(self, subject):
-        """Ask the servers for something that no adapter does."""
-        return self.until(lambda log: log._connector.run(lambda line: line.api(subject), 5))
 
     def holding(self, text):
         """The servers' files that hold a text."""
@@ -132,110 +129,36 @@ def ids(log):
     return [line.event.id for line in log.read() if line.event.kind != "segment"]
 
 
-class Writers:
-    """Four writers on two machines, each with batches of its own; counts what was recorded."""
-
-    def __init__(self, cluster, homes, batches, size):
-        self.done, self.put_out, self.faults = 0, 0, []
-        self.total = 4 * batches
-        self.ids = {f"w{n}-{k}-{i}" for n in range(4) for k in range(batches) for i in range(size)}
-        self.threads = [
-            threading.Thread(target=self._write, args=(cluster, homes[n % 2], n, batches, size))
-            for n in range(4)
-        ]
-        for one in self.threads:
-            one.start()
-
-    def _write(self, cluster, home, n, batches, size):
-        try:
-            with closing(machine(cluster, home)) as log:
-                for k in range(batches):
-                    rows = [draft(f"w{n}-{k}-{i}", f"{n} says {k} {i}") for i in range(size)]
-                    receipts = log.append(rows)
-                    assert [one.id for one in receipts] == [one.id for one in rows]
-                    self.put_out += not receipts[0].seq
-                    self.done += 1
-        except BaseException as error:
-            self.faults.append(error)
-            raise
-
-    def until(self, share):
-        """Wait until so much of the work was done."""
-        while self.done < share * self.total and any(one.is_alive() for one in self.threads):
-            time.sleep(0.05)
-
-    def join(self):
-        for one in self.threads:
-            one.join()
-        assert not self.faults
+def test_nothing_is_lost_or_doubled_while_leaders_and_a_follower_are_killed(cluster, tmp_path):
+    run_cluster(cluster, tmp_path, each=500, kills=3, packs=20)
 
 
-def following(cluster, home):
-    """A process of its own that follows, so that it can be killed."""
-    home.mkdir(exist_ok=True)
-    code = Path(__file__).with_name("process_follow.py")
-    process = subprocess.Popen(
-        [sys.executable, str(code), str(home), PLANE, cluster.address, "test"],
-        stdout=subprocess.PIPE,
-    )
-    assert process.stdout.readline() == b"follows\n"
-    return process
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_nothing_is_lost_or_doubled_in_fifty_thousand_events(cluster, tmp_path):
+    run_cluster(cluster, tmp_path, each=12_500, kills=10, packs=200)
 
 
-@pytest.mark.parametrize(
-    ("batches", "size", "kills"),
-    [
-        pytest.param(50, 10, 3, id="2000"),
-        pytest.param(250, 50, 10, id="50000", marks=[pytest.mark.long, pytest.mark.timeout(3600)]),
-    ],
-)
-def test_nothing_is_lost_or_doubled_while_leaders_and_a_follower_are_killed(
-    cluster, tmp_path, batches, size, kills
-):
-    homes = [tmp_path / name for name in "abc"]
-    process = following(cluster, homes[2])
-    writers, leaders = Writers(cluster, homes, batches, size), 0
-    try:
-        for n in range(kills):
-            writers.until((n + 1) / (kills + 2))
-            node = cluster.nodes[cluster.settled()]
-            node.kill()
-            leaders += any(one.is_alive() for one in writers.threads)
-            if n == kills // 2:
-                process.kill()
-                process.wait()
-            time.sleep(1)
-            node.start()
-            if n == kills // 2:
-                process.stdout.close()
-                process = following(cluster, homes[2])
-        writers.join()
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
-    cluster.settled()
-    logs = [machine(cluster, home) for home in (*homes, tmp_path / "late")]
-    met(*logs)
-    for log in logs:
-        found = ids(log)
-        assert len(found) == len(set(found))
-        assert set(found) == writers.ids
-        log.close()
-    files = [written(home) for home in (*homes, tmp_path / "late")]
-    assert files[0] == files[1] == files[2] == files[3]
-    assert not verify_log(homes[0], PLANE).problems
-    entries = whole(cluster.opened())
-    assert derived(entries, SEGMENT_BYTES) == files[0]
-    said = f"{len(entries)} entries of {len(writers.ids)} events, {writers.put_out} batches put out"
-    sys.stdout.write(f"{said}, {leaders} leaders killed\n")
-
-
-def whole(engine):
-    entries = []
-    while some := engine.read(entries[-1].position if entries else 0, 1_000):
-        entries += some
-    return entries
+def run_cluster(cluster, tmp_path, *, each, kills, packs):
+    """Four writers on three machines; leaders are killed, and a process that only follows is."""
+    leaders = set()
+    with Machines(tmp_path, "fleet", {"MEMPLANE_SHARED": cluster.address}) as machines:
+        process = machines.follow(machines.homes[1])
+        machines.start(each)
+        for n in range(1, kills + 1):
+            machines.wait_for(n * 4 * each // (kills + 2))
+            leader = cluster.settled("fleet")
+            leaders.add(leader)
+            cluster.nodes[leader].kill()
+            killed(process)
+            time.sleep(1)  # so that another leader is elected
+            cluster.nodes[leader].start()
+            process = machines.follow(machines.homes[1])
+        machines.end()
+        killed(process)
+        cluster.settled("fleet")
+        assert machines.check(packs)
+    assert len(leaders) > 1
 
 
 def test_a_machine_that_is_cut_off_records_to_its_outbox_and_all_meet_afterwards(cluster, tmp_path):
