@@ -29,6 +29,11 @@ _CONNECT_S: Final = 3
 _STATEMENT_MS: Final = 5_000
 _LOCK: Final = 7_305_111  # held while tables are made: two machines may begin at once
 _NOW: Final = """to_char(clock_timestamp() AT TIME ZONE 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')"""
+# Positions for one publisher, and when it took them: what it holds is locked until it commits.
+_TAKE: Final = (
+    "UPDATE memplane.heads SET position = position + %s "
+    "WHERE name = %s AND position = coalesce(%s, position) RETURNING position, " + _NOW
+)
 _TABLES: Final = """
 CREATE SCHEMA IF NOT EXISTS memplane;
 CREATE TABLE IF NOT EXISTS memplane.format (version integer NOT NULL);
@@ -185,11 +190,7 @@ class PostgresSharedLog:
         The row stays locked to the end of the transaction. Raises ConflictError.
         """
         for _ in range(2):
-            cursor.execute(
-                "UPDATE memplane.heads SET position = position + %s WHERE name = %s "
-                f"AND position = coalesce(%s, position) RETURNING position, {_NOW}",  # noqa: S608
-                (count, self._name, expected),
-            )
+            cursor.execute(_TAKE, (count, self._name, expected))
             row = cursor.fetchone()
             if row is not None:
                 return int(row[0]), str(row[1])
