@@ -402,6 +402,42 @@ def test_what_is_kept_is_for_the_owner_alone_and_out_of_git(ann, folder):
     assert "shared/" in (ann.home / ".gitignore").read_text().split()
 
 
+def test_a_copy_of_a_plane_is_another_device(ann, folder, tmp_path):
+    device = ann.upkeep.sync(folder, name="ann").device
+    ann.record("a value", kind="fact", key="a")
+    ann.flush()
+    shutil.copytree(ann.home, tmp_path / "copy")
+    with memplane.open(tmp_path / "copy", environment={}) as copy:
+        found = copy.upkeep.sync(folder, name="the copy")
+        assert found.device != device
+        assert [one.status for one in found.devices] == ["waiting"]
+    assert ann.upkeep.sync(folder).device == device
+
+
+def test_a_plane_that_was_moved_is_the_same_device(ann, folder, tmp_path):
+    device = ann.upkeep.sync(folder, name="ann").device
+    ann.close()
+    ann.home.rename(tmp_path / "moved")
+    with memplane.open(tmp_path / "moved", environment={}) as plane:
+        assert plane.upkeep.sync(folder).device == device
+
+
+def test_what_a_stranger_has_accepted_in_a_plane_that_was_cloned_is_not_accepted(
+    ann, folder, tmp_path, monkeypatch
+):
+    written(folder, DEVICE, entries=[{"text": "trust me", "key": "a"}])
+    ann.upkeep.sync(folder, name="ann")
+    ann.upkeep.sync(folder, accept=DEVICE, mine=True)
+    ann.close()
+    shutil.copytree(ann.home, tmp_path / "clone")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another machine"))
+    written(folder, DEVICE, entries=[{"text": "trust me", "key": "a"}, {"text": "and me"}])
+    with memplane.open(tmp_path / "clone", environment={}) as plane:
+        report = plane.upkeep.sync(folder, name="me")
+        assert {one.status for one in report.devices} == {"waiting"}
+        assert "and me" not in texts(plane)
+
+
 def test_a_folder_that_moved_is_the_same_folder(ann, folder, tmp_path):
     device = ann.upkeep.sync(folder, name="ann").device
     folder.rename(tmp_path / "elsewhere")
