@@ -18,7 +18,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from memplane.acms.plane import AsyncPlane as AsyncPlane, aopen as aopen
+    from memplane.acms.runner import AsyncPlane as AsyncPlane, aopen as aopen
     from memplane.errors import (
         BudgetError as BudgetError,
         ChangedError as ChangedError,
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     open = open_plane  # noqa: A001 - memplane.open
 
 _HOMES = {
-    "memplane.acms.plane": ("AsyncPlane", "aopen"),
+    "memplane.acms.runner": ("AsyncPlane", "aopen"),
     "memplane.errors": (
         "BudgetError",
         "ChangedError",

@@ -5,6 +5,7 @@ import gc
 import os
 import shutil
 import signal
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -25,7 +26,7 @@ sys.path[:0] = sorted({str(file.parent) for one in SHARED for file in HERE.glob(
 # How long an example takes to make says something about the machine, and nothing about a promise.
 # `make test` tries the same few examples each time: more, and new ones, are for `make test-long`.
 usual = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("memplane", usual, max_examples=15, derandomize=True)
+settings.register_profile("memplane", usual, max_examples=12, derandomize=True)
 settings.register_profile("long", usual, max_examples=500)
 settings.load_profile("memplane")
 
@@ -96,9 +97,13 @@ def starts_none(path):
 
 @pytest.fixture(scope="session", autouse=True)
 def _read_once():
-    """The suite is one process for thousands of planes and commands."""
+    """The suite is one process for thousands of planes, commands and clients of servers.
+
+    Each client reads the certificates of the system anew, for tens of milliseconds: here one does.
+    """
     with pytest.MonkeyPatch.context() as patch:
         read_once(patch.setattr)
+        patch.setattr(ssl, "create_default_context", functools.cache(ssl.create_default_context))
         yield
 
 

@@ -153,7 +153,7 @@ ELSEWHERE = {
     "search/passages.py": {"_COMMON.read_text(encoding='ascii')"},  # likewise
     "upkeep/restore.py": {"os.rmdir(folder)"},  # those above the home that it has made
     "context/context.py": {"shutil.rmtree(folder, ignore_errors=True)"},  # of a plane in memory
-    "upkeep/tables.py": {"sqlite3.connect(new, isolation_level=None)"},  # a draft made just before
+    "upkeep/export.py": {"sqlite3.connect(new, isolation_level=None)"},  # a draft made just before
     "upkeep/doctor.py": {
         "Path('/proc/self/mounts').read_text(errors='surrogateescape')",
     },
@@ -165,8 +165,7 @@ ELSEWHERE = {
     "upkeep/reports.py": {"path.read_bytes()"},  # a report that a person names
     "explain/history.py": {  # git's output; names, of a person's folder too
         "tempfile.TemporaryFile()", "(root / 'views').rglob('*.md')",
-    },
-    "explain/trusting.py": {  # modes, through descriptors; links are not followed
+        # Modes, through descriptors; links are not followed.
         "os.fwalk(top, follow_symlinks=False)", "os.open(name, flags, dir_fd=descriptor)",
     },
     "adapters/minilm.py": {  # the model's own files
@@ -174,7 +173,7 @@ ELSEWHERE = {
     },
     "importers/records.py": {"os.walk(folder)", "path.open('rb')"},  # transcripts
     "index/stems.py": {"path.read_text(encoding='ascii')"},  # ships with memplane
-    "mcp/stdio.py": {"os.open(os.devnull, os.O_RDONLY)"},
+    "mcp/server.py": {"os.open(os.devnull, os.O_RDONLY)"},
     "wiring.py": {
         "(Path(__file__).parent / 'tokens' / 'bound1.idx').open('rb')",
         "(Path(__file__).parent / 'index' / 'data' / 'static.i8').read_bytes()",

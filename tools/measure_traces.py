@@ -39,10 +39,12 @@ from typing import Any, Final
 from trace_steps import Found, Row, Step, given, judged, prompts
 
 from memplane.evaluate import EvaluationMode, evaluation_report
-from memplane.evaluate.dataset import Conversation, Dataset, LabelledQuestion
-from memplane.evaluate.outcomes import (
+from memplane.evaluate.dataset import (
     PRODUCT,
+    Conversation,
+    Dataset,
     EvidenceWords,
+    LabelledQuestion,
     QuestionOutcome,
     RankedQuestion,
     found_in,

@@ -40,7 +40,7 @@ from memplane.intake import namespace
 from memplane.intake.check import with_permitted_actor
 from memplane.intake.redact import quoted_value, unexpected
 from memplane.lazy import NamedTuple
-from memplane.work.forget import summaries_quoting
+from memplane.work.changes import summaries_quoting
 
 if TYPE_CHECKING:
     from memplane.context.event_access import EventAccess

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 from memplane import nofollow
 from memplane.artifacts.contents import by_hash, check_bundle, check_report, digits_of
 from memplane.context.artifact_files import (
-    Progress,
     Taken,
     artifact_bytes,
     decode_text,
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
     from memplane.context.event_access import EventAccess
     from memplane.event import Draft, Event
     from memplane.intake import Redactor
-    from memplane.ports import Line
+    from memplane.ports import Line, Progress
     from memplane.projections.artifacts import ApprovalChange
 
 SUMMARY_CHARS_MAX: Final = 4_000

@@ -41,12 +41,10 @@ from memplane.wiring import (
 )
 
 if TYPE_CHECKING:
-    from memplane.clients import entries, install
-    from memplane.clients.entries import Program, Scope
-    from memplane.clients.install import FileChange, Part, Where
+    from memplane.clients import install
+    from memplane.clients.install import FileChange, Part, Program, Scope, Where
     from memplane.hook import run
 else:
-    entries = late("memplane.clients.entries")
     install = late("memplane.clients.install")
     run = late("memplane.hook.run")
 
@@ -154,7 +152,7 @@ def install_agent(
     plane, above = _plane(home, scope, asks=not as_json), _project_above() if project else None
     # Agents are also started where this shell's variables are not.
     named = home is not None or bool(os.environ.get("MEMPLANE_HOME"))
-    program = entries.Program(_program(scope), ("--home", str(plane.path)) if named else ())
+    program = install.Program(_program(scope), ("--home", str(plane.path)) if named else ())
     changes = install.install(where, parts, program, dry_run=True)
     if not dry_run:
         if not plane.there:
@@ -225,7 +223,7 @@ def uninstall_agent(
 
 def _where(agent: str, scope: Scope) -> install.Where:
 
-    return install.Where(entries.AGENTS[agent], scope, os.environ, Path.cwd())
+    return install.Where(install.AGENTS[agent], scope, os.environ, Path.cwd())
 
 
 def _parts_to_install(*, hooks: bool, mcp: bool, skill: bool) -> list[Part]:
@@ -356,8 +354,8 @@ def _say_of_own_memory(where: Where, changes: list[FileChange], *, off: bool) ->
         say(f"{title}'s own memory is off already; nothing was changed for it")
     if not off and not changed:
         say(f"{title}'s own memory was not switched off here; nothing was changed for it")
-    if not where.agent.by_shell and entries.OVERRIDES in where.environment:
-        say(f"{entries.OVERRIDES} is set in this environment and goes before the setting")
+    if not where.agent.by_shell and install.OVERRIDES in where.environment:
+        say(f"{install.OVERRIDES} is set in this environment and goes before the setting")
 
 
 def _is_elsewhere(where: Where, changes: list[FileChange]) -> bool:
@@ -421,8 +419,7 @@ def mcp(
     """
     gc.disable()  # the SDK makes 10,000 things to keep and none to collect: a fifth of its import
     try:
-        from memplane.mcp.server import Own, Serving  # noqa: PLC0415 - the SDK takes half a second
-        from memplane.mcp.stdio import serve_client  # noqa: PLC0415 - likewise
+        from memplane.mcp.server import Own, Serving, serve_client  # noqa: PLC0415 - half a second
     except ModuleNotFoundError as error:
         if error.name is not None and error.name.startswith("memplane"):
             raise

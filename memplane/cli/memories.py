@@ -42,10 +42,9 @@ from memplane.errors import InputError
 from memplane.event import GLOBAL
 from memplane.plane import Plane, Receipt
 from memplane.projects.entering import EVERY
-from memplane.upkeep.purge import ARCHIVED, PurgeReport
-from memplane.upkeep.purge_effects import Already, LostBytes
+from memplane.upkeep.purge import ARCHIVED, Already, LostBytes, PurgeReport
 from memplane.wiring import CALLER, open_plane
-from memplane.work.forget import Forgotten
+from memplane.work.changes import Forgotten
 
 _Key = Annotated[str | None, Argument(metavar="KEY", help="The value under this key.")]
 _Id = Annotated[str | None, Option("--id", metavar="ID|SEQ", help="This one event.")]

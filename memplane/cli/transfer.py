@@ -22,9 +22,8 @@ from memplane.projects.entering import EVERY
 from memplane.shared.folder_state import DeviceReport, SyncReport
 from memplane.trust import printable, shell_word
 from memplane.upkeep.doctor import filesystem
-from memplane.upkeep.export import ExportReport
+from memplane.upkeep.export import ExportReport, TablesReport
 from memplane.upkeep.restore import RestoreReport
-from memplane.upkeep.tables import TablesReport
 from memplane.wiring import find_plane, open_plane, restore as restore_plane
 
 _STREAM: Final = "-"

@@ -41,10 +41,10 @@ from memplane.wiring import user_folder
 
 if TYPE_CHECKING:
     from memplane import wiring
-    from memplane.explain import trusting
-    from memplane.explain.trusting import TrustSurvey
+    from memplane.explain import history
+    from memplane.explain.history import TrustSurvey
 else:
-    trusting = late("memplane.explain.trusting")
+    history = late("memplane.explain.history")
     wiring = late("memplane.wiring")
 
 _LINES_SHOWN: Final = 200  # of a view
@@ -192,7 +192,7 @@ def _is_trusted(path: str, store: TrustStore) -> bool:
 
 def _survey(path: str) -> TrustSurvey:
 
-    return trusting.survey_plane(
+    return history.survey_plane(
         path, os.environ, clock=clock, user=user_folder(), loads=orjson.loads
     )
 
@@ -212,7 +212,7 @@ def _shown_and_taken(found: TrustSurvey, *, yes: bool, as_json: bool, out: Any =
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             say("not trusted; nothing was changed")
             return False
-    trusting.trust_plane(found, os.environ, clock())
+    history.trust_plane(found, os.environ, clock())
     if not as_json:
         say(f"{printable(found.location)}: trusted")
     return True

@@ -33,10 +33,9 @@ from memplane.projections.artifacts import (
 from memplane.projections.in_force import out_of_time
 
 if TYPE_CHECKING:
-    from memplane.ports import Line
+    from memplane.ports import Line, Progress
     from memplane.projections.memories import Memories
 
-Progress = Callable[[int, int], None]
 
 COPY_BYTES_MAX: Final = 64 * 1024 * 1024
 REFERENCE_BYTES_MAX: Final = 1024 * 1024 * 1024

@@ -513,6 +513,7 @@ class PlaneContext:
         if policies is None:
             policies = self.watched.policies()
             check_channel(policies, channel)
+            self.follow()
         moment = self.clock() if now is None else timestamp(now, where="now")
         # What is found is there: only a plane of a prefix has an end that is not the log's own.
         as_of = NO_END if self.as_of is None else self.as_of
@@ -568,7 +569,7 @@ class PlaneContext:
             self._follow_projects()
             return self.prefix(self.as_of, policies)
         folds = self._opened_folds(policies)
-        self.log.follow()
+        self.follow()
         if folds.catch_up(progress, for_all=lines_max != 0):
             self._notice_purges()
             if self.observing is not None:
@@ -579,6 +580,11 @@ class PlaneContext:
         if fresh and self.keeps and (outdated := folds.outdated):
             self._renew(folds, outdated)
         return folds
+
+    def follow(self) -> None:
+        """Take in what other machines recorded, where the log follows a shared one."""
+        if self.as_of is None:
+            self.log.follow()
 
     def lines_to_fold(self, policies: Policies, *, digests: bool = False) -> int:
         """How many lines of the log `caught_up` has to fold now. Hold `lock`.

@@ -6,8 +6,14 @@ and what it is compared with is rendered and counted by the same code under the 
 
 from __future__ import annotations
 
-from memplane.evaluate.dataset import Conversation, Dataset, LabelledQuestion, read_dataset
-from memplane.evaluate.outcomes import QuestionOutcome, RankedQuestion
+from memplane.evaluate.dataset import (
+    Conversation,
+    Dataset,
+    LabelledQuestion,
+    QuestionOutcome,
+    RankedQuestion,
+    read_dataset,
+)
 from memplane.evaluate.run import (
     BASELINES,
     Choice,

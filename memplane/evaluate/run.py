@@ -29,11 +29,14 @@ import numpy as np
 
 from memplane.context.folds import items_of_event
 from memplane.errors import BudgetError, InputError
-from memplane.evaluate.dataset import LISTED, Conversation, Dataset, LabelledQuestion
-from memplane.evaluate.outcomes import (
+from memplane.evaluate.dataset import (
+    LISTED,
     PLACES,
     PRODUCT,
+    Conversation,
+    Dataset,
     EvidenceWords,
+    LabelledQuestion,
     QuestionOutcome,
     RankedQuestion,
     found_in,
@@ -55,7 +58,7 @@ from memplane.projections.item import Printer
 
 if TYPE_CHECKING:
     from memplane.pack.block import Block
-    from memplane.ports import Hit
+    from memplane.ports import Hit, Progress
 
     Order = Callable[[str], Iterable[int]]
 
@@ -191,8 +194,6 @@ _NO_POLICIES: Final[Mapping[str, bytes]] = {}
 
 # A question with its five packs takes about as long as recording so many events.
 _EVENTS_A_QUESTION: Final = 30
-
-Progress = Callable[[int, int], None]
 
 
 class EvaluationMode(NamedTuple):

@@ -87,7 +87,7 @@ class HookPayload(NamedTuple):
     prompt or call. `begins`: nothing was shown to this session before, or the client holds it no
     longer. `compacted`: the client has dropped what it held of its session. `marks`:
     the row says that the session ended or went on, and is named by these words and by what came
-    before it, which only the log knows: see `memplane.hook.recording`. `change`: the call changed
+    before it, which only the log knows: see `memplane.hook.run`. `change`: the call changed
     the agent's to-do list, of which the log knows the rest; see `completed`.
     """
 

@@ -19,8 +19,7 @@ from memplane.projects.entering import (
     roots_of_folder,
     session_project,
 )
-from memplane.projects.identity import is_excluded
-from memplane.projects.registry import NOWHERE, UNKNOWN
+from memplane.projects.registry import NOWHERE, UNKNOWN, is_excluded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

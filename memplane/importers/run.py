@@ -51,8 +51,15 @@ from memplane.intake.check import with_permitted_actor
 from memplane.intake.redact import masked
 from memplane.lazy import NamedTuple
 from memplane.projects.entering import enter_folder, is_clients_folder, roots_of_folder
-from memplane.projects.identity import client_folder, find_root, inner_path, is_excluded
-from memplane.projects.registry import PREFIX, UNKNOWN, KnownProjects
+from memplane.projects.registry import (
+    PREFIX,
+    UNKNOWN,
+    KnownProjects,
+    client_folder,
+    find_root,
+    inner_path,
+    is_excluded,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable

@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from memplane.errors import HomeError, InputError
-from memplane.index import terms
 from memplane.lazy import regex, word_table
 
 if TYPE_CHECKING:
@@ -42,6 +41,7 @@ _FILES: Final = ("kinds-en.bin",)
 _HEADER_MAX: Final = 16_384
 _TEXT_MAX: Final = 1 << 22
 _TOKEN: Final = regex(r"\w+")
+_DIGIT: Final = regex(r"\d")
 _PLURALS: Final = (("s", ""), ("es", ""), ("ies", "y"), ("ves", "f"))
 
 
@@ -73,7 +73,7 @@ class KindTable:
 
     def word(self, word: str) -> int:
         """Return the bits of a word as it stands in a text."""
-        if any(map(str.isdecimal, word)):
+        if _DIGIT.search(word) is not None:
             return TIMED
         found = 0 if word.islower() else self._words.get(word, 0)
         lower = word.lower()
@@ -119,10 +119,16 @@ def tables() -> tuple[KindTable, ...]:
 def token_traits(token: str) -> int:
     """Return the bits of a token of a text: what stands between blanks."""
     found = 0
-    for surface in terms.surfaces(token):
-        for word in _TOKEN.findall(surface):
-            for table in tables():
-                found |= table.word(word)
+    for word in _TOKEN.findall(token):
+        found |= _word_traits(word)
+    return found
+
+
+@lru_cache(maxsize=100_000)
+def _word_traits(word: str) -> int:
+    found = 0
+    for table in tables():
+        found |= table.word(word)
     return found
 
 

@@ -8,7 +8,6 @@ documents, fewer than 256, each found as soon as it is added.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -193,8 +192,8 @@ class Analysed(NamedTuple):
     """A document and the numbers that a vocabulary has for its text and its extra."""
 
     document: Document
-    text: list[int]
-    extra: list[int]
+    text: array[int]
+    extra: array[int]
 
 
 def analysed(document: Document, vocabulary: terms.TermVocabulary) -> Analysed:
@@ -208,7 +207,7 @@ def occurrences(
     """Return the terms of the documents and the document of each, by kind, in order."""
     found = [run for _, *runs in documents for run in runs]
     lengths = list(map(len, found))
-    picked = np.fromiter(chain.from_iterable(found), np.int64, sum(lengths))
+    picked = np.frombuffer(b"".join(found), np.uint32).astype(np.int64)
     # The columns grow with the next word: nothing may hold on to their memory.
     starts = np.frombuffer(vocabulary.starts, np.uint32)
     firsts = starts[picked].astype(np.int64)
@@ -286,8 +285,7 @@ def _traits(documents: Sequence[Analysed], vocabulary: terms.TermVocabulary) -> 
     """Return the bits of all tokens of each text."""
     found = np.zeros(len(documents), np.uint32)
     lengths = np.fromiter((len(one.text) for one in documents), np.int64, len(documents))
-    tokens = chain.from_iterable(one.text for one in documents)
-    picked = np.fromiter(tokens, np.int64, int(lengths.sum()))
+    picked = np.frombuffer(b"".join([one.text for one in documents]), np.uint32)
     if len(picked) and len(vocabulary.traits):
         own = _picked(vocabulary.traits, picked)
         filled = lengths > 0

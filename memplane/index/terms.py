@@ -24,6 +24,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from memplane.index.stems import ENDINGS, shipped_stems, snowball
+from memplane.kernel import kernel_twin
 from memplane.lazy import NamedTuple, regex, word_table
 
 if TYPE_CHECKING:
@@ -297,6 +298,37 @@ def _token_words(token: str, may: Callable[[str], bool] | None) -> Iterator[Word
         yield Word(whole, whole, whole=True)
 
 
+class TokenNumbers:
+    """Numbers of the tokens of texts: of what stands between blanks. Its twin is in `_kernel.c`.
+
+    `pieces` are what a token of more than `longest` characters is looked up by.
+    """
+
+    __slots__ = ("_longest", "_pieces")
+
+    def __init__(self, pieces: Callable[[str], list[str]], longest: int) -> None:
+        self._pieces, self._longest = pieces, longest
+
+    def of(self, text: str, numbers: Mapping[str, int]) -> bytes:
+        """The numbers in order, as an array `I` has them.
+
+        Always asked with the same `numbers`, which change for no token.
+        """
+        tokens = text.split()
+        if tokens and max(map(len, tokens)) > self._longest:
+            tokens = [
+                piece
+                for token in tokens
+                for piece in (self._pieces(token) if len(token) > self._longest else (token,))
+            ]
+        return array("I", map(numbers.__getitem__, tokens)).tobytes()
+
+
+def _pieces_of(token: str) -> list[str]:
+    # Data without blanks: such a token does not come again, its words may.
+    return surfaces(_grouped(token))
+
+
 class TermVocabulary(dict[str, int]):
     """Tokens seen so far, each with the number of its expansion in the flat columns.
 
@@ -315,6 +347,7 @@ class TermVocabulary(dict[str, int]):
         self.chained = array("B")
         self.starts = array("I", [0])
         self.expansions: list[tuple[tuple[int, int, bool], ...]] = []
+        self._numbers = kernel_twin(TokenNumbers)(_pieces_of, _TOKEN_MAX)
 
     def __missing__(self, token: str) -> int:
         bare = token.strip(_AROUND)
@@ -334,24 +367,24 @@ class TermVocabulary(dict[str, int]):
         self[token] = number
         return number
 
-    def numbers(self, text: str, may: Callable[[str], bool] | None = None) -> list[int]:
+    def numbers(self, text: str, may: Callable[[str], bool] | None = None) -> array[int]:
         """Return the expansions of a text, in order; where `may` is given, of tokens that may."""
-        tokens = _composed(text).split()
-        if tokens and max(map(len, tokens)) > _TOKEN_MAX:
-            # Data without blanks: its tokens are long and do not come again, its words may.
-            tokens = [
-                part
-                for token in tokens
-                for part in (surfaces(_grouped(token)) if len(token) > _TOKEN_MAX else (token,))
-            ]
-        return list(map(self.__getitem__, tokens if may is None else filter(may, tokens)))
+        if may is None:
+            return array("I", self._numbers.of(_composed(text), self))
+        # Too few tokens may for it to pay to be quick.
+        tokens = [
+            part
+            for token in _composed(text).split()
+            for part in (_pieces_of(token) if len(token) > _TOKEN_MAX else (token,))
+        ]
+        return array("I", map(self.__getitem__, filter(may, tokens)))
 
     def full(self) -> bool:
         """Whether it should be replaced by an empty one."""
         return len(self) >= VOCABULARY_MAX
 
 
-def _gather(runs: Iterable[list[int]], vocabulary: TermVocabulary) -> Terms:
+def _gather(runs: Iterable[array[int]], vocabulary: TermVocabulary) -> Terms:
     expansions = vocabulary.expansions
     words: list[int] = []
     bigrams: list[int] = []

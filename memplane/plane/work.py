@@ -31,14 +31,13 @@ if TYPE_CHECKING:
     from memplane.recall import standing as recall_standing, suppress as recall_suppress
     from memplane.work import (
         changes as work_changes,
-        forget as work_forget,
+        changes as work_forget,
         projects,
         sessions,
         tasks,
     )
-    from memplane.work.changes import Eviction, Undone, UpdateFields
+    from memplane.work.changes import Eviction, Forgotten, Undone, UpdateFields
     from memplane.work.episodes import ContextAssembly
-    from memplane.work.forget import Forgotten
     from memplane.work.sessions import Ended
 else:
     recall_standing = late("memplane.recall.standing")
@@ -47,7 +46,7 @@ else:
     service = late("memplane.artifacts.service")
     materials = late("memplane.context.materials")
     work_changes = late("memplane.work.changes")
-    work_forget = late("memplane.work.forget")
+    work_forget = late("memplane.work.changes")
     projects = late("memplane.work.projects")
     sessions = late("memplane.work.sessions")
     tasks = late("memplane.work.tasks")

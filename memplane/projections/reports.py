@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
-from memplane.lazy import NamedTuple, regex, word_table
+from memplane.lazy import NamedTuple, regex
 
 OUTCOME_CHARS_MAX: Final = 420
 TITLE_WORDS_MAX: Final = 14
@@ -46,8 +46,9 @@ _ITEM: Final = regex(r"\s*(?:[-*+\u2022]|\(?\d{1,3}[.)])\s+\S")
 _HEADING: Final = regex(r"\s*(?:#{1,6}\s+|\*\*[^*]+\*\*:?\s*$)")
 # The number of an item, and a point within a name, end nothing.
 _END: Final = regex(r"(?<![\s(]\d)[.!?](?:[\"')\]*`]+)?(?=\s+[\"'(*`\[]*[A-Z0-9]|\s*$)")
-# People write small letters behind a full stop, too.
-_END_TYPED: Final = regex(r"[?!]+(?=\s|$)|(?<!\b[ei]\.[ge])(?<!\betc)\.(?=\s|$)")
+# People write small letters behind a full stop, too. It begins with what ends a sentence, because
+# `re` passes quickly over all that a pattern cannot begin with.
+_END_TYPED: Final = regex(r"[?!.](?:(?<=[?!])[?!]*|(?<=\.)(?<!\b[ei]\.[ge]\.)(?<!\betc\.))(?=\s|$)")
 _WORD: Final = regex(r"[^\W_][\w'-]*")
 # What an agent says before it does something.
 _NARRATES: Final = regex(
@@ -108,6 +109,12 @@ _STILL: Final = regex(
     r"|next steps?\b|follow[- ]?ups?\b|out of scope|deferred|uncommitted|"
     r"blocked (?:on|by)|known (?:issue|limitation)s?|haven't (?:been )?\w+ed|larger refactor)"
 )
+# Of the texts in such a table one is in every sentence in ASCII that the pattern before it finds:
+# to look for the pattern itself takes 30 us.
+_STAYING: Final = (
+    *("not yet", "still ", "remain", "left ", "to-do", "todo", "next", "follow", "out of scope"),
+    *("deferred", "uncommitted", "blocked ", "known ", "haven't", "larger refactor"),
+)
 _DEFERS: Final = regex(
     r"(?i)\b(?:(?:in|as|into|for|with|make|do) (?:it )?(?:a |an )?(?:separate|another|new|later|"
     r"own|"
@@ -117,6 +124,10 @@ _DEFERS: Final = regex(
     r"not (?:now|in this (?:branch|pr|change))|(?:do|fix|handle|tackle) (?:it |that |"
     r"this )?later\b|"
     r"postpone|defer\b|leave (?:it|that|this) for\b)"
+)
+_DEFERRING: Final = (
+    *(" pr", "pull request", "issue", "ticket", "branch", "commit", "change", "new one"),
+    *("later", "not now", "not in this", "postpone", "defer", "leave "),
 )
 # What is to hold from now on, by its own words.
 _STANDS: Final = regex(
@@ -133,14 +144,21 @@ _STANDS: Final = regex(
     r"\b(?:ab (?:jetzt|sofort)|in zukunft|k\u00fcnftig|grunds\u00e4tzlich)\b|"
     r"\b(?:bitte|soll(?:te|ten|en|st)?|muss|m\u00fcssen|du|wir)\b.{0,20}\b(?:immer|niemals|nie)\b)"
 )
-# One of these is in every sentence in ASCII that the pattern finds: it takes 30 us to look.
-_STANDING: Final = word_table("""
-    always never now forward future time whenever before after remember prefer overriding .md please
-    any jetzt sofort zukunft immer nie
-""")
+_STANDING: Final = (
+    *("always", "never", "from now on", "going forward", "in future", "in the future"),
+    *("time you", "time we", "whenever you", "whenever we"),
+    *("before each ", "before every ", "after each ", "after every ", "remember to"),
+    *("remember that", "remember this", " prefer", "overriding", "claude.md", "agents.md"),
+    *("please use", "please keep", "please write", "please avoid", "please do", "to any"),
+    *("ab jetzt", "ab sofort", "in zukunft", "immer", "nie"),
+)
 _ONCE: Final = regex(
     r"(?i)\b(?:for now|this time|just (?:this )?once|in this (?:pr|branch|session|case|commit)|"
     r"here only|only here|never mind|diesmal|f\u00fcr (?:jetzt|heute)|nur hier)\b"
+)
+_PASSING: Final = (
+    *("for now", "this time", "just once", "just this once", "in this ", "here only"),
+    *("only here", "never mind", "diesmal", "nur hier"),
 )
 _INQUIRES: Final = regex(
     r"(?i)^\W*(?:so|and|but|ok|hm+)?[\s,]*(?:what|why|how|where|which|who|when|do|does|did|is|are|was|"
@@ -221,7 +239,13 @@ def _plain(line: str) -> str:
 
 def meaning_words(text: str) -> list[str]:
     """The words of a text that carry its meaning, in lower case, in their order."""
-    words = (word.lower() for word in _WORD.findall(text[:_CHARS_READ]))
+    text = text[:_CHARS_READ]
+    # What a letter beyond ASCII becomes may depend on those beside it.
+    words = (
+        _WORD.findall(text.lower())
+        if text.isascii()
+        else [word.lower() for word in _WORD.findall(text)]
+    )
     return [word for word in words if len(word) > 1 and word not in SMALL_WORDS]
 
 
@@ -333,10 +357,15 @@ def left_in(text: str) -> list[str]:
         named = f" ({clipped_words(about, _ABOUT_WORDS)})" if about else ""
         lines.append(f"{clipped_words(question, _LINE_WORDS)}{named}")
     for one in found[-12:] if not lines else ():
-        if one.heads or one.leads or one.text.endswith("?") or _STILL.search(one.text) is None:
+        if one.heads or one.leads or one.text.endswith("?") or not _stays(one.text):
             continue
         lines.append(clipped_words(one.text, _LINE_WORDS))
     return lines[:_LEFT_MAX]
+
+
+def _stays(sentence: str) -> bool:
+    """Whether a sentence calls something not done yet."""
+    return _may_hold(sentence, _STAYING) and _STILL.search(sentence) is not None
 
 
 def _meant(found: Sequence[Sentence], at: int) -> str:
@@ -364,7 +393,7 @@ def ends_in_narration(text: str) -> bool:
 
 def is_deferred(sentence: str) -> bool:
     """Whether a person puts something off with this sentence: to an issue, to another branch."""
-    return _DEFERS.search(sentence) is not None
+    return _may_hold(sentence, _DEFERRING) and _DEFERS.search(sentence) is not None
 
 
 def title_of(text: str) -> str:
@@ -383,19 +412,22 @@ def title_of(text: str) -> str:
 def is_lasting_wish(sentence: str) -> bool:
     """Whether a person wants with this sentence what is to hold from now on."""
     return (
-        _may_stand(sentence)
+        _may_hold(sentence, _STANDING)
         and _STANDS.search(sentence) is not None
-        and _ONCE.search(sentence) is None
+        and not _is_once(sentence)
         and not (sentence.rstrip().endswith("?") and _INQUIRES.match(sentence) is not None)
     )
 
 
-def _may_stand(sentence: str) -> bool:
-    """Whether a sentence has any of the words without which `_STANDS` finds nothing."""
-    if not sentence.isascii():  # letters that other ones stand for where case is ignored
-        return True
-    lower = sentence.lower()
-    return any(word in lower for word in _STANDING)
+def _is_once(sentence: str) -> bool:
+    """Whether a wish is for this one time or place."""
+    return _may_hold(sentence, _PASSING) and _ONCE.search(sentence) is not None
+
+
+def _may_hold(sentence: str, texts: Sequence[str]) -> bool:
+    """Whether a sentence has any of the texts without which its pattern finds nothing."""
+    # Beyond ASCII there are letters that other ones stand for where case is ignored.
+    return not sentence.isascii() or any(map(sentence.lower().__contains__, texts))
 
 
 def wishes_in(text: str) -> list[str]:
@@ -412,7 +444,7 @@ def wishes_in(text: str) -> list[str]:
         if not one.leads
         and len(one.text) <= _WISH_CHARS
         and _QUOTES.match(one.text) is None
-        and _ONCE.search(one.text) is None
+        and not _is_once(one.text)
         and _may_last(one.text)
     ]
     return sorted(found, key=lambda one: not is_lasting_wish(one))[:_WISHES_MAX]

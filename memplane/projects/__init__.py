@@ -27,8 +27,16 @@ from memplane.lazy import lazily
 
 if TYPE_CHECKING:
     from memplane.projects.entering import Entered, Place, enter_folder
-    from memplane.projects.identity import Root, find_root, is_excluded
-    from memplane.projects.registry import PREFIX, UNKNOWN, KnownProjects, Registry, shown_names
+    from memplane.projects.registry import (
+        PREFIX,
+        UNKNOWN,
+        KnownProjects,
+        Registry,
+        Root,
+        find_root,
+        is_excluded,
+        shown_names,
+    )
 
 __all__ = [
     "PREFIX",
@@ -48,12 +56,14 @@ __getattr__ = lazily(
     __name__,
     {
         "memplane.projects.entering": ("Entered", "Place", "enter_folder"),
-        "memplane.projects.identity": ("Root", "find_root", "is_excluded"),
         "memplane.projects.registry": (
             "PREFIX",
             "UNKNOWN",
             "KnownProjects",
             "Registry",
+            "Root",
+            "find_root",
+            "is_excluded",
             "shown_names",
         ),
     },

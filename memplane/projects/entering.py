@@ -20,23 +20,21 @@ from typing import TYPE_CHECKING, Any, Final
 from memplane import nofollow
 from memplane.errors import InputError, NotFoundError
 from memplane.lazy import NamedTuple
-from memplane.projects.identity import (
-    NO_ROOT,
-    Root,
-    client_folder,
-    digest,
-    find_root,
-    project_name,
-    tree_base,
-    work_trees,
-)
 from memplane.projects.registry import (
+    NO_ROOT,
     PREFIX,
     UNKNOWN,
     KnownProjects,
     Registry,
+    Root,
+    client_folder,
+    digest,
+    find_root,
     path_place,
+    project_name,
     shown_names,
+    tree_base,
+    work_trees,
 )
 
 if TYPE_CHECKING:

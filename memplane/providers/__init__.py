@@ -14,9 +14,15 @@ from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 from memplane.providers.bridge import AsyncEmbedder, blocking
-from memplane.providers.http import HTTPEmbedder, HTTPReflector
-from memplane.providers.retry import RetryConfig, with_retry
-from memplane.providers.sdk import AnthropicReflector, OpenAIEmbedder, OpenAIReflector
+from memplane.providers.http import (
+    AnthropicReflector,
+    HTTPEmbedder,
+    HTTPReflector,
+    OpenAIEmbedder,
+    OpenAIReflector,
+    RetryConfig,
+    with_retry,
+)
 from memplane.work.episodes import Episode, Fact, Turn
 
 

@@ -4,36 +4,141 @@ Endpoints: `POST {base_url}/embeddings` and `POST {base_url}/chat/completions` (
 reference, Embeddings and Chat). Needs the extra `http`. One client with its pooled connections
 serves all calls of an instance on an event loop. Answers are not trusted: they are read up to a
 limit, and checked.
+
+Try a call of a provider again, after waits that double (exponential backoff with jitter).
+
+Embedders and reflectors over a client of OpenAI's or Anthropic's SDK that the user has made.
+
+Keys, addresses, time-outs and retries are the client's. The SDKs are not imported here: their
+errors are told by what they say of themselves (an HTTP status, a broken connection).
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
+import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from functools import partial
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
-from memplane.errors import ConfigurationError, MissingExtraError, ProviderError, SecurityError
+from memplane.errors import (
+    ConfigurationError,
+    MemplaneError,
+    MissingExtraError,
+    ProviderError,
+    SecurityError,
+)
 from memplane.intake.redact import masked, quoted_value
 from memplane.lazy import late
 from memplane.observe import note
 from memplane.providers.bridge import whole_vectors
 from memplane.providers.prompt import build_prompt, read_facts
-from memplane.providers.retry import RetryConfig, with_retry
 from memplane.work.episodes import Episode, Fact, Turn
 
 if TYPE_CHECKING:
     import httpx
 else:
     httpx = late("httpx")
+
+
+Answer = TypeVar("Answer")
+
+_ATTEMPTS_MAX: Final = 100
+_WAIT_SECONDS_MAX: Final = 86_400.0
+
+
+def _is_number(value: object, least: float, most: float) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and math.isfinite(value) and least <= value <= most  # type: ignore[arg-type, operator]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryConfig:
+    """How often a call is tried, and how long is waited between.
+
+    The n-th wait is `base_delay * exponential_base ** (n - 1)` seconds, at most `max_delay`; with
+    `jitter` a part of it from one half to all, so that many clients do not come back at once.
+    Errors of `retryable_exceptions` are tried again, and each ProviderError that says that it is
+    retryable. Raises ConfigurationError that names every mistake, a line each.
+    """
+
+    max_attempts: int = 3
+    base_delay: float = 0.5
+    max_delay: float = 30.0
+    exponential_base: float = 2.0
+    jitter: bool = True
+    retryable_exceptions: tuple[type[Exception], ...] = (ConnectionError, TimeoutError)
+
+    def __post_init__(self) -> None:
+        faults = []
+        if not _is_number(self.max_attempts, 1, _ATTEMPTS_MAX) or self.max_attempts % 1:
+            faults.append(f"max_attempts: expected a whole number from 1 to {_ATTEMPTS_MAX}")
+        for name, least in (("base_delay", 0.0), ("max_delay", 0.0), ("exponential_base", 1.0)):
+            if not _is_number(getattr(self, name), least, _WAIT_SECONDS_MAX):
+                faults.append(f"{name}: expected a number from {least:g} to {_WAIT_SECONDS_MAX:g}")
+        if not all(isinstance(one, type) for one in self.retryable_exceptions):
+            faults.append("retryable_exceptions: expected classes of exceptions")
+        if faults:
+            raise ConfigurationError("\n".join(faults))
+
+    def again(self, error: Exception) -> bool:
+        """Whether the call that raised this may be tried again."""
+        if isinstance(error, ProviderError):
+            return error.retryable
+        return isinstance(error, self.retryable_exceptions)
+
+    def seconds(self, attempt: int, error: Exception, chance: Callable[[], float]) -> float:
+        """How long to wait after so many attempts; `chance` gives a number from 0 to 1.
+
+        What the provider asked for is the least, as far as `max_delay` allows.
+        """
+        try:
+            grown = min(self.max_delay, self.base_delay * self.exponential_base ** (attempt - 1))
+        except OverflowError:
+            grown = self.max_delay
+        waited = grown * (0.5 + chance() / 2) if self.jitter else grown
+        asked = error.retry_after if isinstance(error, ProviderError) else 0.0
+        return min(self.max_delay, max(waited, asked))
+
+
+DEFAULT: Final = RetryConfig()
+
+
+async def with_retry(
+    fn: Callable[[], Awaitable[Answer]],
+    config: RetryConfig = DEFAULT,
+    *,
+    on_retry: Callable[[int, Exception], None] | None = None,
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    chance: Callable[[], float] = random.random,
+) -> Answer:
+    """Await `fn()` until it answers, at most `config.max_attempts` times.
+
+    `on_retry(attempt, error)` is called before each wait. Raises the last error, and at once what
+    is not to be tried again; a cancelled call is never repeated.
+    """
+    for attempt in range(1, config.max_attempts):
+        try:
+            return await fn()
+        except Exception as error:
+            if not config.again(error):
+                raise
+            if on_retry is not None:
+                on_retry(attempt, error)
+            wait = config.seconds(attempt, error, chance)
+        await sleep(wait)
+    return await fn()
+
 
 BATCH: Final = 96  # texts of one request
 DIMENSIONS: Final[Mapping[str, int]] = {  # OpenAI's guide to embeddings
@@ -410,3 +515,114 @@ def _message(answer: object) -> object:
         return answer["choices"][0]["message"]["content"]  # type: ignore[index]
     except (LookupError, TypeError):
         return None
+
+
+_ANSWER_TOKENS: Final = 2_000
+_CONNECTION_ERRORS: Final = frozenset({"APIConnectionError", "APITimeoutError"})
+
+
+class OpenAIEmbedder:
+    """Vectors by an `openai.AsyncOpenAI`; `dimension` as of HTTPEmbedder."""
+
+    def __init__(
+        self, client: Any, model: str = "text-embedding-3-small", *, dimension: int | None = None
+    ) -> None:
+        self._client = client
+        self.model = check_model(model)
+        self.dimension = check_dimension(dimension, model)
+
+    def __repr__(self) -> str:
+        return f"OpenAIEmbedder({self.model!r})"
+
+    @property
+    def name(self) -> str:
+        """Which vectors they are: provider, model and dimension."""
+        return f"openai:{self.model}:{self.dimension}"
+
+    async def embed(self, texts: list[str]) -> list[list[float]]:
+        """A vector for each text, in order; 96 texts a request. Raises ProviderError."""
+        found: list[list[float]] = []
+        for begin in range(0, len(texts), BATCH):
+            batch = texts[begin : begin + BATCH]
+            try:
+                answer = await self._client.embeddings.create(
+                    model=self.model, input=batch, encoding_format="float"
+                )
+                data = [{"index": one.index, "embedding": one.embedding} for one in answer.data]
+            except Exception as error:
+                raise _provider_error(error, self.name) from error
+            found += whole_vectors(vectors_by_index(data), len(batch), self.dimension, self.name)
+            self.dimension = len(found[0])
+        return found
+
+
+class OpenAIReflector:
+    """Facts by an `openai.AsyncOpenAI`."""
+
+    def __init__(self, client: Any, model: str) -> None:
+        self._client = client
+        self.model = check_model(model)
+        self.name = f"openai:{model}"
+
+    def __repr__(self) -> str:
+        return f"OpenAIReflector({self.model!r})"
+
+    async def reflect(self, episode: Episode, turns: Sequence[Turn]) -> list[Fact]:
+        """Facts that the turns of an episode say, at most 10. Raises ProviderError."""
+        asked = build_prompt(turns)
+        try:
+            answer = await self._client.chat.completions.create(
+                model=self.model,
+                messages=[
+                    {"role": "system", "content": asked.task},
+                    {"role": "user", "content": asked.turns_json},
+                ],
+            )
+            said = answer.choices[0].message.content if answer.choices else None
+        except Exception as error:
+            raise _provider_error(error, self.name) from error
+        return read_facts(said, episode, asked, self.name)
+
+
+class AnthropicReflector:
+    """Facts by an `anthropic.AsyncAnthropic`."""
+
+    def __init__(self, client: Any, model: str) -> None:
+        self._client = client
+        self.model = check_model(model)
+        self.name = f"anthropic:{model}"
+
+    def __repr__(self) -> str:
+        return f"AnthropicReflector({self.model!r})"
+
+    async def reflect(self, episode: Episode, turns: Sequence[Turn]) -> list[Fact]:
+        """Facts that the turns of an episode say, at most 10. Raises ProviderError."""
+        asked = build_prompt(turns)
+        try:
+            answer = await self._client.messages.create(
+                model=self.model,
+                max_tokens=_ANSWER_TOKENS,
+                system=asked.task,
+                messages=[{"role": "user", "content": asked.turns_json}],
+            )
+            said = "".join(one.text for one in answer.content if one.type == "text")
+        except Exception as error:
+            raise _provider_error(error, self.name) from error
+        return read_facts(said, episode, asked, self.name)
+
+
+def _provider_error(error: Exception, provider: str) -> Exception:
+    """What an SDK's error is; memplane's own stay as they are."""
+    if isinstance(error, MemplaneError):
+        return error
+    kind = type(error).__name__
+    status = getattr(error, "status_code", None)
+    headers = getattr(getattr(error, "response", None), "headers", None)
+    broken = kind in _CONNECTION_ERRORS or isinstance(error, ConnectionError | TimeoutError)
+    return ProviderError(
+        f"{provider}: {kind}: {masked(str(error))[:300]}",
+        provider=provider,
+        retryable=is_retryable(status) if isinstance(status, int) else broken,
+        cause=error,
+        retry_after=retry_after(headers) if isinstance(headers, Mapping) else 0.0,
+    )

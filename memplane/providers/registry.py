@@ -93,14 +93,14 @@ def _of_kind(kind: str) -> dict[str, Callable[..., Any]]:
 
 def _shipped(kind: str) -> Mapping[str, Callable[..., Any]]:
     """What memplane brings; imported only when somebody asks for providers by name."""
-    from memplane.providers import http, sdk  # noqa: PLC0415 - they import this package
+    from memplane.providers import http  # noqa: PLC0415 - it imports this package
 
     shipped: dict[str, Mapping[str, Callable[..., Any]]] = {
-        "embedder": {"http": http.HTTPEmbedder, "openai": sdk.OpenAIEmbedder},
+        "embedder": {"http": http.HTTPEmbedder, "openai": http.OpenAIEmbedder},
         "reflector": {
             "http": http.HTTPReflector,
-            "openai": sdk.OpenAIReflector,
-            "anthropic": sdk.AnthropicReflector,
+            "openai": http.OpenAIReflector,
+            "anthropic": http.AnthropicReflector,
         },
         "storage": _STORES,
     }

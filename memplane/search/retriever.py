@@ -230,7 +230,7 @@ class ItemCache:
         return found
 
 
-class Engine(NamedTuple):
+class SearchEngine(NamedTuple):
     """Another search engine than memplane's index: its name, and what makes it when it is asked.
 
     `make` raises MissingExtraError.
@@ -268,7 +268,7 @@ class LogRetriever:
         memories: Memories,
         scoring: Scoring,
         near: QueryVectors | None = None,
-        engine: Engine | None = None,
+        engine: SearchEngine | None = None,
     ) -> None:
         self._indexed, self._seen, self._folds = indexed, seen, folds
         self._engine, self.engine = engine, None if engine is None else engine.name
@@ -357,7 +357,7 @@ class LogRetriever:
         return wanted, matches
 
     def _of_engine(
-        self, engine: Engine, query: str, hidden: Array, most: int
+        self, engine: SearchEngine, query: str, hidden: Array, most: int
     ) -> tuple[Matches, bool]:
         """What another engine finds, as many as lend to their neighbours; whether by vectors."""
         made, ranking = engine.make(), ranking_weights(self._scoring)
@@ -727,7 +727,7 @@ class BehindRetriever(LogRetriever):
         memories: Memories,
         scoring: Scoring,
         near: QueryVectors | None = None,
-        engine: Engine | None = None,
+        engine: SearchEngine | None = None,
         *,
         reach: int,
         hotset: Callable[[Scope], HotsetState],

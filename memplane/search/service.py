@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from memplane.search.dense import Dense
     from memplane.search.engines import PlaneEngine
     from memplane.search.indexing import Indexed
-    from memplane.search.retriever import Engine, ItemCache
+    from memplane.search.retriever import ItemCache, SearchEngine
 else:
     documents = late("memplane.recall.documents")
     storage = late("memplane.index.storage")
@@ -174,7 +174,7 @@ class IndexService:
             hotset=hotset,
         )
 
-    def _engine_of(self, policies: Policies, asked: str | None) -> Engine | None:
+    def _engine_of(self, policies: Policies, asked: str | None) -> SearchEngine | None:
         """The engine that the policy names, None for memplane's index; InputError for another."""
         name = policies.plane.engine
         if asked is not None and asked != name:
@@ -185,7 +185,7 @@ class IndexService:
             )
         if name == OWN_ENGINE:
             return None
-        return retriever.Engine(name, partial(self._made_engine, policies))
+        return retriever.SearchEngine(name, partial(self._made_engine, policies))
 
     def _made_engine(self, policies: Policies) -> PlaneEngine:
         """The engine of this plane; raises MissingExtraError."""

@@ -45,7 +45,7 @@ from memplane.shared.folder_state import (
     stat_of,
 )
 from memplane.upkeep.purge import purge_plane
-from memplane.work.forget import Pick
+from memplane.work.changes import Pick
 
 if TYPE_CHECKING:
     from memplane.context.context import PlaneContext

@@ -70,7 +70,7 @@ from memplane.log.writer import (
 from memplane.ports import Appended, Line, SharedEntry
 from memplane.shared.derive import SEGMENT_BYTES, Derivation, DerivedLine
 from memplane.shared.entries import HOLE, Piece, Published, Stone, parsed, published, stone
-from memplane.upkeep.purge_effects import FolderSearch, Quotations
+from memplane.upkeep.purge import FolderSearch, Quotations
 
 if TYPE_CHECKING:
     from memplane.event import Event
@@ -85,6 +85,7 @@ _NOTE_EVERY: Final = 64  # lines, between two notes that other machines compare 
 _FILES_AT_ONCE: Final = 64  # of the outbox
 _NOT_YET: Final = "was not reached yet"
 _REFILL_AT_ONCE: Final = 100  # events
+_PUBLISH_AT_ONCE: Final = 400  # entries: an engine's step has its limits
 _TRIES: Final = 50  # to read what was published
 
 
@@ -400,11 +401,19 @@ class FollowerLog(FileLog):
         return batch.receipts([self._receipt(draft) for draft in fresh], len(drafts))
 
     def _put_in(self, drafts: Sequence[Draft], expected: int | None = None) -> int:
-        """Publish drafts; the position of the last of their entries, 0 for none."""
-        entries = [one for draft in drafts for one in published(draft, self._body)]
-        if not entries:
-            return 0
-        return max(self._reached().publish(entries, expected=expected))
+        """Publish drafts; the position of the last of their entries, 0 for none.
+
+        What belongs to one event goes in one step. Of a long batch a part may be in the log before
+        the rest is: what then fails is published again, and counts once.
+        """
+        last, entries = 0, list[tuple[str, bytes]]()
+        for place, draft in enumerate(drafts, 1):
+            entries += published(draft, self._body)
+            if len(entries) >= _PUBLISH_AT_ONCE or (entries and place == len(drafts)):
+                last = max(self._reached().publish(entries, expected=expected))
+                expected = None if expected is None else last
+                entries = []
+        return last
 
     def _body(self, digest: str) -> bytes | None:
         try:
@@ -471,13 +480,11 @@ class FollowerLog(FileLog):
         for begin in range(0, len(missing), _REFILL_AT_ONCE):
             entries = [one for _, made in missing[begin : begin + _REFILL_AT_ONCE] for one in made]
             self._reached().publish(entries)
-        forked = bool(missing) and bool(others)
-        if forked or again:
+        again = again or not self._compared().is_whole
+        if again:
             self._set_log_aside()
-        else:
-            self._found()
         self._read_on()
-        return Refilled(len(missing), forked or again)
+        return Refilled(len(missing), again)
 
     def _ids_behind(self, position: int) -> set[str]:
         """The ids of the events that the engine has behind a position."""

@@ -33,6 +33,7 @@ Given = TypeVar("Given")
 CONNECT_S: Final = 2  # to one server
 REQUEST_S: Final = 5.0
 _CLOSE_S: Final = 2.0
+_LOOK_S: Final = 0.25
 _AT_ONCE: Final = 64  # requests on their way
 _PORT: Final = 4222
 _SCHEMES: Final = ("nats", "tls")
@@ -95,6 +96,11 @@ class Connection:
         self.stored = 0  # the highest position that a wake-up named
         self.woken: asyncio.Event | None = None
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the connection is gone; the library forgets its callbacks where it fails."""
+        return self.closed.done() or self.client.is_closed
+
     async def gone(self) -> None:
         """The library calls it when the connection ends, whoever ended it."""
         if not self.closed.done():
@@ -111,13 +117,17 @@ class Connection:
     async def first(self, work: Coroutine[Any, Any, Given], seconds: float) -> Given:
         """What the work returns; raises TimeoutError, and OSError when the connection ends."""
         task = asyncio.ensure_future(work)
-        await asyncio.wait((task, self.closed), timeout=seconds, return_when="FIRST_COMPLETED")
-        if task.done():
-            return task.result()
+        until = asyncio.get_running_loop().time() + seconds
+        while (left := until - asyncio.get_running_loop().time()) > 0 and not self.is_over:
+            await asyncio.wait(
+                (task, self.closed), timeout=min(left, _LOOK_S), return_when="FIRST_COMPLETED"
+            )
+            if task.done():
+                return task.result()
         task.cancel()
         with suppress(asyncio.CancelledError, Exception):
             await task
-        if self.closed.done():
+        if self.is_over:
             raise OSError("the connection ended")
         raise TimeoutError
 
@@ -245,6 +255,7 @@ class Connector:
     def _started(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
+            self._loop.set_exception_handler(_quiet)
             self._thread = Thread(
                 target=_serve, args=(self._loop,), name="memplane-nats", daemon=True
             )
@@ -252,7 +263,7 @@ class Connector:
         return self._loop
 
     async def _connected(self, work: Callable[[Connection], Coroutine[Any, Any, Given]]) -> Given:
-        if self._connection is None or self._connection.closed.done():
+        if self._connection is None or self._connection.is_over:
             self._connection = await self._made()
         return await work(self._connection)
 
@@ -312,6 +323,10 @@ class Connector:
         made, self._connection = self._connection, None
         if made is not None:
             await made.close()
+
+
+def _quiet(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What fails in a task of the library's own; the call that waits for it fails as well."""
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:

@@ -50,10 +50,14 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Protocol
 
 from memplane.errors import MissingExtraError
+from memplane.kernel import kernel_twin
 from memplane.lazy import NamedTuple, regex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import TypeAlias
+
+    Numbers: TypeAlias = array[int] | memoryview
 
 CHARACTERS = 0x20000
 WHITE, UPPER, LOWER, LETTER, MARK, NUMBER, OTHER, UNSURE = range(8)
@@ -93,19 +97,24 @@ class Ranks(TokenRanks):
     the same token.
     """
 
-    __slots__ = ("_firsts", "_most", "_ranks", "_starts", "_text", "whole")
+    __slots__ = ("_first_tokens", "_firsts", "_most", "_ranks", "_starts", "_text", "whole")
 
     def __init__(
         self,
         text: memoryview,
-        firsts: list[bytes],
-        ranks: array[int] | memoryview,
-        starts: array[int] | memoryview,
+        first_tokens: memoryview,
+        ranks: Numbers,
+        starts: Numbers,
     ) -> None:
         super().__init__()
-        self._text, self._firsts, self._ranks = text, firsts, ranks
+        self._text, self._first_tokens, self._ranks = text, first_tokens, ranks
+        self._firsts: list[bytes] = []
         self._starts = starts
         self.whole, self._most = False, _MANY
+
+    def laid_out(self) -> tuple[memoryview, Numbers, Numbers]:
+        """The tokens, their ranks and where the groups begin, as they lie in the file."""
+        return self._text, self._ranks, self._starts
 
     def __missing__(self, token: bytes) -> int:
         if not self.whole and len(self) >= _MANY:
@@ -131,6 +140,8 @@ class Ranks(TokenRanks):
         self._most, self.whole = len(self) + _NO_TOKENS, True
 
     def _find(self, token: bytes) -> int:
+        if not self._firsts:
+            self._firsts = bytes(self._first_tokens[:-1]).split(_END)
         number = bisect_right(self._firsts, token) - 1
         if number < 0:
             return NEVER
@@ -197,7 +208,7 @@ def open_ranks(data: memoryview, pos: int) -> tuple[Ranks, int]:
     pos += _NUMBER_BYTES * groups
     firsts, pos = _read_text(data, pos)
     text, pos = _read_text(data, pos)
-    return Ranks(text, bytes(firsts[:-1]).split(_END), ranks, starts), pos
+    return Ranks(text, firsts, ranks, starts), pos
 
 
 def _read_text(data: memoryview, pos: int) -> tuple[memoryview, int]:
@@ -206,7 +217,7 @@ def _read_text(data: memoryview, pos: int) -> tuple[memoryview, int]:
     return data[start:end], end
 
 
-def _read_words(data: memoryview, pos: int, count: int) -> array[int] | memoryview:
+def _read_words(data: memoryview, pos: int, count: int) -> Numbers:
     span = data[pos : pos + _NUMBER_BYTES * count]
     if sys.byteorder == "little":
         return span.cast("I")
@@ -346,21 +357,52 @@ class Memo(dict[str, int]):
     Results never depend on what is remembered, and threads may share it.
     """
 
-    def __init__(self, cost: Callable[[str], int]) -> None:
+    def __init__(self, cost: Callable[[str], int], full: int | None = None) -> None:
         super().__init__()
-        self._cost = cost
+        self._cost, self._full = cost, _FULL if full is None else full
         self._characters = 0
 
     def __missing__(self, text: str) -> int:
         cost = self._cost(text)
         size = len(text)
         if size <= _MEMORABLE:
-            if len(self) >= _FULL or self._characters >= _FULL_CHARACTERS:
+            if len(self) >= self._full or self._characters >= _FULL_CHARACTERS:
                 self.clear()
                 self._characters = 0
             self[text] = cost
             self._characters += size
         return cost
+
+
+class ChunkSums:
+    """What the chunks of texts cost together, each by `cost`. Its twin is in `_kernel.c`.
+
+    `encodings`: of each in which a chunk counts whether it is o200k, and what `Ranks.laid_out`
+    gives: the twin finds out by itself what nearly all chunks in ASCII cost.
+    """
+
+    __slots__ = ("_costs",)
+
+    def __init__(
+        self,
+        cost: Callable[[str], int],
+        encodings: tuple[tuple[bool, memoryview, Numbers, Numbers], ...],
+        full: int,
+    ) -> None:
+        del encodings
+        self._costs = Memo(cost, full)
+
+    def __len__(self) -> int:
+        """How many chunks are remembered, at most `full`."""
+        return len(self._costs)
+
+    def clear(self) -> None:
+        """Forget what was remembered."""
+        self._costs.clear()
+
+    def count(self, text: str) -> int:
+        """The costs of the chunks of a text, without blanks that end it."""
+        return sum(map(self._costs.__getitem__, chunks(text)))
 
 
 # Byte pair encoding, and how bad it can get when the context is not known.
@@ -576,10 +618,10 @@ class Bound:
         if costs is None:
             costs = self._costs = _Costs(unpack(self._read()), self._encodings)
         if text[-1] not in BLANKS:
-            return sum(map(costs.chunks.__getitem__, chunks(text)))
+            return costs.chunks.count(text)
         # The pattern would look for the end of these blanks from each of them anew.
         body = text.rstrip(BLANKS)
-        return sum(map(costs.chunks.__getitem__, chunks(body))) + costs.anywhere(text[len(body) :])
+        return costs.chunks.count(body) + costs.anywhere(text[len(body) :])
 
 
 class _Costs:
@@ -587,8 +629,17 @@ class _Costs:
 
     def __init__(self, table: BoundTable, encodings: tuple[str, ...]) -> None:
         self._table = table
-        self._vocabularies = [TokenCosts(table, ENCODINGS.index(name)) for name in encodings]
-        self.chunks = Memo(self._chunk)
+        places = [ENCODINGS.index(name) for name in encodings]
+        self._vocabularies = [TokenCosts(table, which) for which in places]
+        laid_out = tuple(
+            (which == 0, *ranks.laid_out())
+            for which in places
+            if isinstance(ranks := table.ranks[which], Ranks)
+        )
+        # Of all of them or of none: a chunk costs what it costs in the dearest.
+        self.chunks = kernel_twin(ChunkSums)(
+            self._chunk, laid_out if len(laid_out) == len(places) else (), _FULL
+        )
 
     def anywhere(self, text: str) -> int:
         """Bound a text in any context."""

@@ -15,7 +15,7 @@ import errno
 import json
 import os
 from base64 import b64decode
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -47,7 +47,7 @@ from memplane.projections.in_force import Moments, originated
 if TYPE_CHECKING:
     from memplane.context.context import PlaneContext
     from memplane.event import Draft
-    from memplane.ports import Appended
+    from memplane.ports import Appended, Progress
 
 LISTED_MAX: Final = 100
 _GIVEN_ANEW: Final = ("seq", "dur", "rec", "h", "tokens")
@@ -55,8 +55,6 @@ _ROWS_AT_ONCE: Final = 256
 _TEXT_AT_ONCE: Final = 8 * 1024 * 1024
 _NAMED: Final = ("key", "session", "source")  # what a forget names beside ids
 _IDS_AT_ONCE: Final = 200  # of an event that forgets
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,7 @@ from memplane.errors import HomeError, InputError, NotFoundError
 from memplane.intake.redact import quoted_value
 from memplane.lazy import NamedTuple
 from memplane.projects.entering import enter_folder, joined, project_named
-from memplane.projects.identity import find_root
-from memplane.projects.registry import UNKNOWN, KnownProjects, shown_name
+from memplane.projects.registry import UNKNOWN, KnownProjects, find_root, shown_name
 
 if TYPE_CHECKING:
     from memplane.context.context import PlaneContext

@@ -7,9 +7,8 @@ import threading
 import pytest
 
 import memplane
-from memplane.acms.plane import AsyncPlane, AsyncUpkeep, AsyncWork
-from memplane.plane.plane import Plane
-from memplane.plane.upkeep import PlaneUpkeep
+from memplane.acms.runner import AsyncPlane, AsyncUpkeep, AsyncWork
+from memplane.plane.plane import Plane, PlaneUpkeep
 from memplane.plane.work import PlaneWork
 
 PAIRS = [(AsyncPlane, Plane), (AsyncUpkeep, PlaneUpkeep), (AsyncWork, PlaneWork)]

@@ -8,10 +8,14 @@ from builders_memory_commands import operations
 import memplane
 from memplane.adapters.memory_tool import async_memory_tool, memory_tool
 
-tools = pytest.importorskip("anthropic.tools", reason="anthropic is not installed")
+
+@pytest.fixture(scope="module")
+def tools():
+    """The SDK, imported by who runs this file: that takes seconds."""
+    return pytest.importorskip("anthropic.tools", reason="anthropic is not installed")
 
 
-def asked(tool, command):
+def asked(tools, tool, command):
     """The answer, or the refusal; what the SDK's raises by accident is a refusal of any words."""
     try:
         return "answer", tool.call(command)
@@ -33,20 +37,22 @@ def without_folder_sizes(text):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_two_hundred_commands_are_answered_as_the_local_implementation_answers(tmp_path, seed):
+def test_two_hundred_commands_are_answered_as_the_local_implementation_answers(
+    tools, tmp_path, seed
+):
     theirs = tools.BetaLocalFilesystemMemoryTool(str(tmp_path / "theirs"))
     with memplane.init(tmp_path / "plane", durability="os") as plane:
         ours = memory_tool(plane)
         for command in operations(200, seed):
-            expected, words = asked(theirs, command)
-            found, said = asked(ours, command)
+            expected, words = asked(tools, theirs, command)
+            found, said = asked(tools, ours, command)
             assert found == expected, (command, words, said)
             if words is not None:
                 told = (without_folder_sizes(words), without_folder_sizes(said))
                 assert told[0] == told[1], command
 
 
-def test_both_clients_take_the_tool_and_it_names_itself_as_the_api_wants(tmp_path):
+def test_both_clients_take_the_tool_and_it_names_itself_as_the_api_wants(tools, tmp_path):
     with memplane.init(tmp_path / "plane", durability="os") as plane:
         tool = memory_tool(plane, cache_control={"type": "ephemeral"}, session="s1")
         assert isinstance(tool, tools.BetaAbstractMemoryTool)

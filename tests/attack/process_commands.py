@@ -6,6 +6,7 @@ takes a tenth of the time of a fresh interpreter. `fresh` starts a fresh one, as
 """
 
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -20,7 +21,7 @@ from typing import NamedTuple
 SECONDS = 20
 IMPORTED = (
     "memplane.cli.run", "memplane.wiring", "memplane.hook.run", "memplane.hook.context",
-    "memplane.hook.recording", "memplane.mcp.server", "memplane.mcp.stdio",
+    "memplane.hook.run", "memplane.mcp.server", "memplane.mcp.server",
 )  # fmt: skip
 HUNG = "hung"
 
@@ -139,6 +140,12 @@ def serve():
     """Run what is asked for, line by line, until there is no more."""
     for name in IMPORTED:
         importlib.import_module(name)
+    sys.path.append(str(Path(__file__).parents[2]))
+    from tests.process_copies import warm
+
+    warm()
+    gc.collect()
+    gc.freeze()  # no search for garbage touches what the forks share
     with os.fdopen(int(sys.argv[1])) as asked, os.fdopen(int(sys.argv[2]), "w") as answers:
         for line in asked:
             answers.write(json.dumps(forked(json.loads(line))) + "\n")

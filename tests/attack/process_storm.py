@@ -18,7 +18,7 @@ from pathlib import Path
 MODULES = (
     "memplane.cli.run",
     "memplane.wiring",
-    "memplane.hook.recording",
+    "memplane.hook.run",
     "memplane.index.segment",
 )
 

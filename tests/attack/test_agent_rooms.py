@@ -14,8 +14,7 @@ import memplane
 from memplane.adapters.memory_tool import MemoryFiles
 from memplane.errors import MemplaneError, NotFoundError, ScopeError
 from memplane.mcp import server, tools
-from memplane.mcp.schemas import checked, tool_named
-from memplane.mcp.tools import Desk
+from memplane.mcp.tools import Desk, checked, tool_named
 from memplane.wiring import make_counter, open_plane
 
 WORD = "quibblefrost"

@@ -23,8 +23,7 @@ from memplane.importers.statements import (
     statement_rows,
 )
 from memplane.mcp import tools
-from memplane.mcp.schemas import checked, tool_named
-from memplane.mcp.tools import Desk
+from memplane.mcp.tools import Desk, checked, tool_named
 from memplane.wiring import make_counter
 from tests.examples import examples
 

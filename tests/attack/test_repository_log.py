@@ -16,6 +16,7 @@ from builders_hostile_repositories import FORGED, Stranger, chain, changed, entr
 
 import memplane
 from memplane.errors import MemplaneError
+from memplane.log import segments
 from memplane.projections import projector
 
 
@@ -55,8 +56,20 @@ def used(plane):
 
 @pytest.mark.parametrize("name", FORGED)
 def test_a_forged_log_is_read_or_refused_in_words(stranger, tmp_path, monkeypatch, name):
-    # A purge that erased nothing is met each time: it makes no difference how often.
+    # A purge that erased nothing is met each time: it makes no difference how often, nor how many
+    # places in the index it may say that an event had.
     monkeypatch.setattr(projector, "_PURGES_AT_ONCE", 3)
+    monkeypatch.setattr(segments, "_DOCUMENTS_MAX", 5_000)
+    read_or_refused(stranger, tmp_path, name)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", [name for name in FORGED if "purge" in name])
+def test_a_forged_purge_is_met_as_often_and_is_as_large_as_may_be(stranger, tmp_path, name):
+    read_or_refused(stranger, tmp_path, name)
+
+
+def read_or_refused(stranger, tmp_path, name):
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "letter.txt").write_text("a letter\n")
     before = entries(tmp_path / "precious")

@@ -47,7 +47,7 @@ def test_a_sound_plane_has_no_failure_and_nothing_in_it_is_written(examined, fil
     assert {name for name, check in checks.items() if check["status"] != "ok"} <= {"git"}
     assert list(checks) == [
         "home", "permissions", "lock", "spool", "space", "filesystem", "trust", "policies", "views",
-        "counter", "log", "projections", "index", "vectors", "leftovers", "hard-links", "clock", "git-ignore",
+        "counter", "log", "projections", "index", "vectors", "engine", "leftovers", "hard-links", "clock", "git-ignore",
         "versions", "extra tokens", "git",
     ]  # fmt: skip
     assert every_file(filled) == before

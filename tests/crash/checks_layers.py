@@ -23,14 +23,14 @@ SUMMARY = Path(__file__).parents[2] / "reports" / "faults.json"
 # Of a layer: how many. Of planes, their calls and commands: of each operation.
 SHORT = {
     "cuts": 200,
-    "states of the log": 700,
-    "states of a recovery": 420,
-    "states of a plane": 3,
+    "states of the log": 500,
+    "states of a recovery": 300,
+    "states of a plane": 2,
     "calls of the log": 112,
-    "calls of a plane": 3,
+    "calls of a plane": 2,
     "calls of a command": 1,
     "kills": 28,
-    "flips": 2_500,
+    "flips": 1_600,
     "changed files": 300,
     "full disk": 2,
 }

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from hypothesis import given, strategies as st
 
-from memplane.evaluate.outcomes import EvidenceWords, QuestionOutcome, RankedQuestion, found_in
+from memplane.evaluate.dataset import EvidenceWords, QuestionOutcome, RankedQuestion, found_in
 from memplane.evaluate.run import mean_of, percentile, se_groups, se_values
 from memplane.pack.block import Entry
 from memplane.pack.render import Rendered

@@ -116,11 +116,15 @@ def shared(home: Path) -> None:
         plane.record("the ledger is half done", role="assistant", session="s6", task="t1")
 
 
-def twenty_thousand(home: Path) -> None:
-    """Coding sessions of 20,000 events, several segments of the index."""
-    with new(home, views=True) as plane:
-        plane.record_many(generator("benchmarks", "workload").rows(20_000, 9))
-        plane.upkeep.index()
+def coding(count: int) -> Callable[[Path], None]:
+    """Coding sessions of so many events, several segments of the index."""
+
+    def build(home: Path) -> None:
+        with new(home, views=True) as plane:
+            plane.record_many(generator("benchmarks", "workload").rows(count, 9))
+            plane.upkeep.index()
+
+    return build
 
 
 @contextmanager
@@ -141,5 +145,6 @@ PLANES: dict[str, Callable[[Path], None]] = {
     "small": world(31, 60),
     "world": world(32, 400, views=True),
     "shared": shared,
-    "large": twenty_thousand,
+    "medium": coding(5_000),
+    "large": coding(20_000),
 }

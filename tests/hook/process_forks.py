@@ -52,7 +52,7 @@ def serve():
 if __name__ == "__main__":
     # What the child of a fork would otherwise import, again and again.
     import memplane.hook.context
-    import memplane.hook.recording
+    import memplane.hook.run
     import memplane.wiring  # noqa: F401
 
     sys.path.append(str(Path(__file__).parents[2]))

@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 
 import memplane
 from memplane.hook import payload
-from memplane.hook.recording import marked_rows
+from memplane.hook.run import marked_rows
 
 START = {"hook_event_name": "SessionStart", "source": "startup"}
 RESUME = {"hook_event_name": "SessionStart", "source": "resume"}

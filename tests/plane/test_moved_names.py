@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 import memplane
-from memplane.plane.plane import _MOVED, Plane
-from memplane.plane.upkeep import PlaneUpkeep
+from memplane.plane.plane import _MOVED, Plane, PlaneUpkeep
 from memplane.plane.work import PlaneWork
 
 FACES = {"upkeep": PlaneUpkeep, "work": PlaneWork}

@@ -4,8 +4,16 @@ import pytest
 
 from memplane.errors import ScopeError
 from memplane.event import GLOBAL
-from memplane.mcp.schemas import TOOLS, checked
-from memplane.mcp.tools import Desk, forget_tool, get_tool, list_keys, search_tool, store
+from memplane.mcp.tools import (
+    TOOLS,
+    Desk,
+    checked,
+    forget_tool,
+    get_tool,
+    list_keys,
+    search_tool,
+    store,
+)
 from memplane.wiring import make_counter
 
 BY_NAME = {tool.name: tool for tool in TOOLS}

@@ -4,8 +4,7 @@ from folders import repository, work_tree
 
 from memplane.projects import registry
 from memplane.projects.entering import enter_folder, joined, root_row, sessions_in
-from memplane.projects.identity import digest
-from memplane.projects.registry import KnownProjects, path_place, shown_names
+from memplane.projects.registry import KnownProjects, digest, path_place, shown_names
 
 ORIGIN = "https://git.example/team/app.git"
 

@@ -6,8 +6,7 @@ import pytest
 from folders import repository, work_tree
 
 from memplane.importers import import_paths
-from memplane.projects.identity import client_folder
-from memplane.projects.registry import UNKNOWN
+from memplane.projects.registry import UNKNOWN, client_folder
 
 
 def record(uuid, kind, content, *, session="s1", cwd="/gone/app", **more):
@@ -78,7 +77,7 @@ def test_folders_that_are_not_there_are_taken_by_their_words(own, tmp_path, monk
     looked = []
     lstat = __import__("os").lstat
     monkeypatch.setattr(
-        "memplane.projects.identity.os.lstat", lambda path: (looked.append(path), lstat(path))[1]
+        "memplane.projects.registry.os.lstat", lambda path: (looked.append(path), lstat(path))[1]
     )
     with own.at(tmp_path) as plane:
         looked.clear()

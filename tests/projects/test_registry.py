@@ -5,8 +5,7 @@ from functools import partial
 
 from memplane.event import GLOBAL
 from memplane.projects.entering import joined, root_row
-from memplane.projects.identity import digest
-from memplane.projects.registry import UNKNOWN, KnownProjects, Registry
+from memplane.projects.registry import UNKNOWN, KnownProjects, Registry, digest
 
 A, B = "/project/alpha-aaaaaaaa", "/project/beta-bbbbbbbb"
 

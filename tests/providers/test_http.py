@@ -6,8 +6,6 @@ import math
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
-import anthropic
-import openai
 import pytest
 
 import memplane
@@ -343,21 +341,28 @@ EPISODE = Episode(
 
 
 @asynccontextmanager
-async def reflectors(server):
-    """One of each kind, closed in the end."""
+async def reflector(server, which):
+    """One of a kind, closed in the end. An SDK is imported where it is asked for: that takes seconds."""
     base = server.url.removesuffix("/v1")
-    async with (
-        HTTPReflector(server.url, "m", retry=ONCE) as over_http,
-        openai.AsyncOpenAI(base_url=server.url, api_key="none", max_retries=0) as by_openai,
-        anthropic.AsyncAnthropic(base_url=base, api_key="none", max_retries=0) as by_anthropic,
-    ):
-        yield over_http, OpenAIReflector(by_openai, "m"), AnthropicReflector(by_anthropic, "m")
+    if which == 0:
+        async with HTTPReflector(server.url, "m", retry=ONCE) as over_http:
+            yield over_http
+    elif which == 1:
+        from openai import AsyncOpenAI
+
+        async with AsyncOpenAI(base_url=server.url, api_key="none", max_retries=0) as client:
+            yield OpenAIReflector(client, "m")
+    else:
+        from anthropic import AsyncAnthropic
+
+        async with AsyncAnthropic(base_url=base, api_key="none", max_retries=0) as client:
+            yield AnthropicReflector(client, "m")
 
 
 def reflected(server, which):
     async def main():
-        async with reflectors(server) as made:
-            return await made[which].reflect(EPISODE, TURNS)
+        async with reflector(server, which) as made:
+            return await made.reflect(EPISODE, TURNS)
 
     return run(main())
 
@@ -416,8 +421,10 @@ def test_an_answer_that_is_no_facts_is_a_provider_error(server, said):
 
 
 def test_the_sdk_of_openai_embeds_in_order(server):
+    from openai import AsyncOpenAI
+
     async def main():
-        async with openai.AsyncOpenAI(base_url=server.url, api_key="x", max_retries=0) as client:
+        async with AsyncOpenAI(base_url=server.url, api_key="x", max_retries=0) as client:
             made = OpenAIEmbedder(client, "letters")
             server.plays = [{"change": lambda value: {**value, "data": value["data"][::-1]}}]
             assert await made.embed(["heron", "owl"]) == [letters("heron"), letters("owl")]

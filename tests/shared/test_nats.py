@@ -245,9 +245,7 @@ def test_who_waits_is_woken_by_another_connection_after_a_reconnect(server):
 
 
 @servers
-def test_an_engine_that_was_restored_from_an_older_copy_is_noticed_by_every_follower(
-    server, tmp_path
-):
+def test_an_engine_that_was_restored_from_an_older_copy_is_noticed_and_refilled(server, tmp_path):
     server.opened().publish([beginning(PLANE)])
     with (
         closing(follower(tmp_path / "a", server.opened(), catch_up_ms=20_000)) as a,
@@ -271,6 +269,9 @@ def test_an_engine_that_was_restored_from_an_older_copy_is_noticed_by_every_foll
             with pytest.raises(DivergedError) as found:
                 met(log)
             assert found.value.seq == 6
+        assert [written(tmp_path / name) for name in "ab"] == before
+        assert a.refill().published == 5
+        met(b)
         assert [written(tmp_path / name) for name in "ab"] == before
 
 

@@ -56,7 +56,9 @@ def test_a_word_and_a_stop_behind_it_cost_what_the_encodings_split_them_into(bou
     words = ("a", "I", "it", "word", "Words", "glimbings", "Xylographer", "q" * 200)
     for blank, word, stop in product(("", " "), words, ("", *_STOPS)):
         chunk = blank + word + stop
-        assert costs.chunks[chunk] == max(one.word(chunk, chunk) for one in costs._vocabularies)
+        assert costs.chunks.count(chunk) == max(
+            one.word(chunk, chunk) for one in costs._vocabularies
+        )
 
 
 def test_the_first_texts_of_a_process_read_a_part_of_the_table(index):

@@ -9,7 +9,7 @@ from builders_exports import made
 from memplane.errors import LockError, WriteError
 from memplane.index.storage import alone
 from memplane.projections import projector
-from memplane.upkeep import index_process, verify
+from memplane.upkeep import verify
 
 
 @pytest.fixture
@@ -82,9 +82,9 @@ def test_a_disk_that_takes_no_projection_is_told(plane, monkeypatch):
 @pytest.mark.parametrize("starts", ["beside", "refused"])
 def test_an_index_that_another_process_makes_is_the_same(plane, monkeypatch, starts):
     before, told = kept(plane), []
-    monkeypatch.setattr(index_process, "_LINES_MIN", 1)
+    monkeypatch.setattr(verify, "_LINES_MIN", 1)
     if starts == "refused":
-        monkeypatch.setattr(index_process, "_CHILD", "raise SystemExit(1)")
+        monkeypatch.setattr(verify, "_CHILD", "raise SystemExit(1)")
     assert (
         plane.upkeep.rebuild(processes=2, progress=lambda done, total: told.append(done / total))
         == plane.head().seq

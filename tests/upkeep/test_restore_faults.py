@@ -18,7 +18,7 @@ from memplane.upkeep import restore as restoring
 FORK = multiprocessing.get_context("fork")
 TARGETS = ("missing", "deeply missing", "bare", "empty", "empty, of that id", "project")
 FAULTS = (errno.EIO, errno.ENOSPC)
-EVERY = (40, pytest.param(1, marks=pytest.mark.long))
+EVERY = (60, pytest.param(1, marks=pytest.mark.long))
 
 
 def clock():

@@ -11,7 +11,7 @@ import pytest
 import memplane
 from memplane import home as home_room
 from memplane.errors import FormatError, InputError, WriteError
-from memplane.upkeep import tables
+from memplane.upkeep import export
 
 SECRET = "AKIA" + "Q3EGTZ7XKJ2M4NPR"
 
@@ -39,9 +39,9 @@ def test_the_five_tables_hold_what_is_in_force(plane, tmp_path):
     plane.work.artifacts.add(tmp_path / "report.csv")
     report = plane.upkeep.export_tables(tmp_path / "out.sqlite")
     out = tmp_path / "out.sqlite"
-    assert rows(out, "PRAGMA user_version") == [(tables.VERSION,)]
+    assert rows(out, "PRAGMA user_version") == [(export.VERSION,)]
     names = rows(out, "SELECT name FROM sqlite_master WHERE type='table' ORDER BY name")
-    assert [name for (name,) in names] == sorted(tables.NAMES)
+    assert [name for (name,) in names] == sorted(export.NAMES)
     atoms = rows(out, "SELECT type, key, text, tags, task_id FROM atoms ORDER BY created_at")
     assert atoms == [
         ("decision", "ledger.cursor", "Two cursors.", "[]", None),
@@ -62,7 +62,7 @@ def test_the_five_tables_hold_what_is_in_force(plane, tmp_path):
     assert rows(out, "SELECT session_id, role, text FROM events WHERE id='q'") == [
         ("s1", "user", "How many?")
     ]
-    for name in tables.NAMES:
+    for name in export.NAMES:
         assert report.rows[name] == rows(out, f"SELECT count(*) FROM {name}")[0][0]
     assert report.withheld == {"forgotten": 1}
     assert rows(out, "PRAGMA integrity_check") == [("ok",)]

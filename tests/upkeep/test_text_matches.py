@@ -5,8 +5,8 @@ import json
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from memplane.upkeep import purge_effects
-from memplane.upkeep.purge_effects import Quotations
+from memplane.upkeep import purge
+from memplane.upkeep.purge import Quotations
 from tests.examples import examples
 
 SECRET = "The quagga lives behind the third door of the old library"
@@ -60,8 +60,8 @@ def test_a_word_of_many_megabytes_is_taken_to_pieces_once(monkeypatch):
             return taken
 
     looked_for = Quotations([SECRET])
-    word = purge_effects._WORD
-    monkeypatch.setattr(purge_effects, "_WORD", Counted())
+    word = purge._WORD
+    monkeypatch.setattr(purge, "_WORD", Counted())
     assert looked_for.in_text(text)
     assert 0 < sum(looked_at) < 2 * len(text)
 

@@ -18,7 +18,7 @@ from memplane.policy import files
 from memplane.projections import projector
 from memplane.projections.cache import put_sum
 from memplane.search.service import index_service
-from memplane.upkeep import index_process
+from memplane.upkeep import verify
 from memplane.upkeep.verify import witnesses
 from memplane.wiring import open_plane
 
@@ -340,7 +340,7 @@ def test_whatever_byte_of_a_projection_or_an_index_changed_is_told(home):
 @pytest.fixture
 def beside(monkeypatch):
     """Logs of any length are long enough for a process beside."""
-    monkeypatch.setattr(index_process, "_LINES_MIN", 1)
+    monkeypatch.setattr(verify, "_LINES_MIN", 1)
 
 
 def forged_index(home):

@@ -12,16 +12,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memplane.acms.storage.backend import RowBackend, StorageBackend, VectorSearchResult
-from memplane.acms.storage.memory import InMemoryBackend
+from memplane.acms.storage.backend import (
+    CacheConfig,
+    CachedBackend,
+    CacheStats,
+    InMemoryBackend,
+    RowBackend,
+    StorageBackend,
+    VectorSearchResult,
+)
 from memplane.lazy import lazily
 
 if TYPE_CHECKING:
-    from memplane.acms.storage.cached import CacheConfig, CachedBackend, CacheStats
-    from memplane.acms.storage.chroma import ChromaBackend
+    from memplane.acms.storage.databases import ChromaBackend, PostgresBackend, SQLiteBackend
     from memplane.acms.storage.plane import PlaneBackend
-    from memplane.acms.storage.postgres import PostgresBackend
-    from memplane.acms.storage.sqlite import SQLiteBackend
 
 __all__ = [
     "CacheConfig",
@@ -40,10 +44,7 @@ __all__ = [
 __getattr__ = lazily(
     __name__,
     {
-        "memplane.acms.storage.cached": ("CacheConfig", "CacheStats", "CachedBackend"),
-        "memplane.acms.storage.chroma": ("ChromaBackend",),
         "memplane.acms.storage.plane": ("PlaneBackend",),
-        "memplane.acms.storage.postgres": ("PostgresBackend",),
-        "memplane.acms.storage.sqlite": ("SQLiteBackend",),
+        "memplane.acms.storage.databases": ("ChromaBackend", "PostgresBackend", "SQLiteBackend"),
     },
 )

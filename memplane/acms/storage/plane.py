@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from memplane import nofollow
 from memplane.acms.storage.backend import (
     LIMIT,
+    InMemoryBackend,
     StorageBackend,
     StoredVector,
     VectorSearchResult,
 )
-from memplane.acms.storage.memory import InMemoryBackend
 from memplane.errors import ConflictError, EpisodeNotFoundError, NotFoundError, PlaneError
 from memplane.projections.episodes import TURNS
 from memplane.work.episodes import (

@@ -6,7 +6,7 @@ import importlib.util
 import pytest
 
 from memplane.acms.storage import CachedBackend, ChromaBackend, InMemoryBackend, SQLiteBackend
-from memplane.acms.storage.postgres import PostgresBackend
+from memplane.acms.storage.databases import PostgresBackend
 from tests.acms.storage.builders_servers import postgres_dsn
 from tests.acms.storage.fakes_store import OwnStore
 

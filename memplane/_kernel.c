@@ -1,0 +1,1095 @@
+/* What memplane does most often, compiled: the costs of chunks, the numbers of tokens, many texts
+ * looked for at once.
+ *
+ * Each class here has a twin of the same name in Python, which `memplane/kernel.py` puts in its
+ * place where this file was not compiled:
+ *
+ *   ChunkSums     memplane/tokens/bound.py
+ *   TokenNumbers  memplane/index/terms.py
+ *   TextTable     memplane/kernel.py
+ *
+ * The twin is what counts: tests/kernel holds the two equal over any text. What is rare is asked
+ * of Python by a callback, and remembered. Nothing here reads a clock, chance, a file or the
+ * environment. All of it runs under the interpreter's lock; a callback may give that up, so nothing
+ * found before one is used behind it. Stable ABI of CPython 3.11 (PEP 384).
+ */
+#define Py_LIMITED_API 0x030B0000
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define KERNEL_VERSION 1 /* the same as in memplane/kernel.py; raise both with any change */
+
+typedef uint8_t byte;
+
+static uint32_t word_at(const byte *from, size_t place)
+{
+    uint32_t found;
+    memcpy(&found, from + 4 * place, 4); /* a slice of a file need not be aligned */
+    return found;
+}
+
+/* ---- texts as UTF-8 ---- */
+
+/* The bytes of a text; a lone surrogate is encoded like any other character. */
+static PyObject *encoded(PyObject *text)
+{
+    if (!PyUnicode_Check(text)) {
+        PyErr_SetString(PyExc_TypeError, "expected a text");
+        return NULL;
+    }
+    PyObject *found = PyUnicode_AsUTF8String(text);
+    if (found == NULL && PyErr_ExceptionMatches(PyExc_UnicodeEncodeError)) {
+        PyErr_Clear();
+        found = PyUnicode_AsEncodedString(text, "utf-8", "surrogatepass");
+    }
+    return found;
+}
+
+/* The bytes of a text, or given bytes, and the object that holds them: the caller lets go of it. */
+static PyObject *looked_in(PyObject *given, const byte **at, const byte **end)
+{
+    PyObject *data = given;
+    char *buffer;
+    Py_ssize_t length;
+    if (PyBytes_Check(given))
+        Py_INCREF(data);
+    else if ((data = encoded(given)) == NULL)
+        return NULL;
+    if (PyBytes_AsStringAndSize(data, &buffer, &length) < 0) {
+        Py_DECREF(data);
+        return NULL;
+    }
+    *at = (const byte *)buffer;
+    *end = *at + length;
+    return data;
+}
+
+static PyObject *decoded(const byte *from, size_t size)
+{
+    return PyUnicode_DecodeUTF8((const char *)from, (Py_ssize_t)size, "surrogatepass");
+}
+
+static int is_ascii(const byte *text, size_t size)
+{
+    for (size_t at = 0; at < size; at++)
+        if (text[at] >= 0x80)
+            return 0;
+    return 1;
+}
+
+/* How many bytes the white space beyond ASCII has that begins here; 0 where there is none. */
+static size_t wide_blank(const byte *at, const byte *end)
+{
+    if (at[0] == 0xC2)
+        return at + 1 < end && (at[1] == 0x85 || at[1] == 0xA0) ? 2 : 0;
+    if (at + 2 >= end)
+        return 0;
+    if (at[0] == 0xE1)
+        return at[1] == 0x9A && at[2] == 0x80 ? 3 : 0;
+    if (at[0] == 0xE2 && at[1] == 0x80)
+        return at[2] <= 0x8A || at[2] == 0xA8 || at[2] == 0xA9 || at[2] == 0xAF ? 3 : 0;
+    if (at[0] == 0xE2)
+        return at[1] == 0x81 && at[2] == 0x9F ? 3 : 0;
+    return at[0] == 0xE3 && at[1] == 0x80 && at[2] == 0x80 ? 3 : 0;
+}
+
+static int is_narrow_blank(byte one)
+{
+    return one == ' ' || one == '\t' || one == '\v' || one == '\f';
+}
+
+static int is_newline(byte one)
+{
+    return one == '\n' || one == '\r';
+}
+
+/* How many bytes the blank of a chunk has that begins here: white space but CR and LF. */
+static size_t blank(const byte *at, const byte *end)
+{
+    return at[0] < 0x80 ? (size_t)is_narrow_blank(at[0]) : wide_blank(at, end);
+}
+
+/* The same of what `str.split` splits at. */
+static size_t split_blank(const byte *at, const byte *end)
+{
+    if (at[0] < 0x80)
+        return (at[0] >= 0x1C && at[0] <= ' ') || (at[0] >= '\t' && at[0] <= '\r');
+    return wide_blank(at, end);
+}
+
+/* ---- a table of texts, each with a number ---- */
+
+#define PROBES_MAX 64 /* places looked at: texts chosen to collide cost no more */
+#define SLOTS_FIRST 1024
+#define TEXT_MAX 255 /* bytes of a text that is remembered */
+
+typedef struct {
+    uint32_t hash, begin, value;
+    uint16_t size, used;
+} Slot;
+
+typedef struct {
+    Slot *slots;
+    size_t mask, count;
+    byte *texts;
+    size_t filled, room;
+} Table;
+
+static uint32_t hash_of(const byte *text, size_t size)
+{
+    uint64_t mixed = 0x9E3779B97F4A7C15u ^ size, part;
+    for (; size >= 8; text += 8, size -= 8) {
+        memcpy(&part, text, 8);
+        mixed = (mixed ^ part) * 0xFF51AFD7ED558CCDu;
+        mixed ^= mixed >> 32;
+    }
+    part = 0;
+    memcpy(&part, text, size);
+    mixed = (mixed ^ part) * 0xFF51AFD7ED558CCDu;
+    mixed ^= mixed >> 29;
+    return (uint32_t)(mixed ^ mixed >> 32);
+}
+
+/* The slot of a text; NULL where the table does not have it. */
+static Slot *slot_of(const Table *table, const byte *text, size_t size, uint32_t hash)
+{
+    if (table->slots == NULL)
+        return NULL;
+    for (size_t step = 0; step < PROBES_MAX; step++) {
+        Slot *slot = &table->slots[(hash + step) & table->mask];
+        if (!slot->used)
+            return NULL;
+        if (slot->hash == hash && slot->size == size &&
+            memcmp(table->texts + slot->begin, text, size) == 0)
+            return slot;
+    }
+    return NULL;
+}
+
+/* Put a slot where it belongs; one that finds no place is forgotten. */
+static void place_slot(Slot *slots, size_t mask, const Slot *slot)
+{
+    for (size_t step = 0; step < PROBES_MAX; step++) {
+        Slot *free_one = &slots[(slot->hash + step) & mask];
+        if (!free_one->used) {
+            *free_one = *slot;
+            return;
+        }
+    }
+}
+
+static int has_room(Table *table, size_t size)
+{
+    if (2 * table->count >= table->mask || table->slots == NULL) {
+        size_t slots = table->slots == NULL ? SLOTS_FIRST : 2 * (table->mask + 1);
+        Slot *wider = calloc(slots, sizeof(Slot));
+        if (wider == NULL)
+            return 0;
+        for (size_t at = 0; table->slots != NULL && at <= table->mask; at++)
+            if (table->slots[at].used)
+                place_slot(wider, slots - 1, &table->slots[at]);
+        free(table->slots);
+        table->slots = wider;
+        table->mask = slots - 1;
+    }
+    if (table->filled + size > table->room) {
+        size_t room = 2 * (table->room + size) + 4096;
+        byte *longer = room > UINT32_MAX ? NULL : realloc(table->texts, room);
+        if (longer == NULL)
+            return 0;
+        table->texts = longer;
+        table->room = room;
+    }
+    return 1;
+}
+
+/* Remember a text that the table does not have. Where there is no memory it is not remembered. */
+static void put(Table *table, const byte *text, size_t size, uint32_t hash, uint32_t value)
+{
+    if (size > TEXT_MAX || slot_of(table, text, size, hash) != NULL || !has_room(table, size))
+        return;
+    Slot slot = {hash, (uint32_t)table->filled, value, (uint16_t)size, 1};
+    memcpy(table->texts + table->filled, text, size);
+    place_slot(table->slots, table->mask, &slot);
+    table->filled += size;
+    table->count++;
+}
+
+static void empty(Table *table)
+{
+    free(table->slots);
+    free(table->texts);
+    memset(table, 0, sizeof(*table));
+}
+
+/* ---- byte pair encoding, over the table that `open_ranks` describes ---- */
+
+#define GROUP 16
+#define NEVER UINT32_MAX
+#define LONGEST_ASCII 128
+#define LONGEST_TOKEN 256
+#define ASK (-1) /* what only Python knows */
+
+typedef struct {
+    Py_buffer text, ranks, starts;
+    size_t count, groups;
+    int o200k;  /* else cl100k */
+    Table seen; /* ranks that were looked up */
+} Vocabulary;
+
+/* Compare the token that begins there, up to its FF, with another one. `*at` moves behind it. */
+static int compare(const byte **at, const byte *end, const byte *token, size_t size)
+{
+    const byte *own = *at;
+    size_t same = 0;
+    while (own + same < end && own[same] != 0xFF && same < size && own[same] == token[same])
+        same++;
+    int order = 0;
+    if (own + same >= end || own[same] == 0xFF)
+        order = same == size ? 0 : -1;
+    else
+        order = same == size || own[same] > token[same] ? 1 : -1;
+    for (own += same; own < end && *own != 0xFF;)
+        own++;
+    *at = own < end ? own + 1 : end;
+    return order;
+}
+
+static uint32_t found_rank(const Vocabulary *vocabulary, const byte *token, size_t size)
+{
+    const byte *texts = vocabulary->text.buf, *end = texts + vocabulary->text.len;
+    size_t low = 0, high = vocabulary->groups;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        const byte *first = texts + word_at(vocabulary->starts.buf, middle);
+        if (compare(&first, end, token, size) <= 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == 0)
+        return NEVER;
+    const byte *at = texts + word_at(vocabulary->starts.buf, low - 1);
+    for (size_t place = GROUP * (low - 1); place < vocabulary->count && at < end; place++) {
+        int order = compare(&at, end, token, size);
+        if (order == 0)
+            return word_at(vocabulary->ranks.buf, place);
+        if (order > 0 || place % GROUP == GROUP - 1)
+            break;
+    }
+    return NEVER;
+}
+
+#define SEEN_MAX 100000
+#define SEEN_SIZE 16 /* bytes; longer ones seldom come again */
+
+static uint32_t rank_of(Vocabulary *vocabulary, const byte *token, size_t size)
+{
+    if (size > SEEN_SIZE)
+        return found_rank(vocabulary, token, size);
+    uint32_t hash = hash_of(token, size);
+    const Slot *slot = slot_of(&vocabulary->seen, token, size, hash);
+    if (slot != NULL)
+        return slot->value;
+    uint32_t rank = found_rank(vocabulary, token, size);
+    if (vocabulary->seen.count < SEEN_MAX)
+        put(&vocabulary->seen, token, size, hash, rank);
+    return rank;
+}
+
+static long merged_count(Vocabulary *vocabulary, const byte *text, size_t size)
+{
+    uint32_t joins[LONGEST_ASCII + 1];
+    byte cuts[LONGEST_ASCII + 2];
+    size_t parts = size;
+    for (size_t at = 0; at <= size; at++)
+        cuts[at] = (byte)at;
+    for (size_t at = 0; at + 1 < size; at++)
+        joins[at] = rank_of(vocabulary, text + at, 2);
+    while (parts > 1) {
+        size_t best = 0;
+        for (size_t at = 1; at + 1 < parts; at++)
+            if (joins[at] < joins[best])
+                best = at;
+        if (joins[best] == NEVER)
+            break;
+        memmove(cuts + best + 1, cuts + best + 2, parts - best - 1);
+        memmove(joins + best, joins + best + 1, (parts - best - 2) * sizeof(*joins));
+        parts--;
+        if (best + 1 < parts)
+            joins[best] =
+                rank_of(vocabulary, text + cuts[best], (size_t)(cuts[best + 2] - cuts[best]));
+        if (best > 0)
+            joins[best - 1] = rank_of(
+                vocabulary, text + cuts[best - 1], (size_t)(cuts[best + 1] - cuts[best - 1]));
+    }
+    return (long)parts;
+}
+
+static long whole_count(Vocabulary *vocabulary, const byte *text, size_t size)
+{
+    return rank_of(vocabulary, text, size) != NEVER ? 1 : merged_count(vocabulary, text, size);
+}
+
+/* Whether a token begins with these bytes and the newline that ends them, or with one byte more. */
+static int goes_on(Vocabulary *vocabulary, const byte *tail, size_t size)
+{
+    byte longer[LONGEST_ASCII + 1];
+    if (rank_of(vocabulary, tail, size) != NEVER)
+        return 1;
+    memcpy(longer, tail, size);
+    for (const char *further = "\n\r/"; *further; further++) {
+        longer[size] = (byte)*further;
+        if (rank_of(vocabulary, longer, size + 1) != NEVER)
+            return 1;
+    }
+    return 0;
+}
+
+static long closing(Vocabulary *vocabulary, const byte *whole, size_t size)
+{
+    long most = whole_count(vocabulary, whole, size);
+    for (size_t end = 1; end < size; end++)
+        if (whole[size - 1] != '\n' || goes_on(vocabulary, whole + end, size - end)) {
+            long count = whole_count(vocabulary, whole, end);
+            most = count > most ? count : most;
+        }
+    return most;
+}
+
+static long pretoken(Vocabulary *vocabulary, const byte *text, size_t size)
+{
+    if (size > LONGEST_TOKEN)
+        return ASK;
+    if (size > 1 && is_newline(text[size - 1]))
+        return size > LONGEST_ASCII ? ASK : closing(vocabulary, text, size);
+    if (rank_of(vocabulary, text, size) != NEVER)
+        return 1;
+    return size > LONGEST_ASCII ? ASK : merged_count(vocabulary, text, size);
+}
+
+/* ---- pretokens of ASCII: the patterns CL100K and O200K ---- */
+
+static int is_upper(byte one) { return one >= 'A' && one <= 'Z'; }
+static int is_lower(byte one) { return one >= 'a' && one <= 'z'; }
+static int is_letter(byte one) { return is_upper(one) || is_lower(one); }
+static int is_digit(byte one) { return one >= '0' && one <= '9'; }
+static int is_space(byte one) { return one == ' ' || (one >= '\t' && one <= '\r'); }
+static int is_other(byte one) { return !is_letter(one) && !is_digit(one) && !is_space(one); }
+
+static const byte *run(const byte *at, const byte *end, int (*belongs)(byte))
+{
+    while (at < end && belongs(*at))
+        at++;
+    return at;
+}
+
+/* Where the contraction ends that begins here; `at` where none does. */
+static const byte *contraction(const byte *at, const byte *end)
+{
+    if (at + 1 >= end || *at != '\'')
+        return at;
+    byte first = at[1] | 0x20;
+    if (is_letter(at[1]) && strchr("stmd", first) != NULL)
+        return at + 2;
+    if (at + 2 >= end || !is_letter(at[1]) || !is_letter(at[2]))
+        return at;
+    byte second = at[2] | 0x20;
+    int is_one = (first == 'r' && second == 'e') || (first == 'v' && second == 'e') ||
+                 (first == 'l' && second == 'l');
+    return is_one ? at + 3 : at;
+}
+
+/* Where the letters end that begin here, perhaps behind one other character; `at` for none. */
+static const byte *letters(const byte *at, const byte *end, int o200k)
+{
+    const byte *begin = at;
+    if (!is_newline(*at) && !is_letter(*at) && !is_digit(*at))
+        begin++;
+    if (!o200k) {
+        const byte *last = run(begin, end, is_letter);
+        return last > begin ? last : at;
+    }
+    const byte *capitals = run(begin, end, is_upper), *last = run(capitals, end, is_lower);
+    return last > begin ? contraction(last, end) : at;
+}
+
+static const byte *spaces(const byte *at, const byte *end)
+{
+    const byte *last = run(at, end, is_space);
+    for (const byte *newline = last; newline > at; newline--)
+        if (is_newline(newline[-1]))
+            return newline;
+    return last == end || last == at + 1 ? last : last - 1;
+}
+
+static const byte *pretoken_end(const byte *at, const byte *end, int o200k)
+{
+    const byte *last;
+    if (!o200k && (last = contraction(at, end)) > at)
+        return last;
+    if ((last = letters(at, end, o200k)) > at)
+        return last;
+    if (is_digit(*at)) {
+        last = run(at, end, is_digit);
+        return last > at + 3 ? at + 3 : last;
+    }
+    const byte *begin = *at == ' ' ? at + 1 : at;
+    if (begin < end && is_other(*begin)) {
+        last = run(begin, end, is_other);
+        while (last < end && (is_newline(*last) || (o200k && *last == '/')))
+            last++;
+        return last;
+    }
+    return spaces(at, end);
+}
+
+static long apart(Vocabulary *vocabulary, const byte *at, const byte *end)
+{
+    long sum = 0;
+    while (at < end) {
+        const byte *last = pretoken_end(at, end, vocabulary->o200k);
+        long cost = pretoken(vocabulary, at, (size_t)(last - at));
+        if (cost < 0)
+            return ASK;
+        sum += cost;
+        at = last;
+    }
+    return sum;
+}
+
+/* ---- ChunkSums ---- */
+
+#define MEMORABLE 128
+#define FULL_BYTES (1 << 20)
+#define ENCODINGS_MAX 2
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *cost;
+    Py_ssize_t full; /* chunks that are remembered at most */
+    int encodings;
+    Vocabulary vocabularies[ENCODINGS_MAX];
+    Table costs;
+} ChunkSums;
+
+static int is_plain(const byte *text, size_t size)
+{
+    if (size > 0 && *text == ' ')
+        text++, size--;
+    if (size == 0 || !is_letter(*text) || (size == 1 && is_upper(*text)))
+        return 0;
+    return run(text + 1, text + size, is_lower) == text + size;
+}
+
+static long word_cost(Vocabulary *vocabulary, const byte *text, size_t size)
+{
+    long cost = apart(vocabulary, text, text + size);
+    if (cost < 0 || !vocabulary->o200k || *text != '/')
+        return cost;
+    size_t slashes = 0;
+    while (slashes < size && text[slashes] == '/')
+        slashes++;
+    long rest = apart(vocabulary, text + slashes, text + size);
+    if (rest < 0)
+        return ASK;
+    return cost > rest + (long)slashes ? cost : rest + (long)slashes;
+}
+
+static long plain_cost(Vocabulary *vocabulary, const byte *text, size_t size)
+{
+    if (rank_of(vocabulary, text, size) != NEVER)
+        return 1;
+    return size > LONGEST_ASCII ? ASK : merged_count(vocabulary, text, size);
+}
+
+/* The cost of a chunk in the dearest encoding; ASK where that is left to Python. */
+static long chunk_cost(ChunkSums *self, const byte *chunk, size_t size)
+{
+    if (self->encodings == 0 || !is_ascii(chunk, size))
+        return ASK;
+    size_t kept = size;
+    int plain = is_plain(chunk, size);
+    if (!plain && size > 1 && chunk[size - 1] && strchr(".,:;!?)\"]}*`", chunk[size - 1]) != NULL)
+        plain = is_plain(chunk, --kept);
+    if (!plain && run(chunk, chunk + size, is_space) == chunk + size)
+        return ASK;
+    long most = 0;
+    for (int place = 0; place < self->encodings; place++) {
+        Vocabulary *vocabulary = &self->vocabularies[place];
+        long cost = plain ? plain_cost(vocabulary, chunk, kept) : word_cost(vocabulary, chunk, size);
+        if (cost < 0)
+            return ASK;
+        most = cost > most ? cost : most;
+    }
+    return plain ? most + (long)(size - kept) : most;
+}
+
+/* The end of the chunk that begins here: what the pattern `chunks` finds. NULL where it finds none:
+ * blanks that end the text. */
+static const byte *chunk_end(const byte *at, const byte *end)
+{
+    size_t wide;
+    const byte *last = at, *word = at;
+    while (word < end && (wide = blank(word, end)) > 0) {
+        last = word;
+        word += wide;
+    }
+    if (word == end)
+        return NULL;
+    if (is_newline(*word))
+        return word + 1;
+    if (last > at)
+        return last; /* all blanks but the word's own */
+    while (word < end && !is_newline(*word) && blank(word, end) == 0)
+        word++;
+    return word < end && is_newline(*word) ? word + 1 : word;
+}
+
+static int asked_cost(ChunkSums *self, const byte *chunk, size_t size, long long *cost)
+{
+    PyObject *text = decoded(chunk, size);
+    PyObject *found = text == NULL ? NULL : PyObject_CallFunctionObjArgs(self->cost, text, NULL);
+    Py_XDECREF(text);
+    if (found == NULL)
+        return 0;
+    *cost = PyLong_AsLongLong(found);
+    Py_DECREF(found);
+    return !(*cost == -1 && PyErr_Occurred());
+}
+
+static PyObject *chunk_sums_count(ChunkSums *self, PyObject *text)
+{
+    const byte *at, *end;
+    PyObject *data = looked_in(text, &at, &end);
+    if (data == NULL)
+        return NULL;
+    long long sum = 0;
+    for (const byte *last; at < end && (last = chunk_end(at, end)) != NULL; at = last) {
+        size_t size = (size_t)(last - at);
+        uint32_t hash = size <= MEMORABLE ? hash_of(at, size) : 0;
+        Slot *slot = size <= MEMORABLE ? slot_of(&self->costs, at, size, hash) : NULL;
+        if (slot != NULL)
+            sum += slot->value;
+        else {
+            long long cost = chunk_cost(self, at, size);
+            if (cost < 0 && !asked_cost(self, at, size, &cost)) {
+                Py_DECREF(data);
+                return NULL;
+            }
+            sum += cost;
+            if (size <= MEMORABLE && cost >= 0 && cost < NEVER) {
+                if (self->costs.count >= (size_t)self->full || self->costs.filled >= FULL_BYTES)
+                    empty(&self->costs);
+                put(&self->costs, at, size, hash, (uint32_t)cost);
+            }
+        }
+    }
+    Py_DECREF(data);
+    return PyLong_FromLongLong(sum);
+}
+
+static void release(Vocabulary *vocabulary)
+{
+    if (vocabulary->text.obj != NULL)
+        PyBuffer_Release(&vocabulary->text);
+    if (vocabulary->ranks.obj != NULL)
+        PyBuffer_Release(&vocabulary->ranks);
+    if (vocabulary->starts.obj != NULL)
+        PyBuffer_Release(&vocabulary->starts);
+    empty(&vocabulary->seen);
+}
+
+static int open_vocabulary(Vocabulary *vocabulary, PyObject *given)
+{
+    PyObject *text, *ranks, *starts;
+    if (!PyArg_ParseTuple(given, "pOOO", &vocabulary->o200k, &text, &ranks, &starts) ||
+        PyObject_GetBuffer(text, &vocabulary->text, PyBUF_SIMPLE) < 0 ||
+        PyObject_GetBuffer(ranks, &vocabulary->ranks, PyBUF_SIMPLE) < 0 ||
+        PyObject_GetBuffer(starts, &vocabulary->starts, PyBUF_SIMPLE) < 0)
+        return 0;
+    vocabulary->count = (size_t)vocabulary->ranks.len / 4;
+    vocabulary->groups = (size_t)vocabulary->starts.len / 4;
+    int whole = vocabulary->groups == (vocabulary->count + GROUP - 1) / GROUP;
+    for (size_t at = 0; whole && at < vocabulary->groups; at++)
+        whole = word_at(vocabulary->starts.buf, at) < (size_t)vocabulary->text.len;
+    if (!whole)
+        PyErr_SetString(PyExc_ValueError, "the table of ranks is not whole");
+    return whole;
+}
+
+static PyObject *chunk_sums_new(PyTypeObject *type, PyObject *args, PyObject *named)
+{
+    PyObject *cost, *encodings;
+    Py_ssize_t full;
+    (void)named;
+    if (!PyArg_ParseTuple(args, "OO!n", &cost, &PyTuple_Type, &encodings, &full))
+        return NULL;
+    Py_ssize_t count = PyTuple_Size(encodings);
+    if (count > ENCODINGS_MAX) {
+        PyErr_SetString(PyExc_ValueError, "expected two encodings at most");
+        return NULL;
+    }
+    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    ChunkSums *self = (ChunkSums *)allocate(type, 0);
+    if (self == NULL)
+        return NULL;
+    Py_INCREF(cost);
+    self->cost = cost;
+    self->full = full > 0 ? full : 0;
+    for (Py_ssize_t at = 0; at < count; at++)
+        if (!open_vocabulary(&self->vocabularies[at], PyTuple_GetItem(encodings, at))) {
+            Py_DECREF(self);
+            return NULL;
+        }
+    self->encodings = (int)count;
+    return (PyObject *)self;
+}
+
+static int chunk_sums_traverse(ChunkSums *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE((PyObject *)self));
+    Py_VISIT(self->cost);
+    return 0;
+}
+
+static int chunk_sums_clear(ChunkSums *self)
+{
+    Py_CLEAR(self->cost);
+    return 0;
+}
+
+/* Free an object of a heap type whose own parts are gone. */
+static void freed(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    freefunc release_memory = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    release_memory(self);
+    Py_DECREF(type);
+}
+
+static void chunk_sums_dealloc(ChunkSums *self)
+{
+    PyObject_GC_UnTrack(self);
+    chunk_sums_clear(self);
+    for (int at = 0; at < ENCODINGS_MAX; at++)
+        release(&self->vocabularies[at]);
+    empty(&self->costs);
+    freed((PyObject *)self);
+}
+
+static Py_ssize_t chunk_sums_length(ChunkSums *self)
+{
+    return (Py_ssize_t)self->costs.count;
+}
+
+static PyObject *chunk_sums_forget(ChunkSums *self, PyObject *unused)
+{
+    (void)unused;
+    empty(&self->costs);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef chunk_sums_methods[] = {
+    {"clear", (PyCFunction)chunk_sums_forget, METH_NOARGS, "Forget what was remembered."},
+    {"count", (PyCFunction)chunk_sums_count, METH_O,
+     "Sum the costs of the chunks of a text, without blanks that end it."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot chunk_sums_slots[] = {
+    {Py_tp_new, chunk_sums_new},           {Py_tp_dealloc, chunk_sums_dealloc},
+    {Py_tp_traverse, chunk_sums_traverse}, {Py_tp_clear, chunk_sums_clear},
+    {Py_tp_methods, chunk_sums_methods},   {Py_sq_length, chunk_sums_length},
+    {0, NULL},
+};
+
+static PyType_Spec chunk_sums_spec = {
+    "memplane._kernel.ChunkSums",
+    sizeof(ChunkSums),
+    0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    chunk_sums_slots,
+};
+
+/* ---- TokenNumbers ---- */
+
+#define TOKENS_MAX (1 << 20)
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *pieces;
+    size_t longest; /* characters of a token that has a number of its own */
+    Table numbers;
+} TokenNumbers;
+
+/* Numbers as they are found. */
+typedef struct {
+    uint32_t *numbers;
+    size_t count, room;
+} Numbers;
+
+static int append(Numbers *found, uint32_t number)
+{
+    if (found->count == found->room) {
+        size_t room = 2 * found->room + 256;
+        uint32_t *longer = realloc(found->numbers, room * sizeof(*longer));
+        if (longer == NULL) {
+            PyErr_NoMemory();
+            return 0;
+        }
+        found->numbers = longer;
+        found->room = room;
+    }
+    found->numbers[found->count++] = number;
+    return 1;
+}
+
+/* Append the number that the mapping has for a text. */
+static int append_asked(Numbers *found, PyObject *mapping, PyObject *text)
+{
+    PyObject *number = text == NULL ? NULL : PyObject_GetItem(mapping, text);
+    if (number == NULL)
+        return 0;
+    unsigned long value = PyLong_AsUnsignedLong(number);
+    Py_DECREF(number);
+    if (value == (unsigned long)-1 && PyErr_Occurred())
+        return 0;
+    if (value > UINT32_MAX) {
+        PyErr_SetString(PyExc_OverflowError, "the number of a token is too large");
+        return 0;
+    }
+    return append(found, (uint32_t)value);
+}
+
+static int append_pieces(TokenNumbers *self, Numbers *found, PyObject *mapping, PyObject *token)
+{
+    PyObject *made = PyObject_CallFunctionObjArgs(self->pieces, token, NULL);
+    PyObject *pieces = made == NULL ? NULL : PySequence_List(made);
+    Py_XDECREF(made);
+    if (pieces == NULL)
+        return 0;
+    int done = 1;
+    for (Py_ssize_t at = 0; done && at < PyList_Size(pieces); at++)
+        done = append_asked(found, mapping, PyList_GetItem(pieces, at));
+    Py_DECREF(pieces);
+    return done;
+}
+
+/* Append the number of a token, or those of the pieces of a long one. */
+static int append_token(
+    TokenNumbers *self, Numbers *found, PyObject *mapping, const byte *token, size_t size)
+{
+    size_t characters = 0;
+    for (size_t at = 0; at < size; at++)
+        characters += (token[at] & 0xC0) != 0x80;
+    int is_one = characters <= self->longest;
+    uint32_t hash = is_one ? hash_of(token, size) : 0;
+    const Slot *slot = is_one ? slot_of(&self->numbers, token, size, hash) : NULL;
+    if (slot != NULL)
+        return append(found, slot->value);
+    PyObject *text = decoded(token, size);
+    int done = text != NULL && (is_one ? append_asked(found, mapping, text)
+                                       : append_pieces(self, found, mapping, text));
+    Py_XDECREF(text);
+    if (done && is_one && self->numbers.count < TOKENS_MAX)
+        put(&self->numbers, token, size, hash, found->numbers[found->count - 1]);
+    return done;
+}
+
+static int append_tokens(
+    TokenNumbers *self, Numbers *found, PyObject *mapping, const byte *at, const byte *end)
+{
+    while (at < end) {
+        size_t wide = split_blank(at, end);
+        if (wide > 0) {
+            at += wide;
+            continue;
+        }
+        const byte *token = at;
+        while (at < end && split_blank(at, end) == 0)
+            at++;
+        if (!append_token(self, found, mapping, token, (size_t)(at - token)))
+            return 0;
+    }
+    return 1;
+}
+
+static PyObject *token_numbers_of(TokenNumbers *self, PyObject *const *args, Py_ssize_t count)
+{
+    if (count != 2) {
+        PyErr_SetString(PyExc_TypeError, "expected a text and a mapping");
+        return NULL;
+    }
+    const byte *at, *end;
+    PyObject *data = looked_in(args[0], &at, &end), *made = NULL;
+    if (data == NULL)
+        return NULL;
+    Numbers found = {NULL, 0, 0};
+    if (append_tokens(self, &found, args[1], at, end))
+        made = PyBytes_FromStringAndSize(
+            (const char *)found.numbers, (Py_ssize_t)(found.count * sizeof(uint32_t)));
+    free(found.numbers);
+    Py_DECREF(data);
+    return made;
+}
+
+static PyObject *token_numbers_new(PyTypeObject *type, PyObject *args, PyObject *named)
+{
+    PyObject *pieces;
+    Py_ssize_t longest;
+    (void)named;
+    if (!PyArg_ParseTuple(args, "On", &pieces, &longest))
+        return NULL;
+    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    TokenNumbers *self = (TokenNumbers *)allocate(type, 0);
+    if (self == NULL)
+        return NULL;
+    Py_INCREF(pieces);
+    self->pieces = pieces;
+    self->longest = longest > 0 ? (size_t)longest : 0;
+    return (PyObject *)self;
+}
+
+static int token_numbers_traverse(TokenNumbers *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE((PyObject *)self));
+    Py_VISIT(self->pieces);
+    return 0;
+}
+
+static int token_numbers_clear(TokenNumbers *self)
+{
+    Py_CLEAR(self->pieces);
+    return 0;
+}
+
+static void token_numbers_dealloc(TokenNumbers *self)
+{
+    PyObject_GC_UnTrack(self);
+    token_numbers_clear(self);
+    empty(&self->numbers);
+    freed((PyObject *)self);
+}
+
+static PyMethodDef token_numbers_methods[] = {
+    {"of", (PyCFunction)(void (*)(void))token_numbers_of, METH_FASTCALL,
+     "Return the numbers of the tokens of a text, four bytes each."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot token_numbers_slots[] = {
+    {Py_tp_new, token_numbers_new},           {Py_tp_dealloc, token_numbers_dealloc},
+    {Py_tp_traverse, token_numbers_traverse}, {Py_tp_clear, token_numbers_clear},
+    {Py_tp_methods, token_numbers_methods},   {0, NULL},
+};
+
+static PyType_Spec token_numbers_spec = {
+    "memplane._kernel.TokenNumbers",
+    sizeof(TokenNumbers),
+    0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    token_numbers_slots,
+};
+
+/* ---- TextTable ---- */
+
+typedef struct {
+    const byte *text;
+    size_t size, free_from; /* where the next one may begin: of one text none overlaps another */
+} Literal;
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *texts; /* a list of the bytes that the literals point into */
+    Literal *literals; /* by their first bytes, rising */
+    size_t count;
+    uint32_t begin[257]; /* of those with this first byte */
+    byte pairs[1 << 13]; /* a bit for each two bytes that one begins with */
+    int any;             /* one of them is empty */
+} TextTable;
+
+static int may_begin(const TextTable *self, const byte *at, const byte *end)
+{
+    if (self->begin[*at] == self->begin[*at + 1])
+        return 0;
+    unsigned pair = (unsigned)*at << 8 | (at + 1 < end ? at[1] : 0u);
+    return self->pairs[pair >> 3] >> (pair & 7) & 1;
+}
+
+static int is_at(const Literal *literal, const byte *at, const byte *end)
+{
+    return (size_t)(end - at) >= literal->size && memcmp(at, literal->text, literal->size) == 0;
+}
+
+static PyObject *text_table_held(TextTable *self, PyObject *given)
+{
+    const byte *at, *end;
+    PyObject *data = looked_in(given, &at, &end);
+    if (data == NULL)
+        return NULL;
+    int found = self->any;
+    for (; at < end && !found; at++)
+        if (may_begin(self, at, end))
+            for (size_t own = self->begin[*at]; own < self->begin[*at + 1] && !found; own++)
+                found = is_at(&self->literals[own], at, end);
+    Py_DECREF(data);
+    return PyBool_FromLong(found);
+}
+
+static PyObject *text_table_starts(TextTable *self, PyObject *given)
+{
+    const byte *begin, *end;
+    PyObject *data = looked_in(given, &begin, &end);
+    if (data == NULL)
+        return NULL;
+    PyObject *found = PyList_New(0);
+    for (size_t own = 0; own < self->count; own++)
+        self->literals[own].free_from = 0;
+    size_t characters = 0;
+    int counts = !PyBytes_Check(given);
+    for (const byte *at = begin; at < end && found != NULL; at++) {
+        int inside = counts && (*at & 0xC0) == 0x80;
+        size_t place = (size_t)(at - begin);
+        if (may_begin(self, at, end))
+            for (size_t own = self->begin[*at]; own < self->begin[*at + 1] && found; own++) {
+                Literal *literal = &self->literals[own];
+                if (place < literal->free_from || !is_at(literal, at, end))
+                    continue;
+                literal->free_from = place + literal->size;
+                PyObject *number = PyLong_FromSize_t(counts ? characters : place);
+                if (number == NULL || PyList_Append(found, number) < 0)
+                    Py_CLEAR(found);
+                Py_XDECREF(number);
+            }
+        characters += !inside;
+    }
+    Py_DECREF(data);
+    return found;
+}
+
+static int by_bytes(const void *left, const void *right)
+{
+    const Literal *one = left, *other = right;
+    size_t size = one->size < other->size ? one->size : other->size;
+    int order = memcmp(one->text, other->text, size);
+    return order != 0 ? order : (one->size > other->size) - (one->size < other->size);
+}
+
+static int fill_table(TextTable *self, PyObject *texts)
+{
+    Py_ssize_t count = PyTuple_Size(texts);
+    self->texts = PyList_New(0);
+    self->literals = calloc((size_t)count + 1, sizeof(Literal));
+    if (self->texts == NULL || self->literals == NULL)
+        return 0;
+    for (Py_ssize_t place = 0; place < count; place++) {
+        const byte *at, *end;
+        PyObject *data = looked_in(PyTuple_GetItem(texts, place), &at, &end);
+        if (data == NULL || PyList_Append(self->texts, data) < 0) {
+            Py_XDECREF(data);
+            return 0;
+        }
+        Py_DECREF(data); /* the list holds it */
+        if (at == end) {
+            self->any = 1;
+            continue;
+        }
+        self->literals[self->count++] = (Literal){at, (size_t)(end - at), 0};
+        for (unsigned second = 0; second < 256; second++)
+            if (at + 1 == end || at[1] == second) {
+                unsigned pair = (unsigned)*at << 8 | second;
+                self->pairs[pair >> 3] |= (byte)(1u << (pair & 7));
+            }
+    }
+    qsort(self->literals, self->count, sizeof(Literal), by_bytes);
+    for (size_t own = 0; own < self->count; own++)
+        self->begin[*self->literals[own].text + 1] = (uint32_t)own + 1;
+    for (size_t first = 1; first <= 256; first++)
+        if (self->begin[first] < self->begin[first - 1])
+            self->begin[first] = self->begin[first - 1];
+    return 1;
+}
+
+static PyObject *text_table_new(PyTypeObject *type, PyObject *args, PyObject *named)
+{
+    PyObject *texts;
+    (void)named;
+    if (!PyArg_ParseTuple(args, "O!", &PyTuple_Type, &texts))
+        return NULL;
+    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    TextTable *self = (TextTable *)allocate(type, 0);
+    if (self == NULL)
+        return NULL;
+    if (!fill_table(self, texts)) {
+        if (!PyErr_Occurred())
+            PyErr_NoMemory();
+        Py_DECREF(self);
+        return NULL;
+    }
+    return (PyObject *)self;
+}
+
+static void text_table_dealloc(TextTable *self)
+{
+    free(self->literals);
+    Py_CLEAR(self->texts);
+    freed((PyObject *)self);
+}
+
+static PyMethodDef text_table_methods[] = {
+    {"held", (PyCFunction)text_table_held, METH_O, "Whether a text holds one of the texts."},
+    {"starts", (PyCFunction)text_table_starts, METH_O,
+     "Return where they begin, rising; of one text none overlaps another."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot text_table_slots[] = {
+    {Py_tp_new, text_table_new},
+    {Py_tp_dealloc, text_table_dealloc},
+    {Py_tp_methods, text_table_methods},
+    {0, NULL},
+};
+
+static PyType_Spec text_table_spec = {
+    "memplane._kernel.TextTable",
+    sizeof(TextTable),
+    0,
+    Py_TPFLAGS_DEFAULT,
+    text_table_slots,
+};
+
+/* ---- the module ---- */
+
+static int fill_module(PyObject *module)
+{
+    PyType_Spec *specs[] = {&chunk_sums_spec, &token_numbers_spec, &text_table_spec};
+    for (size_t at = 0; at < sizeof(specs) / sizeof(*specs); at++) {
+        PyObject *type = PyType_FromModuleAndSpec(module, specs[at], NULL);
+        if (type == NULL)
+            return -1;
+        int failed = PyModule_AddType(module, (PyTypeObject *)type);
+        Py_DECREF(type);
+        if (failed < 0)
+            return -1;
+    }
+    return PyModule_AddIntConstant(module, "VERSION", KERNEL_VERSION);
+}
+
+static PyModuleDef_Slot module_slots[] = {
+    {Py_mod_exec, fill_module},
+    {0, NULL},
+};
+
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT, "_kernel", "The compiled kernel: see memplane/kernel.py.", 0, NULL,
+    module_slots, NULL, NULL, NULL,
+};
+
+PyMODINIT_FUNC PyInit__kernel(void)
+{
+    return PyModuleDef_Init(&module);
+}

@@ -1,0 +1,201 @@
+"""The compiled kernel gives what its twins in Python give, over any input."""
+
+import gc
+import random
+import weakref
+from array import array
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from memplane import kernel
+from memplane.index.terms import TermVocabulary, TokenNumbers, surfaces
+from memplane.kernel import TextTable, kernel_twin
+from memplane.tokens.bound import ENCODINGS, Bound, ChunkSums
+from memplane.wiring import _table
+from tests.examples import examples
+
+pytestmark = pytest.mark.skipif(kernel.BUILT is None, reason="the kernel was not built")
+
+BLANKS = "\t\x0b\x0c \x1c\x1d\x1e\x1f\x85\xa0\u1680\u2000\u200a\u200b\u2028\u2029\u202f\u205f\u3000"
+ASCII = st.text("abzAZ'sStTreEvllLMdD019.,;:!?)\"]}*`/-_ \t\x0b\x0c\r\n\x00\x1f\x7f", max_size=40)
+PIECES = st.sampled_from(
+    [
+        *("don't", "WE'LL", "you'RE", "camelCaseWord", "ABCdef", "  ", "\n\n", " \r\n", "\t\tx"),
+        *(
+            "//",
+            ");\n",
+            "...\r",
+            "```\n",
+            "1234567",
+            "a" * 129,
+            "=" * 80,
+            "-" * 130,
+            "=" * 79 + "\n",
+        ),
+        *(
+            "q" * 60 + "\n",
+            ".\n" * 3,
+            "語" * 20,
+            "Straße ",
+            "\ud800",
+            "é",
+            "\u2019s",
+            "/\n/",
+            " / ",
+        ),
+    ]
+)
+TEXTS = st.lists(
+    ASCII | PIECES | st.text(f"ab.\n{BLANKS}", max_size=9) | st.text(), max_size=9
+).map("".join)
+
+
+def twins(make):
+    """What `make` gives with the kernel, and without."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernel, "BUILT", None)
+        plain = make()
+    return make(), plain
+
+
+@pytest.fixture(scope="module", params=[ENCODINGS, *[(one,) for one in ENCODINGS]])
+def counters(request):
+    def make():
+        counter = Bound(_table, encodings=request.param)
+        counter.count("the table is read")
+        return counter
+
+    built, plain = twins(make)
+    assert type(built._costs.chunks) is not type(plain._costs.chunks) is ChunkSums
+    return built, plain
+
+
+@settings(max_examples=examples(2_000), deadline=None)
+@given(text=TEXTS, again=st.booleans())
+def test_a_text_costs_the_same(counters, text, again):
+    built, plain = counters
+    if not again:
+        built._costs.chunks.clear()
+    assert built.count(text) == plain.count(text)
+    assert built._costs.chunks.count(text) == plain._costs.chunks.count(text)
+
+
+def test_texts_by_chance_cost_the_same(counters):
+    built, plain = counters
+    chance = random.Random(5)
+    words = [
+        "".join(chance.choices("etaoinETS'_-./(1\n", k=chance.randint(1, 12))) for _ in range(3_000)
+    ]
+    for _ in range(examples(400)):
+        text = " ".join(chance.choices(words, k=40))
+        assert built.count(text) == plain.count(text), text
+
+
+def test_costs_are_remembered_up_to_a_limit_and_never_change():
+    asked = []
+    sums = kernel_twin(ChunkSums)(lambda chunk: asked.append(chunk) or len(chunk), (), 4)
+    for _ in range(2):
+        assert sums.count("one two one\n") == 12
+        assert sums.count("x" * 200) == 200  # too long to come again
+    assert asked == ["one", " two", " one\n", "x" * 200, "x" * 200]
+    for number in range(50):
+        assert sums.count(f"{number}") == len(str(number))
+        assert len(sums) <= 4
+    sums.clear()
+    assert len(sums) == 0
+
+
+def test_what_a_cost_raises_comes_through_and_nothing_is_remembered():
+    def cost(chunk):
+        if chunk == " bad":
+            raise KeyError(chunk)
+        return 1
+
+    sums = kernel_twin(ChunkSums)(cost, (), 100)
+    with pytest.raises(KeyError):
+        sums.count("good bad good")
+    assert len(sums) == 1
+    with pytest.raises(TypeError):
+        sums.count(None)
+
+
+@pytest.mark.parametrize("broken", [(b"ab\xff", b"\0" * 8, b""), (b"", b"\0" * 4, b"\0" * 4)])
+def test_a_table_that_is_not_whole_is_refused(broken):
+    with pytest.raises(ValueError, match="not whole"):
+        kernel.BUILT.ChunkSums(len, ((True, *broken),), 10)
+
+
+class Numbers(dict):
+    def __missing__(self, token):
+        assert token
+        self[token] = len(self)
+        return self[token]
+
+
+@settings(max_examples=examples(1_000), deadline=None)
+@given(st.lists(TEXTS, max_size=4), st.integers(0, 70))
+def test_tokens_have_the_same_numbers(texts, longest):
+    built, plain = twins(lambda: kernel_twin(TokenNumbers)(surfaces, longest))
+    numbers, others = Numbers(), Numbers()
+    for text in [*texts, *texts]:
+        assert built.of(text, numbers) == plain.of(text, others)
+    assert list(numbers.items()) == list(others.items())
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(st.lists(TEXTS, max_size=4))
+def test_a_vocabulary_is_the_same(texts):
+    built, plain = twins(TermVocabulary)
+    for text in [*texts, *texts]:
+        assert built.numbers(text) == plain.numbers(text)
+    assert (built.words, built.starts) == (plain.words, plain.starts)
+    assert dict(built) == dict(plain)
+
+
+def test_many_tokens_are_kept_apart():
+    built = kernel_twin(TokenNumbers)(surfaces, 60)
+    numbers = Numbers()
+    tokens = [f"{number:x}" * (1 + number % 5) for number in range(30_000)]
+    for _ in range(2):
+        assert array("I", built.of("\n".join(tokens), numbers)).tolist() == [
+            numbers[token] for token in tokens
+        ]
+
+
+def test_numbers_that_do_not_fit_are_an_error():
+    with pytest.raises(OverflowError):
+        kernel.BUILT.TokenNumbers(surfaces, 60).of("a", {"a": 1 << 32})
+    with pytest.raises(KeyError):
+        kernel.BUILT.TokenNumbers(surfaces, 60).of("a b", {"a": 1})
+
+
+LITERALS = st.lists(st.text("aAb-. é語", min_size=1, max_size=3), max_size=12).map(tuple)
+
+
+@settings(max_examples=examples(1_000), deadline=None)
+@given(LITERALS, st.text("aAb-. é語\ud800", max_size=30) | st.text())
+def test_texts_are_found_at_the_same_places(literals, text):
+    built, plain = twins(lambda: kernel_twin(TextTable)(literals))
+    assert built.held(text) == plain.held(text)
+    assert built.starts(text) == plain.starts(text)
+
+
+def test_an_empty_text_is_in_every_text():
+    for table in twins(lambda: kernel_twin(TextTable)(("",))):
+        assert table.held("")
+        assert table.held("a")
+
+
+def test_what_the_kernel_holds_is_let_go_of():
+    class Cost:
+        def __call__(self, chunk):
+            return len(chunk)
+
+    cost = Cost()
+    cost.sums = kernel_twin(ChunkSums)(cost, (), 10)
+    cost.sums.count("a b")
+    gone = weakref.ref(cost)
+    del cost
+    gc.collect()
+    assert gone() is None
