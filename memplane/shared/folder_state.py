@@ -38,7 +38,7 @@ from memplane.trust import state_folder
 
 EVERYTHING: Final = "*"
 STATE_FOLDER: Final = "shared"
-WAITING_MAX: Final = 20_000  # ids that acts and purges wait for
+WAITING_MAX: Final = 20_000  # ids that acts wait for, and ids that are not wanted
 _FORMAT: Final = 1
 _BYTES_MAX: Final = 64 * 1024 * 1024
 _MARK_BYTES: Final = 64 * 1024
@@ -87,6 +87,18 @@ class KnownDevice:
     stat: tuple[int, ...] = ()
 
 
+class MetFile(NamedTuple):
+    """What was found in the file of a device that is not accepted: see `DeviceReport`."""
+
+    stat: tuple[int, ...]
+    status: str
+    name: str
+    why: str
+    events: int
+    first: str
+    last: str
+
+
 @dataclass(slots=True)
 class WaitingAct:
     """A forget, pin or touch of a device, with the ids that it names and that are not here yet.
@@ -106,7 +118,8 @@ class FolderState:
 
     `writing`: the own file may have more lines than `own` says, as an append was not finished.
     `purging`: by device the ids that its purges named, until that is done here. `unwanted`: ids of
-    events that were purged elsewhere before they came here.
+    events that were purged elsewhere before they came here. `met`: what was found in the files of
+    devices that are not accepted, so that none is read again before it changes.
     """
 
     device: str
@@ -121,10 +134,13 @@ class FolderState:
     waiting: list[WaitingAct] = field(default_factory=list)
     purging: dict[str, list[str]] = field(default_factory=dict)
     unwanted: dict[str, None] = field(default_factory=dict)
+    met: dict[str, MetFile] = field(default_factory=dict)
 
     def save(self, home: str) -> None:
         """Keep it, durable; raises WriteError."""
-        self.waiting = self.waiting[-WAITING_MAX:]
+        count = sum(len(act.ids) for act in self.waiting)
+        while count > WAITING_MAX:
+            count -= len(self.waiting.pop(0).ids)
         while len(self.unwanted) > WAITING_MAX:
             del self.unwanted[next(iter(self.unwanted))]
         said = {"format": _FORMAT, **asdict(self), "unwanted": list(self.unwanted)}
@@ -234,6 +250,7 @@ def _parsed(said: Mapping[str, Any]) -> FolderState:
         [WaitingAct(**one) for one in said["waiting"]],
         {str(device): [*map(str, ids)] for device, ids in said["purging"].items()},
         dict.fromkeys(said["unwanted"]),
+        {device: MetFile(tuple(one[0]), *one[1:]) for device, one in said["met"].items()},
     )
 
 

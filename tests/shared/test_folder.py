@@ -10,7 +10,7 @@ from test_device_file import HOSTILE, PLACES
 import memplane
 from memplane.cli.run import run_command_line
 from memplane.errors import HomeError, InputError, NotFoundError
-from memplane.shared import folder_reading, folder_writing
+from memplane.shared import folder_reading, folder_state, folder_writing
 from memplane.shared.device_file import DeviceLines, FilePlace
 
 DEVICE = "0123456789abcdef"
@@ -472,6 +472,44 @@ def test_a_dry_run_changes_nothing(ann, bob, folder):
     report = bob.upkeep.sync(folder, dry_run=True)
     assert (report.sent, report.devices[0].events) == (1, 1)
     assert (files_in(folder), head(bob), (bob.home / "shared").stat().st_mtime_ns) == before
+
+
+def test_the_file_of_a_device_that_waits_is_read_again_only_where_it_changed(
+    ann, folder, monkeypatch
+):
+    written(folder, DEVICE, entries=[{"text": "one"}])
+    ann.upkeep.sync(folder, name="ann")
+    first = ann.upkeep.sync(folder).devices
+    read = []
+    whole = folder_reading.read_device
+    monkeypatch.setattr(
+        folder_reading,
+        "read_device",
+        lambda path, *a, **k: read.append(path) or whole(path, *a, **k),
+    )
+    assert ann.upkeep.sync(folder).devices == first
+    assert read == []
+    written(folder, DEVICE, entries=[{"text": "one"}, {"text": "two"}])
+    assert ann.upkeep.sync(folder).devices[0].events == 2
+    assert len(read) == 1
+
+
+def test_what_an_accepted_device_makes_wait_is_bounded(ann, folder, monkeypatch):
+    monkeypatch.setattr(folder_state, "WAITING_MAX", 50)
+    lines = DeviceLines(DEVICE, FilePlace())
+    data = lines.header(DEVICE, "01PLANE", "theirs")
+    for n in range(20):
+        named = {"forget": {"ids": [f"none-{n}-{at}" for at in range(20)]}}
+        data += lines.event(f"f{n}", event(n, kind="forget", data={**event(n)["data"], **named}))
+        data += lines.purge(f"p{n}", [f"gone-{n}-{at}" for at in range(20)])
+    (folder / f"{DEVICE}.jsonl").write_bytes(data)
+    ann.upkeep.sync(folder, name="ann")
+    ann.upkeep.sync(folder, accept=DEVICE, mine=True)
+    (kept,) = (ann.home / "shared").glob("folder-*.json")
+    said = json.loads(kept.read_text())
+    assert sum(len(one["ids"]) for one in said["waiting"]) <= 50
+    assert len(said["unwanted"]) <= 50
+    assert said["purging"] == {}
 
 
 # --- files that are refused ---
