@@ -250,7 +250,8 @@ class FollowerLog(FileLog):
         worker, self._worker = self._worker, None
         if worker is not None:
             if self._pid == os.getpid():
-                worker.submit(self._disconnect)
+                with suppress(FutureTimeoutError):
+                    worker.submit(self._disconnect).result(self._catch_up_s)
             worker.shutdown(wait=False)
         super().close()
 
