@@ -8,10 +8,10 @@ stands before it only. Purges come last.
 **Whose it is.** What a device of another person says is recorded as that person's: the actor is
 `person:NAME`, under the name that this user gave the device, and there is no role. Taken are
 statements and messages alone. A rule or preference becomes a fact with a tag and without a key;
-neither does any of its values take the place of a rule or preference of this user. Markers,
-sessions, tasks and data, by which an event is lifted or joined to work at hand, stay behind, and
-importance is the usual one at most. Its forgets reach no rule or preference, and its purges erase
-what came from itself alone.
+neither does any of its values take the place of a rule or preference, or of the summary of a
+session here. Markers, sessions, tasks and data, by which an event is lifted or joined to work at
+hand, stay behind, and importance is the usual one at most. Its forgets reach no rule or preference,
+and its purges erase what came from itself alone.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ _ROWS_AT_ONCE: Final = 256
 _TEXT_AT_ONCE: Final = 8 * 1024 * 1024
 ACT_KINDS: Final = ("forget", "pin", "touch")
 _RULES: Final = frozenset(("rule", "preference"))
+_OF_SESSIONS: Final = "session/"  # how the keys of sessions' summaries begin
 _OF_PERSONS: Final = frozenset((*TYPED_KINDS, "message"))
 _SAID_BY_PERSONS: Final = word_table("""
     id ts kind ns text key tags refs valid_from valid_until
@@ -363,17 +364,20 @@ class _Batch:
             tags = [*row.get("tags", ())][: TAGS_MAX - 1]
             said |= {"kind": "fact", "tags": [*tags, f"said-as-{kind}"]}
             said.pop("key", None)
-        elif "key" in said and self._is_of_rule(said.get("ns", GLOBAL), said["key"]):
+        elif "key" in said and self._is_taken(said.get("ns", GLOBAL), said["key"]):
             said.pop("key")
         if not said.get("text") and "key" not in said:
             return None
         return said
 
-    def _is_of_rule(self, ns: str, key: str) -> bool:
-        """Whether the value of a key is a rule or preference here."""
+    def _is_taken(self, ns: str, key: str) -> bool:
+        """Whether a key has a value that no person replaces: a rule, or of a session here."""
         with self._context.lock:
             current = self._context.caught_up().memories.current(ns, key)
-        return current is not None and current.kind in _RULES
+        if current is None or current.kind in _RULES:
+            return current is not None
+        line = self._context.log.line(current.seq) if key.startswith(_OF_SESSIONS) else None
+        return line is not None and device_that_said(line.event) is None
 
     def flush(self) -> None:
         """Record the events that wait."""

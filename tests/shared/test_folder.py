@@ -161,6 +161,15 @@ def test_what_a_person_said_can_be_confirmed_and_is_the_users_then(ann, bob, fol
     assert ann.get("deploy").said_by == "person"
 
 
+def test_no_person_replaces_the_summary_of_a_session_here(ann, bob, folder):
+    befriended({"ann": ann, "bob": bob}, folder, mine=False)
+    key = "session/s1/summary"
+    bob.record("what was done", kind="summary", key=key, session="s1")
+    ann.record("something else was done", kind="summary", key=key)
+    everyone([ann, bob], folder)
+    assert bob.get(key).text == "what was done"
+
+
 def test_a_contradiction_says_whose_the_other_statement_is(ann, bob, folder):
     befriended({"ann": ann, "bob": bob}, folder, mine=False)
     bob.record("The limit of requests is 10", kind="decision", role="user")
