@@ -18,7 +18,7 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, TimeoutError as FutureTimeoutError
 from contextlib import suppress
 from functools import partial
@@ -32,6 +32,7 @@ from memplane.errors import (
     DivergedError,
     FormatError,
     HomeError,
+    InputError,
     NotFoundError,
     SharedLogError,
 )
@@ -84,7 +85,7 @@ _FOLLOW_EVERY_S: Final = 0.02  # one request looks at the projections several ti
 _NOTE_EVERY: Final = 64  # lines, between two notes that other machines compare with their own
 _FILES_AT_ONCE: Final = 64  # of the outbox
 _NOT_YET: Final = "was not reached yet"
-_REFILL_AT_ONCE: Final = 100  # events
+_ENTRIES_AT_ONCE: Final = 500  # that need not be published in one step; NATS takes 1,000
 _TRIES: Final = 50  # to read what was published
 
 
@@ -440,23 +441,50 @@ class FollowerLog(FileLog):
         self._read_on()
         names = self.waiting.names()
         for begin in range(0, len(names), _FILES_AT_ONCE):
-            taken, drafts = [], []
+            found: dict[str, list[Draft]] = {}
             for name in names[begin : begin + _FILES_AT_ONCE]:
                 try:
-                    found = self.waiting.read(name)
+                    file = self.waiting.read(name)
                 except OSError:
                     self.waiting.leave(name)
                     continue
-                if found is None:
+                if file is None:
                     continue
-                if found.fault:
+                if file.fault:
                     self.waiting.leave(name)
                     continue
-                taken.append(name)
-                drafts += [one for one in found.drafts if self._reader.look_up(one.id) is None]
-            self._put_in(drafts)
-            for name in taken:
-                self.waiting.remove(name)
+                drafts = file.drafts
+                found[name] = [one for one in drafts if self._reader.look_up(one.id) is None]
+            self._publish_files(found)
+
+    def _publish_files(self, files: Mapping[str, Sequence[Draft]]) -> None:
+        """Publish what files of the outbox hold; a file that the engine never takes stays there."""
+        try:
+            self._put_in_steps(
+                [*published(draft, self._body)] for drafts in files.values() for draft in drafts
+            )
+        except InputError as error:
+            if len(files) > 1:
+                for name, drafts in files.items():
+                    self._publish_files({name: drafts})
+                return
+            for name in files:
+                self.waiting.leave(name)
+            self._warn(error)
+            return
+        for name in files:
+            self.waiting.remove(name)
+
+    def _put_in_steps(self, events: Iterable[list[tuple[str, bytes]]]) -> None:
+        """Publish the entries of events, as many at once as every engine takes."""
+        step: list[tuple[str, bytes]] = []
+        for entries in events:
+            if step and len(step) + len(entries) > _ENTRIES_AT_ONCE:
+                self._reached().publish(step)
+                step = []
+            step += entries
+        if step:
+            self._reached().publish(step)
 
     # --- an engine that lost entries ---
 
@@ -468,9 +496,7 @@ class FollowerLog(FileLog):
             if not walk.is_whole
             else []
         )
-        for begin in range(0, len(missing), _REFILL_AT_ONCE):
-            entries = [one for _, made in missing[begin : begin + _REFILL_AT_ONCE] for one in made]
-            self._reached().publish(entries)
+        self._put_in_steps(made for _, made in missing)
         forked = bool(missing) and bool(others)
         if forked or again:
             self._set_log_aside()
