@@ -34,7 +34,9 @@ print([len(tokens.cut(counter, text, 20)) for text in texts])
 @pytest.mark.skipif(kernel.BUILT is None, reason="the kernel was not built")
 def test_two_processes_give_the_same(tmp_path):
     text = "\n\n".join(path.read_text() for path in sorted((ROOT / "docs").glob("*.md"))[:6])
-    (tmp_path / "texts").write_text(text + "\n\n\u043d\u0430 \u0440\u0435\u043a\u0435, 語の船 caf\u00e9\u2026 don\u2019t")
+    (tmp_path / "texts").write_text(
+        text + "\n\n\u043d\u0430 \u0440\u0435\u043a\u0435, 語の船 caf\u00e9\u2026 don\u2019t"
+    )
     said = [
         subprocess.run(
             [sys.executable, "-c", SCRIPT, which, str(tmp_path / "texts")],
