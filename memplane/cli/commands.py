@@ -58,7 +58,7 @@ SECTIONS: Final = {
     "Start": {
         "init": "show",
         "join": "shared",
-        "demo": "demo",
+        "demo": "inspection",
         "import": "transfer",
         "install": "agents",
         "uninstall": "agents",

@@ -6,7 +6,7 @@ import re
 import pytest
 
 import memplane
-from memplane.cli.demo import QUESTIONS
+from memplane.cli.inspection import QUESTIONS
 
 
 @pytest.fixture
