@@ -31,6 +31,7 @@ from memory_works import MEMORY_WORKS
 from place import Place
 from process_works import PYTHONS
 from session_works import SESSION_WORKS
+from shared_works import SHARED_LARGE_WORKS, SHARED_WORKS
 from side_by_side import SIDE_WORDS, SIZE_LARGE, SIZES, Sided, compare, side_rows, side_table
 from store_works import STORE_WORKS
 from works import WORKS
@@ -43,9 +44,9 @@ ROOT = Path(__file__).resolve().parent.parent
 _EVENTS, _EVENTS_QUICK = 65_000, 600
 _CHUNKS, _CHUNKS_QUICK = 100_000, 2_000
 _MEMORIES, _MEMORIES_QUICK = 100_000, 2_000
-_LARGE = LARGE_WORKS | LARGE_LOG_WORKS
+_LARGE = LARGE_WORKS | LARGE_LOG_WORKS | SHARED_LARGE_WORKS
 _USUAL = WORKS | WRITING_WORKS | CROWD_WORKS | MEMORY_WORKS | SESSION_WORKS
-_USUAL |= STORE_WORKS | INDEX_WORKS | ENGINE_WORKS | HOOK_WORKS | MCP_WORKS
+_USUAL |= STORE_WORKS | INDEX_WORKS | ENGINE_WORKS | HOOK_WORKS | MCP_WORKS | SHARED_WORKS
 _ALL = _USUAL | _LARGE
 _SIDE = "side-by-side"
 _ROUNDS, _ROUNDS_QUICK = 5, 1

@@ -1,7 +1,6 @@
-"""`memplane inspect`: the memory as a page, in a file or served live on loopback.
+"""`memplane inspect`: the memory as a page, in a file or served live on loopback; `memplane demo`.
 
-`memplane demo`: a plane with a sample session, and three questions that it answers.
-
+The demo is a plane with a sample session, three questions that it answers, and a page to look at.
 The sample is two days of work on hop, a URL shortener that does not exist: a Claude Code transcript
 of 168 lines, and 17 statements. It ships with memplane, so nothing is fetched. All that the demo
 leaves is one folder, which it names; no trust is stored for it, as its commands name it.
@@ -136,6 +135,8 @@ def _serve(plane: Plane, asked: PageRequest, *, open_it: bool) -> int:
             return STOPPED
     return FINE
 
+
+# The demo.
 
 FOLDER: Final = "memplane-demo"
 PAGE: Final = "page.html"

@@ -422,6 +422,13 @@ def spread_scores(
     return docs, (table.take(np.concatenate(gaps)) * np.concatenate(said)) >> 20
 
 
+def behind(sources: Array, frame: Frame) -> Array:
+    """The first document behind each source's event in its session; -1 where there is none."""
+    at = frame.links.take(_border(sources, frame)[len(sources) :])
+    found: Array = np.where(at.view(np.uint32) < 2 * frame.size, at >> 1, -1)
+    return found
+
+
 def _border(sources: Array, frame: Frame) -> Array:
     """The last nodes of each source's event: those before, then those after."""
     before = (2 * sources).astype(np.int32)

@@ -33,6 +33,7 @@ HEADER: Final = "engine.json"
 FORMAT: Final = 1
 _MORE: Final = 64  # hits asked for beyond those wanted
 _GROWTH: Final = 4
+_TIES_MAX: Final = 2_000
 
 
 class EngineKind(NamedTuple):
@@ -165,8 +166,8 @@ def best_hits(
     """Return the k best of what an engine finds, without what is later or masked.
 
     For engines that know no masks: `ask` gives the seqs and scores of its so many best of `total`
-    documents, and is asked for more until enough of them may be shown, and the last does not tie
-    with one that is left out.
+    documents, and is asked for more until enough of them may be shown. Ties go to the newer, also
+    where what is left out ties with the last, up to 2,000 hits.
     """
     wanted, gone = k + _MORE, np.array(sorted(masked), np.int64)
     while k > 0 and total > 0:
@@ -175,7 +176,8 @@ def best_hits(
         whole = len(seqs) < wanted or wanted >= total
         seqs, scores = seqs[seen], scores[seen]
         order = np.lexsort((-seqs, -scores))
-        if whole or (len(order) > k and scores[order[k]] < scores[order[k - 1]]):
+        enough = len(order) >= k and wanted * _GROWTH > _TIES_MAX
+        if whole or enough or (len(order) > k and scores[order[k]] < scores[order[k - 1]]):
             best = order[:k]
             return list(map(Hit, seqs[best].tolist(), scores[best].tolist()))
         wanted *= _GROWTH

@@ -5,8 +5,9 @@ of nouns of which kinds they are (a pup is an animal), and by which words a ques
 kind. It is derived from WordNet (Miller 1995) by `tools/build_kinds.py`; there is a table a
 language, and all have the same kinds.
 
-A document keeps the kinds of its text as bits of its `traits`, and two bits beside: whether
-it speaks of its writer (I, we), and whether it names a time or has a number.
+A document keeps the kinds of its text as bits of its `traits`, and three bits beside: whether
+it asks something, whether it speaks of its writer (I, we), and whether it names a time or has a
+number.
 
 The table, `data/kinds-en.bin`, is `KINDS_MAGIC`, a line of JSON, and a deflated text. The JSON has
 `language`, `source`, `kinds` (their names, in the order of `THINGS`), `asked` (a regular expression
@@ -35,6 +36,7 @@ THINGS: Final = word_table("""
     hobby sport place food pet health book film music person job feeling family clothes study game
     thing event weather art goal charity
 """)
+ASKING: Final = 1 << 29  # a text with a question mark
 PERSONAL: Final = 1 << 30  # a text that speaks of its writer
 TIMED: Final = 1 << 31  # one that names a time or has a number
 _FILES: Final = ("kinds-en.bin",)

@@ -21,8 +21,8 @@ import numpy as np
 
 from memplane.index import bm25, lexical, terms
 from memplane.index.bm25 import relevance
-from memplane.index.columns import Frame, Kernel, spread_scores
-from memplane.index.kinds import PERSONAL, TIMED
+from memplane.index.columns import Frame, Kernel, behind, spread_scores
+from memplane.index.kinds import ASKING, PERSONAL, TIMED
 from memplane.index.lexical import Matches
 from memplane.index.segment import Array
 from memplane.index.terms import PREFERENCE, READ, ROLES
@@ -91,6 +91,7 @@ _ASSISTANT: Final = ROLES.index("assistant")
 _SAME: Final = 1_000  # a factor that changes nothing
 _SPARE: Final = 2
 _OPENING_TURNS: Final = 5  # of the user, that say what a session is about
+_ASKING_TOKENS: Final = 50  # a longer text says more than it asks
 _OPENING_DOCUMENTS: Final = 60  # looked at on the way to the session's first
 
 
@@ -107,7 +108,9 @@ class Ranking(NamedTuple):
     `faint_bits` of their flags (lowest bit, number of bits) is one of `faint_numbers`.
 
     Where a question names speakers and is not broad, texts that do not speak of their writer are
-    multiplied by `impersonal`, and those with a time or number by `timed`. `session_best`, at least
+    multiplied by `impersonal`, those with a time or number by `timed`, and short ones that ask
+    something by `asking`. What the words of a short text that asks earn is lent, times `reply`, to
+    the event behind it, where another one speaks there. `session_best`, at least
     1,000, multiplies the best of each group. Where a question is about the user who asks, what an
     assistant says is multiplied by `answer`; where it is broad, one of the first few turns of the
     user in each group by `opening`: they say what the group is about.
@@ -128,6 +131,8 @@ class Ranking(NamedTuple):
     wide_sources_max: int = 600
     impersonal: int = 1_000
     timed: int = 1_000
+    asking: int = 1_000
+    reply: int = 0
     session_best: int = 1_000
     answer: int = 1_000
     opening: int = 1_000
@@ -192,13 +197,7 @@ def rank(
         alike = _counting(similar, _Sums(heads, mine))
         heads, mine = _joined(_Sums(heads, mine), alike)
         heads, mine = heads[mine != 0], mine[mine != 0]
-    lent = _Sums(heads[:0], mine[:0])
-    if len(heads):
-        firsts = _best_of_events(heads, mine, frame)
-        firsts = np.sort(firsts[lexical.best(mine[firsts], limit)])
-        lent = _Sums(*_summed(*spread_scores(heads[firsts], mine[firsts], frame, kernel)))
-        quiet = _raised(lent.values, _is_faint(lent.docs, frame, weights), weights.faint)
-        lent = lent._replace(values=quiet)
+    lent = _lent(_Sums(heads, mine), frame, kernel, limit, weights)
     if len(places) < len(docs):
         # What neighbours lend may lift any match; but most hear too little of them to get far.
         final = _heard(lent.of(heads) + mine, heads, frame, asked, weights)
@@ -242,6 +241,21 @@ class _Sums(NamedTuple):
     def where(self, keep: Array) -> _Sums:
         """Those of the documents that are kept."""
         return _Sums(self.docs[keep], self.values[keep])
+
+
+def _lent(own: _Sums, frame: Frame, kernel: Kernel, limit: int, weights: Ranking) -> _Sums:
+    """What the best `limit` events lend to the documents around them, and questions to answers."""
+    if not len(own.docs):
+        return own
+    firsts = _best_of_events(own.docs, own.values, frame)
+    firsts = np.sort(firsts[lexical.best(own.values[firsts], limit)])
+    said = _Sums(own.docs[firsts], own.values[firsts])
+    lent = _Sums(*_summed(*spread_scores(said.docs, said.values, frame, kernel)))
+    if weights.reply:
+        lent = _Sums(*_joined(lent, _replies(said, frame, weights)))
+    return lent._replace(
+        values=_raised(lent.values, _is_faint(lent.docs, frame, weights), weights.faint)
+    )
 
 
 def _counting(similar: Similar, own: _Sums) -> _Sums:
@@ -305,7 +319,7 @@ class _Range(NamedTuple):
         heard += [weights.beginning] * bool(asked.beginning)
         heard.append(weights.preference)
         if _of_turns(asked):
-            heard += [weights.impersonal, weights.timed]
+            heard += [weights.impersonal, weights.timed, weights.asking]
         heard.append(weights.session_best)
         return cls(tuple(said), tuple(heard), weights)
 
@@ -407,7 +421,22 @@ def _heard(
         traits = frame.traits[docs]
         scores = _raised(scores, (traits & np.uint32(PERSONAL)) == 0, weights.impersonal)
         scores = _raised(scores, (traits & np.uint32(TIMED)) != 0, weights.timed)
+        scores = _raised(scores, _asks(docs, frame), weights.asking)
     return scores
+
+
+def _replies(said: _Sums, frame: Frame, weights: Ranking) -> _Sums:
+    """What short texts that ask something lend to what another one says right behind them."""
+    said = said.where(_asks(said.docs, frame))
+    next_ = behind(said.docs, frame)
+    there = (next_ >= 0) & (frame.speaker[next_] != frame.speaker[said.docs])
+    return _Sums(*_summed(next_[there], said.values[there] * weights.reply // _SAME))
+
+
+def _asks(docs: Array, frame: Frame) -> Array:
+    """Which documents are short and ask something."""
+    asks: Array = (frame.traits[docs] & np.uint32(ASKING)) != 0
+    return asks & (frame.tokens[docs] <= _ASKING_TOKENS)
 
 
 def _opens(docs: Array, frame: Frame) -> Array:

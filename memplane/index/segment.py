@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memplane.index import storage, terms
+from memplane.index.kinds import ASKING
 from memplane.index.terms import KINDS, ROLES, Document
 from memplane.lazy import NamedTuple
 
@@ -282,7 +283,7 @@ def row(document: Document) -> tuple[int, ...]:
 
 
 def _traits(documents: Sequence[Analysed], vocabulary: terms.TermVocabulary) -> Array:
-    """Return the bits of all tokens of each text."""
+    """Return the bits of all tokens of each text, and whether it asks something."""
     found = np.zeros(len(documents), np.uint32)
     lengths = np.fromiter((len(one.text) for one in documents), np.int64, len(documents))
     picked = np.frombuffer(b"".join([one.text for one in documents]), np.uint32)
@@ -291,6 +292,8 @@ def _traits(documents: Sequence[Analysed], vocabulary: terms.TermVocabulary) -> 
         filled = lengths > 0
         starts = (np.cumsum(lengths) - lengths)[filled]
         found[filled] = np.bitwise_or.reduceat(own, starts)
+    asking = np.fromiter(("?" in one.document.text for one in documents), bool, len(documents))
+    found[asking] |= np.uint32(ASKING)
     return found
 
 

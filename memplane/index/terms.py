@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     )
 
 
-ANALYSER: Final = 3  # raise it when a text gets other terms or traits
+ANALYSER: Final = 4  # raise it when a text gets other terms or traits
 KINDS: Final = ("words", "bigrams", "prefixes", "labels")
 PREFIX_LETTERS: Final = 5
 VOCABULARY_MAX: Final = 400_000  # tokens remembered; hex ids would otherwise fill the memory

@@ -709,6 +709,8 @@ class Retrieval(NamedTuple):
     impersonal: int
     timed: int
     session_best: int
+    asking: int
+    reply: int
     near: Around
     near_many: Around
     wide: Around

@@ -624,6 +624,8 @@ def ranking_weights(scoring: Scoring) -> Ranking:
         wide=Kernel(*said.wide),
         impersonal=said.impersonal,
         timed=said.timed,
+        asking=said.asking,
+        reply=said.reply,
         session_best=said.session_best,
         answer=said.answer,
         opening=said.opening,
@@ -640,11 +642,14 @@ def _heeding(scoring: Scoring, answered: bool, names: int) -> Ranking:
     """The weights for talk with an assistant, or for so many people among themselves.
 
     Of these none speaks to an assistant. What an assistant says is long and names things of many
-    kinds. Where more than two talk, turns are short and need those around them.
+    kinds. Where two talk, what one asks the other answers; where more do, turns are short and need
+    those around them.
     """
     ranking = ranking_weights(scoring)
     if answered or names < _TWO:
         ranking = ranking._replace(impersonal=_UNCHANGED, timed=_UNCHANGED, session_best=_UNCHANGED)
+    if answered or names != _TWO:
+        ranking = ranking._replace(asking=_UNCHANGED, reply=0)
     if answered:
         return ranking
     if names > _TWO:

@@ -45,6 +45,7 @@ DEVICE_NAME_MAX: Final = 64
 FILE_BYTES_MAX: Final = 1024 * 1024 * 1024
 ENTRY_BYTES_MAX: Final = 2 * 1024 * 1024  # of a line
 NAMED_MAX: Final = 200  # ids that one line names
+PURGED_MAX: Final = 1_000_000  # ids that the purges of a file name, and tombstones in it
 _ENDING: Final = ".jsonl"
 # It stands in labels of blocks: no colon, no bracket.
 _NAMED: Final = regex(r"(?! )[\w .@'-]{1,64}(?<! )")
@@ -239,6 +240,8 @@ class _Reading:
                     self._before_parts = FilePlace(before.bytes + start, number - 1, h)
                 self._entry(raw, number, check)
         self._note_purges(data, starts, before.lines, run.erased)
+        if max(len(self._purged), len(self._erased)) > PURGED_MAX:
+            raise self._refusal(f"more than {PURGED_MAX} events were purged")
         self._place = FilePlace(before.bytes + run.end, run.last, run.h.decode())
         if self._header is None:
             raise self._refusal("line 1 was erased, expected the header of the device")

@@ -48,6 +48,7 @@ from memplane.shared.folder_state import (
     SyncReport,
     accept_device,
     kept_state,
+    mark_device,
     new_device,
 )
 from memplane.shared.folder_writing import FolderWriter
@@ -181,6 +182,7 @@ class _Syncing:
         reader = FolderReader(self._context, state, self._folder, self._progress)
         accepted, report.devices = reader.look(others)
         if not asked.dry_run:
+            mark_device(self._home, state.device)
             self._context.log.append([])  # a purge that was interrupted is finished by it
             self._save()
             reader.take(accepted, self._save)

@@ -8,15 +8,15 @@ stands before it only. Purges come last.
 **Whose it is.** What a device of another person says is recorded as that person's: the actor is
 `person:NAME`, under the name that this user gave the device, and there is no role. Taken are
 statements and messages alone. A rule or preference becomes a fact with a tag and without a key;
-neither does any of its values take the place of a rule or preference of this user. Markers,
-sessions, tasks and data, by which an event is lifted or joined to work at hand, stay behind, and
-importance is the usual one at most. Its forgets reach no rule or preference, and its purges erase
-what came from itself alone.
+neither does any of its values take the place of a rule or preference, or of the summary of a
+session here. Markers, sessions, tasks and data, by which an event is lifted or joined to work at
+hand, stay behind, and importance is the usual one at most. Its forgets reach no rule or preference,
+and its purges erase what came from itself alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
@@ -40,6 +40,7 @@ from memplane.shared.folder_state import (
     DeviceReport,
     FolderState,
     KnownDevice,
+    MetFile,
     WaitingAct,
     device_that_said,
     stat_of,
@@ -56,6 +57,7 @@ _ROWS_AT_ONCE: Final = 256
 _TEXT_AT_ONCE: Final = 8 * 1024 * 1024
 ACT_KINDS: Final = ("forget", "pin", "touch")
 _RULES: Final = frozenset(("rule", "preference"))
+_OF_SESSIONS: Final = "session/"  # how the keys of sessions' summaries begin
 _OF_PERSONS: Final = frozenset((*TYPED_KINDS, "message"))
 _SAID_BY_PERSONS: Final = word_table("""
     id ts kind ns text key tags refs valid_from valid_until
@@ -95,10 +97,12 @@ class FolderReader:
         self._taken = 0
         self.more = False
 
-    def look(self, devices: Iterable[str]) -> tuple[list[_Checked], list[DeviceReport]]:
+    def look(self, devices: Sequence[str]) -> tuple[list[_Checked], list[DeviceReport]]:
         """Read and check the files of these devices; nothing is recorded."""
         accepted: list[_Checked] = []
         reports: list[DeviceReport] = []
+        met = self._state.met
+        self._state.met = {one: met[one] for one in devices if one in met}
         for device in devices:
             known = self._state.devices.get(device)
             report = DeviceReport(device, known.name if known else "", "waiting")
@@ -109,14 +113,32 @@ class FolderReader:
             stat = stat_of(path)
             if known is not None and known.stat and known.stat == stat:
                 continue
+            if known is None and self._was_met(report, stat):
+                continue
             try:
                 one = self._checked(device, path, report, stat)
             except RefusedFileError as error:
                 report.status, report.why = "refused", str(error)
-                continue
-            if known is not None:
-                accepted.append(one)
+            else:
+                if known is not None:
+                    accepted.append(one)
+            if known is None:
+                self._meet(report, stat)
         return accepted, reports
+
+    def _meet(self, report: DeviceReport, stat: tuple[int, ...]) -> None:
+        """Keep what was found in the file of a device that is not accepted."""
+        found = report.status, report.name, report.why, report.events, report.first, report.last
+        self._state.met[report.device] = MetFile(stat, *found)
+
+    def _was_met(self, report: DeviceReport, stat: tuple[int, ...]) -> bool:
+        """Whether a waiting file is as it was when it was read; the report then says the same."""
+        met = self._state.met.get(report.device)
+        if met is None or met.stat != stat or not stat:
+            return False
+        report.status, report.name, report.why = met.status, met.name, met.why
+        report.events, report.first, report.last = met.events, met.first, met.last
+        return True
 
     def _checked(
         self, device: str, path: str, report: DeviceReport, stat: tuple[int, ...]
@@ -194,12 +216,22 @@ class FolderReader:
         batch.flush()
         self._taken += count
         self._state.waiting += batch.acts
-        ids = [id_ for purge in one.purges for id_ in purge.ids]
-        if ids:
-            self._state.purging.setdefault(one.device, []).extend(ids)
+        self._note_purges(one)
         # What came meanwhile was not looked for in the log: it is read again.
         one.known.place, one.known.stat = end, stat if end == one.found.end else ()
         save()
+
+    def _note_purges(self, one: _Checked) -> None:
+        """Keep which events here are to be erased, and which are not to come."""
+        log, state = self._context.log, self._state
+        here = []
+        for id_ in dict.fromkeys(id_ for purge in one.purges for id_ in purge.ids):
+            if log.find(id_) is not None:
+                here.append(id_)
+            elif one.known.mine and log.purged_as(id_) is None:
+                state.unwanted[id_] = None
+        if here:
+            state.purging.setdefault(one.device, []).extend(here)
 
     # Forgets, pins and touches.
 
@@ -245,13 +277,9 @@ class FolderReader:
         reports = {one.device: one.report for one in accepted}
         erased: dict[str, None] = {}
         for device, ids in state.purging.items():
-            known = state.devices.get(device)
-            for id_ in dict.fromkeys(ids if known is not None else ()):
+            for id_ in dict.fromkeys(ids if device in state.devices else ()):
                 line = log.find(id_)
-                if line is None:
-                    if known is not None and known.mine and log.purged_as(id_) is None:
-                        state.unwanted[id_] = None
-                elif self._may_purge(line.event, device):
+                if line is not None and self._may_purge(line.event, device):
                     erased[id_] = None
                     if device in reports:
                         reports[device].purged += 1
@@ -336,17 +364,20 @@ class _Batch:
             tags = [*row.get("tags", ())][: TAGS_MAX - 1]
             said |= {"kind": "fact", "tags": [*tags, f"said-as-{kind}"]}
             said.pop("key", None)
-        elif "key" in said and self._is_of_rule(said.get("ns", GLOBAL), said["key"]):
+        elif "key" in said and self._is_taken(said.get("ns", GLOBAL), said["key"]):
             said.pop("key")
         if not said.get("text") and "key" not in said:
             return None
         return said
 
-    def _is_of_rule(self, ns: str, key: str) -> bool:
-        """Whether the value of a key is a rule or preference here."""
+    def _is_taken(self, ns: str, key: str) -> bool:
+        """Whether a key has a value that no person replaces: a rule, or of a session here."""
         with self._context.lock:
             current = self._context.caught_up().memories.current(ns, key)
-        return current is not None and current.kind in _RULES
+        if current is None or current.kind in _RULES:
+            return current is not None
+        line = self._context.log.line(current.seq) if key.startswith(_OF_SESSIONS) else None
+        return line is not None and device_that_said(line.event) is None
 
     def flush(self) -> None:
         """Record the events that wait."""

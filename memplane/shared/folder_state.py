@@ -3,6 +3,12 @@
 One JSON file a folder, `HOME/shared/folder-DEVICE.json`, mode 0600, kept out of git. It holds ids,
 names and hashes, no text of an event. Without it a plane is a new device of the folder, and reads
 every file again: events are taken in by their ids, so nothing doubles.
+
+It counts on the machine that wrote it alone: a plane that was cloned or unpacked may bring one in
+which a stranger has accepted a device, and two copies of a plane must not write one file. So the
+user's state folder (`memplane.trust.state_folder`) has a mark for each device,
+`folders/DEVICE.json`, with the place and inode of the plane's home; what has neither is no state of
+this plane.
 """
 
 from __future__ import annotations
@@ -13,11 +19,13 @@ import secrets
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 from memplane import nofollow
 from memplane.errors import HomeError, InputError, WriteError
 from memplane.event import SENSITIVITIES, Event
+from memplane.home import replace_file
 from memplane.lazy import NamedTuple
 from memplane.projections.in_force import ORIGIN, is_foreign
 from memplane.shared.device_file import (
@@ -26,12 +34,14 @@ from memplane.shared.device_file import (
     device_of,
     file_of,
 )
+from memplane.trust import state_folder
 
 EVERYTHING: Final = "*"
 STATE_FOLDER: Final = "shared"
-WAITING_MAX: Final = 20_000  # ids that acts and purges wait for
+WAITING_MAX: Final = 20_000  # ids that acts wait for, and ids that are not wanted
 _FORMAT: Final = 1
 _BYTES_MAX: Final = 64 * 1024 * 1024
+_MARK_BYTES: Final = 64 * 1024
 _AGENTS: Final = "/agent/"
 # What belongs to one machine: files and what is said of them, folders, secrets, the log itself.
 _STAYING: Final = frozenset(
@@ -77,6 +87,18 @@ class KnownDevice:
     stat: tuple[int, ...] = ()
 
 
+class MetFile(NamedTuple):
+    """What was found in the file of a device that is not accepted: see `DeviceReport`."""
+
+    stat: tuple[int, ...]
+    status: str
+    name: str
+    why: str
+    events: int
+    first: str
+    last: str
+
+
 @dataclass(slots=True)
 class WaitingAct:
     """A forget, pin or touch of a device, with the ids that it names and that are not here yet.
@@ -96,7 +118,8 @@ class FolderState:
 
     `writing`: the own file may have more lines than `own` says, as an append was not finished.
     `purging`: by device the ids that its purges named, until that is done here. `unwanted`: ids of
-    events that were purged elsewhere before they came here.
+    events that were purged elsewhere before they came here. `met`: what was found in the files of
+    devices that are not accepted, so that none is read again before it changes.
     """
 
     device: str
@@ -111,10 +134,13 @@ class FolderState:
     waiting: list[WaitingAct] = field(default_factory=list)
     purging: dict[str, list[str]] = field(default_factory=dict)
     unwanted: dict[str, None] = field(default_factory=dict)
+    met: dict[str, MetFile] = field(default_factory=dict)
 
     def save(self, home: str) -> None:
         """Keep it, durable; raises WriteError."""
-        self.waiting = self.waiting[-WAITING_MAX:]
+        count = sum(len(act.ids) for act in self.waiting)
+        while count > WAITING_MAX:
+            count -= len(self.waiting.pop(0).ids)
         while len(self.unwanted) > WAITING_MAX:
             del self.unwanted[next(iter(self.unwanted))]
         said = {"format": _FORMAT, **asdict(self), "unwanted": list(self.unwanted)}
@@ -138,6 +164,32 @@ def _put(path: str, data: bytes, home: str) -> None:
     nofollow.sync_folder(path.rpartition("/")[0], home)
 
 
+def _mark_of(device: str) -> str:
+    return f"{state_folder(os.environ)}/folders/{device}.json"
+
+
+def is_of_this_machine(home: str, device: str) -> bool:
+    """Whether this plane, on this machine, is that device."""
+    try:
+        said = json.loads(nofollow.read_bytes(_mark_of(device), _MARK_BYTES))
+        found = Path(home).stat()
+        same_folder = [found.st_dev, found.st_ino] == said["inode"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return False
+    return bool(same_folder or said["location"] == os.path.realpath(home))
+
+
+def mark_device(home: str, device: str) -> None:
+    """Note that this plane, on this machine, is that device; raises WriteError."""
+    path, found = Path(_mark_of(device)), Path(home).stat()
+    said = {"location": os.path.realpath(home), "inode": [found.st_dev, found.st_ino]}
+    with suppress(OSError, ValueError):
+        if json.loads(nofollow.read_bytes(path, _MARK_BYTES)) == said:
+            return
+    if not replace_file(path, json.dumps(said).encode()):
+        raise WriteError(f"{path}: cannot be written: permission denied; nothing was synced")
+
+
 def new_device() -> str:
     """The id of a device that was never seen."""
     return secrets.token_hex(8)
@@ -146,13 +198,14 @@ def new_device() -> str:
 def kept_state(home: str, plane: str, folder: str) -> FolderState | None:
     """What is kept of a folder, wherever it lies now; None where nothing is.
 
-    It is found by the own file in the folder, else by the path. Raises HomeError for a file that
-    cannot be read.
+    It is found by the own file in the folder, else by the path. What is of another machine, or of
+    the plane that this one is a copy of, is not looked at. Raises HomeError for a file that cannot
+    be read.
     """
     found: FolderState | None = None
     for name in nofollow.file_names(f"{home}/{STATE_FOLDER}", home):
-        device = device_of(name.removeprefix("folder-").removesuffix(".json") + ".jsonl")
-        if device is None or name != f"folder-{device}.json":
+        device = device_of(f"{name.removeprefix('folder-')}l") if name[:7] == "folder-" else None
+        if device is None or not is_of_this_machine(home, device):
             continue
         state = _state_in(f"{home}/{STATE_FOLDER}/{name}", home)
         if state.plane != plane:
@@ -197,6 +250,7 @@ def _parsed(said: Mapping[str, Any]) -> FolderState:
         [WaitingAct(**one) for one in said["waiting"]],
         {str(device): [*map(str, ids)] for device, ids in said["purging"].items()},
         dict.fromkeys(said["unwanted"]),
+        {device: MetFile(tuple(one[0]), *one[1:]) for device, one in said["met"].items()},
     )
 
 

@@ -250,7 +250,8 @@ class FollowerLog(FileLog):
         worker, self._worker = self._worker, None
         if worker is not None:
             if self._pid == os.getpid():
-                worker.submit(self._disconnect)
+                with suppress(FutureTimeoutError):
+                    worker.submit(self._disconnect).result(self._catch_up_s)
             worker.shutdown(wait=False)
         super().close()
 
@@ -375,7 +376,7 @@ class FollowerLog(FileLog):
 
     def _publish(self, drafts: Sequence[Draft], expected_seq: int | None) -> list[Appended]:
         self._publish_waiting()
-        self._read_on()
+        self._read_on()  # first: an engine that lost entries is not to be given others instead
         head = self.head().seq
         if expected_seq is not None and expected_seq != head:
             raise ConflictError(

@@ -29,6 +29,11 @@ _CONNECT_S: Final = 3
 _STATEMENT_MS: Final = 5_000
 _LOCK: Final = 7_305_111  # held while tables are made: two machines may begin at once
 _NOW: Final = """to_char(clock_timestamp() AT TIME ZONE 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')"""
+# Positions for one publisher, and when it took them: what it holds is locked until it commits.
+_TAKE: Final = (
+    "UPDATE memplane.heads SET position = position + %s "  # noqa: S608 - of constants
+    "WHERE name = %s AND position = coalesce(%s, position) RETURNING position, " + _NOW
+)
 _TABLES: Final = """
 CREATE SCHEMA IF NOT EXISTS memplane;
 CREATE TABLE IF NOT EXISTS memplane.format (version integer NOT NULL);
@@ -64,33 +69,14 @@ class PostgresSharedLog:
 
         def work(connection: psycopg.Connection[Any]) -> list[int]:
             with connection.transaction(), connection.cursor() as cursor:
-                cursor.execute(
-                    "INSERT INTO memplane.heads VALUES (%s, 0) ON CONFLICT DO NOTHING",
-                    (self._name,),
-                )
-                cursor.execute(
-                    "SELECT position FROM memplane.heads WHERE name = %s FOR UPDATE", (self._name,)
-                )
-                [head] = cursor.fetchone() or (0,)
-                if expected is not None and expected != head:
-                    raise ConflictError(
-                        f"the shared log ends at position {head}, expected {expected}",
-                        id="",
-                        seq=head,
-                    )
-                cursor.execute(f"SELECT {_NOW}")
-                [now] = cursor.fetchone() or ("",)
-                places = list(range(head + 1, head + 1 + len(entries)))
+                head, now = self._taken(cursor, len(entries), expected)
+                places = list(range(head - len(entries) + 1, head + 1))
                 cursor.executemany(
                     "INSERT INTO memplane.entries VALUES (%s, %s, %s, %s)",
                     [
                         (self._name, place, now, payload)
                         for place, (_, payload) in zip(places, entries, strict=True)
                     ],
-                )
-                cursor.execute(
-                    "UPDATE memplane.heads SET position = %s WHERE name = %s",
-                    (head + len(entries), self._name),
                 )
                 cursor.execute("SELECT pg_notify(%s, '')", (self._channel,))
             return places
@@ -195,6 +181,26 @@ class PostgresSharedLog:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
+
+    def _taken(
+        self, cursor: psycopg.Cursor[Any], count: int, expected: int | None
+    ) -> tuple[int, str]:
+        """Move the head on by so many positions, which are this publisher's; where it is, and when.
+
+        The row stays locked to the end of the transaction. Raises ConflictError.
+        """
+        for _ in range(2):
+            cursor.execute(_TAKE, (count, self._name, expected))
+            row = cursor.fetchone()
+            if row is not None:
+                return int(row[0]), str(row[1])
+            cursor.execute(
+                "INSERT INTO memplane.heads VALUES (%s, 0) ON CONFLICT DO NOTHING", (self._name,)
+            )
+        head = self._head(cursor.connection)
+        raise ConflictError(
+            f"the shared log ends at position {head}, expected {expected}", id="", seq=head
+        )
 
     @property
     def _channel(self) -> str:

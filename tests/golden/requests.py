@@ -19,6 +19,9 @@ PROMPTS = (
     "remind me of the rules", "which files did we change yesterday?", "what is left to do?",
 )  # fmt: skip
 
+# Broad ones, and one about a beginning: where an assistant answers they prefer the user's turns.
+BROAD = ("give me an overview of what we worked on, in order", "what did I want of it at first?")
+
 
 def facts(plane) -> dict[str, list]:
     """What requests are drawn from, in the order of the log."""
@@ -91,6 +94,11 @@ def packs(name: str, known: dict[str, list]) -> list[dict[str, Any]]:
         for one in chance.sample(sorted(more), k=chance.choice([0, 0, 1, 1, 2])):
             asked[one] = more[one]()
         made.append(asked)
+    made += [
+        {"query": query, "budget": budget, "intent": "deep", "now": NOW}
+        for query in BROAD
+        for budget in (500, 2000)
+    ]
     return made
 
 

@@ -200,6 +200,56 @@ def test_the_best_of_each_session_is_raised_and_what_is_of_none_is_not():
     assert scores[1] == plain[1] * 1300 // 1000
 
 
+REPLY = ALONE._replace(reply=400)
+
+
+def test_what_one_asks_is_lent_to_what_another_one_says_next():
+    def scores(*turns, weights=REPLY):
+        return by_seq(found(view(*turns), "red kayak", weights))
+
+    asks = turn(1, "a red kayak?", speaker="ana")
+    says = turn(2, "from the fair", speaker="ben")
+    assert scores(asks, says) == {1: ONE, 2: ONE * 400 // 1000}
+    assert scores(asks, says, weights=ALONE) == {1: ONE}
+    # Not to what is said by the same one, elsewhere, later, or before.
+    assert scores(asks, turn(2, "from the fair", speaker="ana")) == {1: ONE}
+    assert scores(asks, turn(2, "from the fair", speaker="ben", group="t")) == {1: ONE}
+    assert set(scores(asks, says, turn(3, "so", speaker="ana"))) == {1, 2}
+    assert scores(turn(1, "so", speaker="ben"), turn(2, "a red kayak?", speaker="ana")) == {2: ONE}
+    # Nor by what asks nothing, or says much beside.
+    assert scores(turn(1, "a red kayak", speaker="ana"), says) == {1: ONE}
+    assert scores(turn(1, "a red kayak? " + "so " * 80, speaker="ana"), says) == {1: ONE}
+
+
+def test_a_question_in_parts_is_lent_to_the_event_behind_it_alone():
+    where = view(
+        turn(1, "a red kayak?", part=0, speaker="ana"), turn(1, "or so", part=1, speaker="ana"),
+        turn(2, "from the fair", part=0, speaker="ben"), turn(2, "hm", part=1, speaker="ben"),
+        turn(3, "so", speaker="ana"),
+    )  # fmt: skip
+    assert by_seq(found(where, "red kayak", REPLY)) == {1: ONE, 2: ONE * 400 // 1000}
+
+
+def test_a_hidden_question_lends_nothing_and_a_hidden_answer_gets_nothing():
+    where = view(turn(1, "a red kayak?", speaker="ana"), turn(2, "the fair", speaker="ben"))
+    for hidden, left in (([True, False], set()), ([False, True], {1})):
+        assert set(by_seq(found(where, "red kayak", REPLY, hidden=np.array(hidden)))) == left
+
+
+def test_a_short_text_that_asks_counts_less_where_a_speaker_is_named():
+    where = view(
+        turn(1, "a red kayak?"), turn(2, "a red kayak"), turn(3, "a red kayak? " + "so " * 80)
+    )
+    weights = ALONE._replace(asking=850)
+    plain = by_seq(found(where, "red kayak", ALONE, ANA))
+    scores = by_seq(found(where, "red kayak", weights, ANA))
+    assert scores == plain | {1: plain[1] * 850 // 1000}
+    for asked in (ANY, ANA._replace(broad=True)):
+        assert by_seq(found(where, "red kayak", weights, asked)) == by_seq(
+            found(where, "red kayak", ALONE, asked)
+        )
+
+
 def test_a_match_speaks_for_the_turns_around_it_and_less_with_distance():
     where = view(
         *(turn(seq, "kayak" if seq == 3 else f"word{seq} and more") for seq in range(1, 8))
@@ -379,7 +429,7 @@ NO_VECTORS = Similar(*np.zeros((2, 0), np.int64), np.zeros(0, bool))
 factors = st.sampled_from([700, 1_000, 1_800])
 turns = st.lists(
     st.tuples(
-        st.lists(st.sampled_from("red kayak lake river boat tent I 3".split()), max_size=4),
+        st.lists(st.sampled_from("red kayak lake river boat tent I 3 boat?".split()), max_size=4),
         st.sampled_from(["ana", "ben"]),
         st.sampled_from(["user", "assistant"]),
         st.integers(0, 1),  # whether it begins an event
@@ -394,7 +444,7 @@ turns = st.lists(
 @settings(max_examples=examples(50), deadline=None)
 @given(
     turns,
-    st.tuples(*[factors] * 10, st.sampled_from([1_000, 1_300])),
+    st.tuples(*[factors] * 12, st.sampled_from([1_000, 1_300])),
     st.booleans(),
     st.booleans(),
     st.booleans(),
@@ -419,7 +469,8 @@ def test_the_matches_that_are_never_scored_are_always_those_that_change_nothing(
     speakers = (terms.exact_term("ana"),) if named else ()
     weights = Ranking(coverage=coverage, speaker=by[0], speaker_heard=by[1], first_person=by[2],
                       first_person_heard=by[3], preference=by[4], impersonal=by[5], timed=by[6],
-                      answer=by[7], opening=by[8], beginning=by[9], session_best=by[10], near=Kernel(400, 9, 2),
+                      answer=by[7], opening=by[8], beginning=by[9], asking=by[10], reply=by[11],
+                      session_best=by[12], near=Kernel(400, 9, 2),
                       sources_max=limit, wide_sources_max=limit)  # fmt: skip
     matches, frame = where.match(terms.query("red kayak lake boat"), out), Columns().frame(where)
     asked = RankingQuery(speakers, first_person, broad, at_first * int(frame.group[0]))

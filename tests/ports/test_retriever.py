@@ -95,7 +95,8 @@ def by_words_alone(scoring, **constants):
     """The policy without what the brief retriever leaves out."""
     retrieval = scoring.retrieval._replace(
         related=0, coverage=0, dense=0, near=NOTHING, near_many=NOTHING, wide=NOTHING, sources_max=0,
-        wide_sources_max=0, kinds=0, impersonal=1_000, timed=1_000, session_best=1_000, **constants, **dict.fromkeys((
+        wide_sources_max=0, kinds=0, impersonal=1_000, timed=1_000, session_best=1_000, asking=1_000, reply=0,
+        **constants, **dict.fromkeys((
             "speaker_name", "speaker", "speaker_heard", "first_person", "first_person_heard",
             "preference", "answer", "opening", "beginning", "tool_call", "tool_result",
         ), 1000),

@@ -52,6 +52,8 @@ AMONG_PEOPLE = [
     ("impersonal", 0.1, "what did ann say of the lake"),
     ("timed", 5, "what did ann say of the lake"),
     ("session_best", 3, "lake"),
+    ("asking", 0.1, "what did ann say of the lake"),
+    ("reply", 3, "lake"),
 ]
 PEOPLE = [
     ("p1", "ann", "I swam in the lake"),
@@ -59,6 +61,8 @@ PEOPLE = [
     ("p3", "ann", "a lake, nothing else"),
     ("p4", "ann", "the hamster sleeps"),
     ("p5", "ann", "the lake again, at 7"),
+    ("p6", "ann", "did you see the lake?"),
+    ("p7", "bob", "from the train"),
 ]
 
 
@@ -148,7 +152,7 @@ def test_where_more_than_two_people_talk_what_stands_around_a_match_has_a_kernel
     assert search(near_many=nothing) == search()
     assert search(near=nothing) != search()
     with memplane.open(home) as plane:
-        plane.record("the weir is shut", id="p6", role="user", actor="cleo", session="s")
+        plane.record("the weir is shut", id="cleo", role="user", actor="cleo", session="s")
     assert search(near_many=nothing) != search()
     assert search(near=nothing) == search()
 
@@ -215,6 +219,7 @@ def test_the_figures_of_the_shipped_policy_are_those_that_the_index_was_measured
     measured = Ranking()._replace(
         faint=300, faint_bits=KIND_BITS, faint_numbers=(1, 2),
         impersonal=700, timed=1_200, session_best=1_300, answer=500, opening=1_700, beginning=3_000,
+        asking=850, reply=400,
     )  # fmt: skip
     assert ranking_weights(scoring) == measured
     assert (said.k1 / 1000, said.b / 1000) == BM25()

@@ -10,7 +10,7 @@ from test_device_file import HOSTILE, PLACES
 import memplane
 from memplane.cli.run import run_command_line
 from memplane.errors import HomeError, InputError, NotFoundError
-from memplane.shared import folder_reading, folder_writing
+from memplane.shared import folder_reading, folder_state, folder_writing
 from memplane.shared.device_file import DeviceLines, FilePlace
 
 DEVICE = "0123456789abcdef"
@@ -159,6 +159,15 @@ def test_what_a_person_said_can_be_confirmed_and_is_the_users_then(ann, bob, fol
     assert "origin" not in confirmed.data
     everyone([ann, bob], folder)
     assert ann.get("deploy").said_by == "person"
+
+
+def test_no_person_replaces_the_summary_of_a_session_here(ann, bob, folder):
+    befriended({"ann": ann, "bob": bob}, folder, mine=False)
+    key = "session/s1/summary"
+    bob.record("what was done", kind="summary", key=key, session="s1")
+    ann.record("something else was done", kind="summary", key=key)
+    everyone([ann, bob], folder)
+    assert bob.get(key).text == "what was done"
 
 
 def test_a_contradiction_says_whose_the_other_statement_is(ann, bob, folder):
@@ -402,6 +411,42 @@ def test_what_is_kept_is_for_the_owner_alone_and_out_of_git(ann, folder):
     assert "shared/" in (ann.home / ".gitignore").read_text().split()
 
 
+def test_a_copy_of_a_plane_is_another_device(ann, folder, tmp_path):
+    device = ann.upkeep.sync(folder, name="ann").device
+    ann.record("a value", kind="fact", key="a")
+    ann.flush()
+    shutil.copytree(ann.home, tmp_path / "copy")
+    with memplane.open(tmp_path / "copy", environment={}) as copy:
+        found = copy.upkeep.sync(folder, name="the copy")
+        assert found.device != device
+        assert [one.status for one in found.devices] == ["waiting"]
+    assert ann.upkeep.sync(folder).device == device
+
+
+def test_a_plane_that_was_moved_is_the_same_device(ann, folder, tmp_path):
+    device = ann.upkeep.sync(folder, name="ann").device
+    ann.close()
+    ann.home.rename(tmp_path / "moved")
+    with memplane.open(tmp_path / "moved", environment={}) as plane:
+        assert plane.upkeep.sync(folder).device == device
+
+
+def test_what_a_stranger_has_accepted_in_a_plane_that_was_cloned_is_not_accepted(
+    ann, folder, tmp_path, monkeypatch
+):
+    written(folder, DEVICE, entries=[{"text": "trust me", "key": "a"}])
+    ann.upkeep.sync(folder, name="ann")
+    ann.upkeep.sync(folder, accept=DEVICE, mine=True)
+    ann.close()
+    shutil.copytree(ann.home, tmp_path / "clone")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another machine"))
+    written(folder, DEVICE, entries=[{"text": "trust me", "key": "a"}, {"text": "and me"}])
+    with memplane.open(tmp_path / "clone", environment={}) as plane:
+        report = plane.upkeep.sync(folder, name="me")
+        assert {one.status for one in report.devices} == {"waiting"}
+        assert "and me" not in texts(plane)
+
+
 def test_a_folder_that_moved_is_the_same_folder(ann, folder, tmp_path):
     device = ann.upkeep.sync(folder, name="ann").device
     folder.rename(tmp_path / "elsewhere")
@@ -436,6 +481,44 @@ def test_a_dry_run_changes_nothing(ann, bob, folder):
     report = bob.upkeep.sync(folder, dry_run=True)
     assert (report.sent, report.devices[0].events) == (1, 1)
     assert (files_in(folder), head(bob), (bob.home / "shared").stat().st_mtime_ns) == before
+
+
+def test_the_file_of_a_device_that_waits_is_read_again_only_where_it_changed(
+    ann, folder, monkeypatch
+):
+    written(folder, DEVICE, entries=[{"text": "one"}])
+    ann.upkeep.sync(folder, name="ann")
+    first = ann.upkeep.sync(folder).devices
+    read = []
+    whole = folder_reading.read_device
+    monkeypatch.setattr(
+        folder_reading,
+        "read_device",
+        lambda path, *a, **k: read.append(path) or whole(path, *a, **k),
+    )
+    assert ann.upkeep.sync(folder).devices == first
+    assert read == []
+    written(folder, DEVICE, entries=[{"text": "one"}, {"text": "two"}])
+    assert ann.upkeep.sync(folder).devices[0].events == 2
+    assert len(read) == 1
+
+
+def test_what_an_accepted_device_makes_wait_is_bounded(ann, folder, monkeypatch):
+    monkeypatch.setattr(folder_state, "WAITING_MAX", 50)
+    lines = DeviceLines(DEVICE, FilePlace())
+    data = lines.header(DEVICE, "01PLANE", "theirs")
+    for n in range(20):
+        named = {"forget": {"ids": [f"none-{n}-{at}" for at in range(20)]}}
+        data += lines.event(f"f{n}", event(n, kind="forget", data={**event(n)["data"], **named}))
+        data += lines.purge(f"p{n}", [f"gone-{n}-{at}" for at in range(20)])
+    (folder / f"{DEVICE}.jsonl").write_bytes(data)
+    ann.upkeep.sync(folder, name="ann")
+    ann.upkeep.sync(folder, accept=DEVICE, mine=True)
+    (kept,) = (ann.home / "shared").glob("folder-*.json")
+    said = json.loads(kept.read_text())
+    assert sum(len(one["ids"]) for one in said["waiting"]) <= 50
+    assert len(said["unwanted"]) <= 50
+    assert said["purging"] == {}
 
 
 # --- files that are refused ---

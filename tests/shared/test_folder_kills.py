@@ -11,6 +11,7 @@ from process_children import forked
 
 import memplane
 from memplane.shared.folder import own_device
+from memplane.shared.folder_state import mark_device
 
 LONG = settings.default.max_examples >= 500
 FEW = 14
@@ -47,6 +48,9 @@ def synced(top, k):
     """Sync as ann, die before the k-th call that changes a file; the calls, None where it died."""
     shutil.rmtree(top, ignore_errors=True)
     shutil.copytree(top.parent / "base", top)
+    for name in ("ann", "bob"):  # a copy is another device, unless it is said to be this one
+        (kept,) = (top / name / "shared").glob("folder-*.json")
+        mark_device(str(top / name), kept.stem.removeprefix("folder-"))
 
     def run(_):
         with opened(top / "ann") as plane:

@@ -5,6 +5,8 @@ import itertools
 from builders_folders import Carried, Ticking, device_in, in_force, made
 from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 
+from memplane.errors import InputError, NotFoundError
+
 KEYS = ("a", "b", "c")
 SPACES = ("/global", "/project/x")
 LONG = settings.default.max_examples >= 500
@@ -31,7 +33,7 @@ HISTORIES = st.lists(st.tuples(st.integers(0, 2), OPS), min_size=6, max_size=26)
 class Devices:
     """Three devices with a folder each, and what happens to them."""
 
-    def __init__(self, top, ahead):
+    def __init__(self, top, ahead, *, mine=True):
         Ticking.looks = 0
         self.planes = [made(top / f"p{at}", by) for at, by in enumerate(ahead)]
         self.carried = Carried(top, 3)
@@ -48,7 +50,7 @@ class Devices:
         for at, plane in enumerate(self.planes):
             for device in self.ids:
                 if device != self.ids[at]:
-                    plane.upkeep.sync(self.carried.folders[at], accept=device, mine=True)
+                    plane.upkeep.sync(self.carried.folders[at], accept=device, mine=mine)
 
     def close(self):
         for plane in self.planes:
@@ -96,10 +98,8 @@ class Devices:
                 self.carried.meet(one, other)
 
 
-def ended(history, ahead, top):
-    from memplane.errors import InputError, NotFoundError
-
-    devices = Devices(top, ahead)
+def ended(history, ahead, top, *, mine=True):
+    devices = Devices(top, ahead, mine=mine)
     try:
         for at, op in history:
             try:
@@ -129,3 +129,10 @@ def test_all_devices_end_with_the_same_values_in_force(tmp_path_factory, history
 @given(HISTORIES.map(lambda found: [one for one in found if one[1][0] != "purge"]))
 def test_clocks_that_differ_change_nothing_in_that(tmp_path_factory, history):
     ended(history, (0, 40, -25), tmp_path_factory.mktemp("apart"))
+
+
+@LAW
+@given(HISTORIES.map(lambda found: [one for one in found if one[1][0] not in ("purge", "pin")]))
+def test_persons_who_share_a_folder_end_with_the_same_values_too(tmp_path_factory, history):
+    """A person's purge erases that person's own events alone, and pins are everybody's own."""
+    ended(history, (0, 10, 0), tmp_path_factory.mktemp("persons"), mine=False)

@@ -162,6 +162,17 @@ def test_a_purge_that_was_cut_short_is_finished_by_the_next(server):
 
 
 @servers
+def test_of_what_was_erased_a_server_alone_keeps_nothing_in_its_files(server):
+    log = server.opened()
+    log.publish([("a", b"the secret of the mountain"), ("b", b"the secret of the river")])
+    log.publish([("c", b"the secret of the sea")])
+    log.erase(dict.fromkeys((1, 2, 3), b'{"format":1,"stone":{}}'))
+    server.node.stop()
+    files = [path for path in server.node.store.rglob("*") if path.is_file()]
+    assert not [path for path in files if b"the secret of" in path.read_bytes()]
+
+
+@servers
 def test_settings_that_may_lose_what_was_acknowledged_are_said(server):
     log = server.opened()
     said = " ".join(log.faults())

@@ -218,7 +218,7 @@ def test_a_long_batch_is_published_in_steps_that_an_engine_takes(tmp_path):
 
 def test_a_closed_log_leaves_no_thread_and_a_fork_uses_no_connection_of_its_parent(tmp_path):
     program = f"""
-import os, sys, threading
+import os, sys, threading, time
 sys.path.insert(0, {str(__import__("pathlib").Path(__file__).parent)!r})
 from pathlib import Path
 from builders_machines import begun, draft, follower
@@ -231,6 +231,10 @@ if not pid:
     os._exit(0 if log.find("m2") else 1)
 assert os.waitpid(pid, 0)[1] == 0
 log.close()
+for _ in range(200):
+    if threading.active_count() == 1:
+        break
+    time.sleep(0.05)
 assert threading.active_count() == 1, threading.enumerate()
 """
     done = subprocess.run(
