@@ -252,7 +252,8 @@ class FollowerLog(FileLog):
         worker, self._worker = self._worker, None
         if worker is not None:
             if self._pid == os.getpid():
-                with suppress(FutureTimeoutError):
+                # RuntimeError: the interpreter is ending, and takes no more work.
+                with suppress(FutureTimeoutError, RuntimeError):
                     worker.submit(self._disconnect).result(self._catch_up_s)
             worker.shutdown(wait=False)
         super().close()
