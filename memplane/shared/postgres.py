@@ -30,8 +30,8 @@ _STATEMENT_MS: Final = 5_000
 _LOCK: Final = 7_305_111  # held while tables are made: two machines may begin at once
 _NOW: Final = """to_char(clock_timestamp() AT TIME ZONE 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')"""
 # Positions for one publisher, and when it took them: what it holds is locked until it commits.
-_TAKE: Final = (  # noqa: S608 - of constants
-    "UPDATE memplane.heads SET position = position + %s "
+_TAKE: Final = (
+    "UPDATE memplane.heads SET position = position + %s "  # noqa: S608 - of constants
     "WHERE name = %s AND position = coalesce(%s, position) RETURNING position, " + _NOW
 )
 _TABLES: Final = """
