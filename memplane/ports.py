@@ -1,7 +1,7 @@
 """The ports: interfaces of the parts of a plane that can be replaced.
 
-`memplane.wiring` chooses the implementations by the names in the policies. Each port has one suite
-of contract tests in `tests/ports/`.
+`memplane.wiring` chooses the implementations by the names in the policies, and for `Index`
+`memplane.search.service` does. Each port has one suite of contract tests in `tests/ports/`.
 """
 
 from __future__ import annotations
