@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 PART_BYTES: Final = 36 * 1024  # of compressed bytes: 48 KiB as base64, of 64 KiB that data holds
 PARTS_MAX: Final = 4096
+SPELLED_BYTES: Final = 80
 _SIZE_BYTES: Final = 4
 _PAGE: Final = 64
 _NAME_MAX: Final = 128
@@ -171,6 +172,27 @@ def turned_id(name: str) -> str:
     """Return a text whose byte order is the reverse of the name's: the greatest comes first."""
     turned = bytes(255 - one for one in name.encode("utf-8", "surrogatepass"))
     return f"{turned.hex()}~"
+
+
+def spelled(name: str) -> str:
+    """Return a key's part for a name of any length and form, in hex digits: no word to search for.
+
+    It begins with that of each text that the name begins with, up to SPELLED_BYTES of UTF-8; a
+    longer name ends in `~` and its digest, and is not read back from it.
+    """
+    told = name.encode("utf-8", "surrogatepass")
+    cut = told[:SPELLED_BYTES].hex()
+    return cut if len(told) <= SPELLED_BYTES else f"{cut}~{short_name(name)}"
+
+
+def read_back(part: str) -> str | None:
+    """Return the name that a key's part spells, None where it was too long."""
+    return None if "~" in part else bytes.fromhex(part).decode("utf-8", "surrogatepass")
+
+
+def spelled_prefix(name: str) -> str:
+    """Return what the parts of all names that begin with this one begin with."""
+    return name.encode("utf-8", "surrogatepass")[:SPELLED_BYTES].hex()
 
 
 def session_of(thread: str) -> str:

@@ -32,7 +32,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from memplane.adapters.blobs import Blob, BlobRows, short_name, session_of, turned_id
+from memplane.adapters.blobs import Blob, BlobRows, session_of, short_name, turned_id
 from memplane.errors import InputError, MissingExtraError
 from memplane.lazy import NamedTuple
 
