@@ -1,4 +1,4 @@
-"""LangGraph's checkpointer over a plane (extra `langgraph`): `PlaneSaver`.
+"""LangGraph's checkpointer over a plane (extra `langgraph`): `PlaneSaver`, beside `PlaneStore`.
 
     from memplane.adapters.langgraph import PlaneSaver
 
@@ -33,6 +33,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from memplane.adapters.blobs import Blob, BlobRows, session_of, short_name, turned_id
+from memplane.adapters.langgraph_store import store_class
 from memplane.errors import InputError, MissingExtraError
 from memplane.lazy import NamedTuple
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from memplane.plane.plane import Plane
 
     PlaneSaver: Any
+    PlaneStore: Any
 
 NS: Final = "/spec/langgraph"
 KIND: Final = "custom:langgraph"
@@ -376,16 +378,15 @@ def _base() -> Any:
 
 
 @cache
-def _made() -> Any:
-    return type(
-        "PlaneSaver",
-        (_Saver, _base().BaseCheckpointSaver),
-        {"__doc__": _Saver.__doc__, "__module__": __name__},
-    )
+def _made(name: str) -> Any:
+    if name == "PlaneStore":
+        return store_class()
+    told = {"__doc__": _Saver.__doc__, "__module__": __name__}
+    return type(name, (_Saver, _base().BaseCheckpointSaver), told)
 
 
 def __getattr__(name: str) -> Any:
-    """The class, made when it is first asked for; MissingExtraError without the extra."""
-    if name == "PlaneSaver":
-        return _made()
+    """The classes, made when they are first asked for; MissingExtraError without the extra."""
+    if name in ("PlaneSaver", "PlaneStore"):
+        return _made(name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

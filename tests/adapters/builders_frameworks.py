@@ -46,7 +46,7 @@ def stand_in_saver(monkeypatch, plane, **given):
     """A PlaneSaver over the stand-in."""
     made = checkpoint_module()
     monkeypatch.setattr(memplane.adapters.langgraph, "_base", lambda: made)
-    kind = memplane.adapters.langgraph._made.__wrapped__()
+    kind = memplane.adapters.langgraph._made.__wrapped__("PlaneSaver")
     return kind(plane, **given)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from datetime import datetime
 from itertools import count
 
 import pytest
@@ -14,8 +15,9 @@ pytestmark = pytest.mark.frameworks
 base = pytest.importorskip("langgraph.checkpoint.base")
 
 from langgraph.checkpoint.memory import InMemorySaver  # noqa: E402
+from langgraph.store.memory import InMemoryStore  # noqa: E402
 
-from memplane.adapters.langgraph import PlaneSaver  # noqa: E402
+from memplane.adapters.langgraph import PlaneSaver, PlaneStore  # noqa: E402
 
 STEPS = 2_000
 CALLS = ("aput", "aput_writes", "aget_tuple", "adelete_thread", "adelete_for_runs")
@@ -135,3 +137,76 @@ def test_random_calls_are_answered_as_by_the_saver_in_memory(tmp_path):
             plane = memplane.open(path, durability="os")
             saver = PlaneSaver(plane)
     plane.close()
+
+
+def _items(found):
+    return sorted((one.namespace, one.key, repr(one.value)) for one in found)
+
+
+def test_random_calls_are_answered_as_by_the_store_in_memory(tmp_path):
+    """But for the order of a listing, and namespaces in which nothing is left."""
+    chance = random.Random(5)
+    theirs = InMemoryStore()
+    path = tmp_path / "plane"
+    plane = memplane.init(path, durability="os")
+    ours = PlaneStore(plane)
+    spaces = [("a",), ("a", "b"), ("ab",), ("a/b", "c"), ("ü", "%2F", "c")]
+    names = ["k", "k/1", "//", "%", "x y"]
+    for step in range(STEPS):
+        space, name = chance.choice(spaces), chance.choice(names)
+        act = chance.choices(
+            ["put", "get", "delete", "search", "spaces", "reopen"], [30, 30, 10, 20, 9, 1]
+        )[0]
+        if act == "put":
+            value = {"n": chance.randrange(5), "said": f"heron {step}", "in": {"d": [step, None]}}
+            for one in (theirs, ours):
+                one.put(space, name, value)
+        elif act == "get":
+            found = [one.get(space, name) for one in (theirs, ours)]
+            assert _items(filter(None, found[:1])) == _items(filter(None, found[1:]))
+        elif act == "delete":
+            for one in (theirs, ours):
+                one.delete(space, name)
+        elif act == "search":
+            asked = {
+                "filter": chance.choice([None, {"n": 2}, {"n": {"$gte": 2, "$ne": 4}}]),
+                "limit": 100,
+            }
+            prefix = chance.choice([(), ("a",), space])
+            found = [_items(one.search(prefix, **asked)) for one in (theirs, ours)]
+            assert found[0] == found[1]
+        elif act == "spaces":
+            full = {one.namespace for one in theirs.search((), limit=1000)}
+            asked = {"suffix": chance.choice([None, ("c",), ("*", "c")])}
+            found = [one.list_namespaces(**asked) for one in (theirs, ours)]
+            assert [one for one in found[0] if one in full] == found[1]
+        else:
+            plane.close()
+            plane = memplane.open(path, durability="os")
+            ours = PlaneStore(plane)
+    plane.close()
+
+
+def test_a_store_finds_by_words_and_lets_go_by_its_ttl(tmp_path):
+    now = "2026-01-05T12:00:00.000000Z"
+    with memplane.init(tmp_path / "plane", clock=lambda: now) as plane:
+        store = PlaneStore(plane, now=lambda: datetime.fromisoformat(now))
+        store.put(("users", "ann"), "tea", {"likes": "green tea", "with": "honey"})
+        store.put(("users", "bob"), "tea", {"likes": "black tea"}, ttl=10)
+        store.put(("users", "cy"), "tea", {"likes": "white tea"}, index=False)
+        store.put(("users", "di"), "tea", {"likes": "red tea", "not": "mint"}, index=["likes"])
+        found = store.search(("users",), query="who likes green tea?")
+        assert (found[0].namespace, found[0].value["with"]) == (("users", "ann"), "honey")
+        assert found[0].score > 0
+        assert len(store.search(("users", "bob"), query="tea")) == 1
+        found = [one.namespace for one in store.search((), query="white")]
+        assert ("users", "cy") not in found
+        assert "green tea" in plane.pack("green tea", agent="store").text
+        assert "green tea" not in plane.pack("green tea").text
+        now = "2026-01-05T12:11:00.000000Z"
+        assert store.get(("users", "bob"), "tea") is None
+        assert not store.search(("users", "bob"))
+        store.put(("users", "ann"), "tea", {"likes": "no tea"})
+        item = store.get(("users", "ann"), "tea")
+        assert item.value == {"likes": "no tea"}
+        assert item.created_at < item.updated_at

@@ -232,8 +232,11 @@ def test_without_the_extra_the_class_names_it(monkeypatch):
     from memplane.adapters import langgraph
 
     monkeypatch.setitem(sys.modules, "langgraph.checkpoint.base", None)
+    monkeypatch.setitem(sys.modules, "langgraph.store.base", None)
     langgraph._made.cache_clear()
     with pytest.raises(MissingExtraError, match=r"memplane\[langgraph\]"):
         _ = langgraph.PlaneSaver
+    with pytest.raises(MissingExtraError, match=r"memplane\[langgraph\]"):
+        _ = langgraph.PlaneStore
     with pytest.raises(AttributeError):
         _ = langgraph.Nothing
