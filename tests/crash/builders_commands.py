@@ -99,10 +99,14 @@ COMMANDS = {
     "scenario run": ["scenario", "run", "{top}/one.yaml"],
     "install": ["install", "codex", "--project", "--hooks", "--dry-run"],
     "uninstall": ["uninstall", "codex", "--project", "--dry-run"],
+    "token add": ["token", "add", "second", "--agent", "a", "--tokens", "{top}/tokens.json"],
+    "token list": ["token", "list", "--tokens", "{top}/tokens.json"],
+    "token remove": ["token", "remove", "first", "--tokens", "{top}/tokens.json"],
 }  # fmt: skip
 
 # Those have clients: tests/mcp ends, kills and starves one, tests/hook breaks all around the other.
-SERVERS = frozenset({"mcp", "hook"})
+# tests/serve does the same to the one for many.
+SERVERS = frozenset({"mcp", "hook", "serve"})
 
 # They erase old4: `sync` because the other device has purged it.
 PURGING = ("purge", "sync")
