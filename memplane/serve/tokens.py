@@ -25,7 +25,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from memplane.errors import HomeError, InputError, NotFoundError
+from memplane.errors import HomeError, InputError, NotFoundError, WriteError
 from memplane.event import GLOBAL
 from memplane.intake.check import namespace
 from memplane.intake.redact import quoted_value
@@ -139,32 +139,38 @@ class TokenFile:
     def _now(self) -> dict[str, Token]:
         with self._alone:
             try:
-                descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+                self._follow()
             except FileNotFoundError:
                 self._stamp, self._tokens = (), {}
-                return self._tokens
             except OSError as error:
                 raise HomeError(f"{self.path}: cannot be read: {error.strerror}") from None
-            with os.fdopen(descriptor, "rb") as file:
-                found = os.fstat(descriptor)
-                _check_owner(self.path, found)
-                stamp = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
-                if stamp != self._stamp:
-                    self._tokens = _read(self.path, file.read(_FILE_BYTES_MAX))
-                    self._stamp = stamp
             return self._tokens
+
+    def _follow(self) -> None:
+        """Read the file again where it is another than before."""
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            found = os.fstat(descriptor)
+            _check_owner(self.path, found)
+            stamp = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+            if stamp != self._stamp:
+                self._tokens = _read(self.path, file.read(_FILE_BYTES_MAX))
+                self._stamp = stamp
 
     @contextmanager
     def _changing(self) -> Iterator[list[Token]]:
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            tokens = self.all()
-            yield tokens
-            self._write(tokens)
-        finally:
-            os.close(lock)
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                tokens = self.all()
+                yield tokens
+                self._write(tokens)
+            finally:
+                os.close(lock)
+        except OSError as error:
+            raise WriteError(f"{self.path}: cannot be written: {error.strerror}") from error
 
     def _write(self, tokens: list[Token]) -> None:
         draft = Path(f"{self.path}.new")

@@ -31,6 +31,7 @@ from memplane.errors import (
     LockError,
     MemplaneError,
     NotFoundError,
+    PlaneError,
     ScopeError,
 )
 from memplane.intake.redact import masked
@@ -54,6 +55,7 @@ RATE: Final = 50  # requests a second of one token, in the mean
 _BURST_S: Final = 4.0  # seconds of that rate at once
 _BUCKETS_MAX: Final = 10_000
 _MCP: Final = "/mcp"
+_UNUSABLE: Final = "this cannot be answered as things are; the server's stderr says why"
 
 
 class RequestLimits(NamedTuple):
@@ -183,12 +185,12 @@ class Front:
             except MemplaneError as error:
                 raise _refusal(error) from None
             except OSError as error:
-                raise _Refused(500, masked(error.strerror or "the disk refused")) from None
+                _tell_person(f"{error}\n")
+                raise _Refused(500, _UNUSABLE) from None
             except Exception as error:
                 if isinstance(error, _Refused):
                     raise
-                sys.stderr.write(masked(traceback.format_exc()))
-                sys.stderr.flush()
+                _tell_person(traceback.format_exc())
                 raise _Refused(500, "a bug in memplane; the server's stderr has it") from None
         except _Refused as refused:
             if not begun():
@@ -298,7 +300,11 @@ class Front:
                 Desk(plane, make_counter, token.channel, session, token.agent, None, _untold)
             )
 
-        return await (self._planes.write if writes else self._planes.read)(name, work)
+        try:
+            return await (self._planes.write if writes else self._planes.read)(name, work)
+        except (PlaneError, OSError) as error:  # whose words name folders of this machine
+            _tell_person(f"{error}\n")
+            raise BusyError(_UNUSABLE) from None
 
 
 def _untold(_done: int, _total: int) -> None:
@@ -309,8 +315,14 @@ def _done(act: routes.Act, token: Token, given: dict[str, Any], plane: Plane) ->
     return act(plane, token, given)
 
 
+def _tell_person(said: str) -> None:
+    """Say on stderr what is not for who asked."""
+    sys.stderr.write(masked(said))
+    sys.stderr.flush()
+
+
 def _refusal(error: MemplaneError) -> _Refused:
-    """What an error of memplane is in HTTP."""
+    """What an error of memplane is in HTTP. Of the plane's own faults the words stay here."""
     statuses = (
         (ScopeError, 403),
         (InputError, 400),
@@ -322,7 +334,11 @@ def _refusal(error: MemplaneError) -> _Refused:
     )
     status = next((status for kind, status in statuses if isinstance(error, kind)), 500)
     more = (("Retry-After", "1"),) if status == 503 else ()
-    return _Refused(status, routes.words(error), *more, kind=type(error).__name__)
+    said = routes.words(error)
+    if status >= 500 and not isinstance(error, BusyError):
+        _tell_person(f"{error}\n")
+        said = _UNUSABLE
+    return _Refused(status, said, *more, kind=type(error).__name__)
 
 
 def _label(path: str) -> str:

@@ -82,7 +82,18 @@ def test_a_token_that_is_removed_is_refused_at_once(start, tmp_path):
 def test_a_token_file_that_others_may_read_lets_nobody_in(start, tmp_path):
     with start() as served:
         (tmp_path / "tokens.json").chmod(0o644)
-        assert served.ask("GET", "/v1/get?key=none")[0] == 503
+        status, said = served.ask("GET", "/v1/get?key=none")
+        assert status == 503
+        assert str(tmp_path) not in said["error"]["message"]
+
+
+def test_what_is_wrong_with_a_plane_is_for_the_person_and_no_client(start, tmp_path):
+    with start() as served:
+        (served.planes / "harbour" / "plane.json").write_text("{")
+        status, said = served.ask("GET", "/v1/get?key=none")
+        assert status in (500, 503)
+        assert str(tmp_path) not in said["error"]["message"]
+        assert served.ask("GET", "/v1/get?key=none&plane=quay", token="both")[0] == 404
 
 
 def test_more_than_the_rate_is_refused_for_that_token_alone(start):
