@@ -1,12 +1,12 @@
-/* What memplane does most often, compiled: the costs of chunks, the numbers of tokens, many texts
- * looked for at once.
+/* What memplane does most often, compiled: the costs of chunks, the numbers of tokens, the words in
+ * them.
  *
  * Each class here has a twin of the same name in Python, which `memplane/kernel.py` puts in its
  * place where this file was not compiled:
  *
  *   ChunkSums     memplane/tokens/bound.py
  *   TokenNumbers  memplane/index/terms.py
- *   TextTable     memplane/kernel.py
+ *   TokenParts    memplane/index/terms.py
  *
  * The twin is what counts: tests/kernel holds the two equal over any text. What is rare is asked
  * of Python by a callback, and remembered. Nothing here reads a clock, chance, a file or the
@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KERNEL_VERSION 1 /* the same as in memplane/kernel.py; raise both with any change */
+#define KERNEL_VERSION 2 /* the same as in memplane/kernel.py; raise both with any change */
 
 typedef uint8_t byte;
 
@@ -895,178 +895,287 @@ static PyType_Spec token_numbers_spec = {
     token_numbers_slots,
 };
 
-/* ---- TextTable ---- */
+/* ---- TokenParts ---- */
 
-typedef struct {
-    const byte *text;
-    size_t size, free_from; /* where the next one may begin: of one text none overlaps another */
-} Literal;
+#define WORDS_MAX 200000
+#define PARTS_SIZE 2 /* of a word and of a token: its atoms, and its traits */
 
 typedef struct {
     PyObject_HEAD
-    PyObject *texts; /* a list of the bytes that the literals point into */
-    Literal *literals; /* by their first bytes, rising */
-    size_t count;
-    uint32_t begin[257]; /* of those with this first byte */
-    byte pairs[1 << 13]; /* a bit for each two bytes that one begins with */
-    int any;             /* one of them is empty */
-} TextTable;
+    PyObject *word, *whole, *other;
+    PyObject *known; /* a list of what `word` gave */
+    Table places;    /* of each word in that list */
+} TokenParts;
 
-static int may_begin(const TextTable *self, const byte *at, const byte *end)
-{
-    if (self->begin[*at] == self->begin[*at + 1])
-        return 0;
-    unsigned pair = (unsigned)*at << 8 | (at + 1 < end ? at[1] : 0u);
-    return self->pairs[pair >> 3] >> (pair & 7) & 1;
-}
+static int is_word(byte one) { return is_letter(one) || is_digit(one) || one == '_'; }
+static int is_slash(byte one) { return one == '/' || one == '\\'; }
+static int is_joint(byte one) { return is_slash(one) || one == '.' || one == ':' || one == '-'; }
 
-static int is_at(const Literal *literal, const byte *at, const byte *end)
-{
-    return (size_t)(end - at) >= literal->size && memcmp(at, literal->text, literal->size) == 0;
-}
+/* What the parts are of, as it is read. */
+typedef struct {
+    PyObject *atoms; /* a list */
+    unsigned long traits;
+} Parts;
 
-static PyObject *text_table_held(TextTable *self, PyObject *given)
+/* What `word` gives for a word, a new reference. */
+static PyObject *parts_of_word(TokenParts *self, const byte *word, size_t size)
 {
-    const byte *at, *end;
-    PyObject *data = looked_in(given, &at, &end);
-    if (data == NULL)
-        return NULL;
-    int found = self->any;
-    for (; at < end && !found; at++)
-        if (may_begin(self, at, end))
-            for (size_t own = self->begin[*at]; own < self->begin[*at + 1] && !found; own++)
-                found = is_at(&self->literals[own], at, end);
-    Py_DECREF(data);
-    return PyBool_FromLong(found);
-}
-
-static PyObject *text_table_starts(TextTable *self, PyObject *given)
-{
-    const byte *begin, *end;
-    PyObject *data = looked_in(given, &begin, &end);
-    if (data == NULL)
-        return NULL;
-    PyObject *found = PyList_New(0);
-    for (size_t own = 0; own < self->count; own++)
-        self->literals[own].free_from = 0;
-    size_t characters = 0;
-    int counts = !PyBytes_Check(given);
-    for (const byte *at = begin; at < end && found != NULL; at++) {
-        int inside = counts && (*at & 0xC0) == 0x80;
-        size_t place = (size_t)(at - begin);
-        if (may_begin(self, at, end))
-            for (size_t own = self->begin[*at]; own < self->begin[*at + 1] && found; own++) {
-                Literal *literal = &self->literals[own];
-                if (place < literal->free_from || !is_at(literal, at, end))
-                    continue;
-                literal->free_from = place + literal->size;
-                PyObject *number = PyLong_FromSize_t(counts ? characters : place);
-                if (number == NULL || PyList_Append(found, number) < 0)
-                    Py_CLEAR(found);
-                Py_XDECREF(number);
-            }
-        characters += !inside;
+    uint32_t hash = hash_of(word, size);
+    const Slot *slot = slot_of(&self->places, word, size, hash);
+    if (slot != NULL) {
+        PyObject *known = PyList_GetItem(self->known, (Py_ssize_t)slot->value);
+        Py_XINCREF(known);
+        return known;
     }
-    Py_DECREF(data);
+    PyObject *text = decoded(word, size);
+    PyObject *found = text == NULL ? NULL : PyObject_CallFunctionObjArgs(self->word, text, NULL);
+    Py_XDECREF(text);
+    if (found == NULL)
+        return NULL;
+    if (!PyTuple_Check(found) || PyTuple_Size(found) != PARTS_SIZE ||
+        !PyTuple_Check(PyTuple_GetItem(found, 0))) {
+        PyErr_SetString(PyExc_TypeError, "expected the atoms of a word and its traits");
+        Py_DECREF(found);
+        return NULL;
+    }
+    Py_ssize_t place = PyList_Size(self->known);
+    if (place >= WORDS_MAX) {
+        empty(&self->places);
+        if (PyList_SetSlice(self->known, 0, place, NULL) < 0) {
+            Py_DECREF(found);
+            return NULL;
+        }
+        place = 0;
+    }
+    if (PyList_Append(self->known, found) < 0) {
+        Py_DECREF(found);
+        return NULL;
+    }
+    put(&self->places, word, size, hash, (uint32_t)place);
     return found;
 }
 
-static int by_bytes(const void *left, const void *right)
+static int add_word(TokenParts *self, Parts *parts, const byte *word, size_t size)
 {
-    const Literal *one = left, *other = right;
-    size_t size = one->size < other->size ? one->size : other->size;
-    int order = memcmp(one->text, other->text, size);
-    return order != 0 ? order : (one->size > other->size) - (one->size < other->size);
+    PyObject *found = parts_of_word(self, word, size);
+    if (found == NULL)
+        return 0;
+    PyObject *atoms = PyTuple_GetItem(found, 0);
+    int done = 1;
+    for (Py_ssize_t at = 0; done && at < PyTuple_Size(atoms); at++)
+        done = PyList_Append(parts->atoms, PyTuple_GetItem(atoms, at)) == 0;
+    unsigned long traits = done ? PyLong_AsUnsignedLong(PyTuple_GetItem(found, 1)) : 0;
+    if (traits == (unsigned long)-1 && PyErr_Occurred())
+        done = 0;
+    parts->traits |= traits;
+    Py_DECREF(found);
+    return done;
 }
 
-static int fill_table(TextTable *self, PyObject *texts)
+/* The patterns _FILE and _CODE of terms.py, of ASCII in small letters. */
+static int is_file_name(const byte *at, const byte *end)
 {
-    Py_ssize_t count = PyTuple_Size(texts);
-    self->texts = PyList_New(0);
-    self->literals = calloc((size_t)count + 1, sizeof(Literal));
-    if (self->texts == NULL || self->literals == NULL)
+    const byte *dot = end;
+    while (dot > at && *--dot != '.')
+        ;
+    const byte *ending = dot + 1;
+    if (dot == at || end - ending < 1 || end - ending > 5 || !is_letter(*ending) ||
+        run(ending, end, is_word) != end)
         return 0;
-    for (Py_ssize_t place = 0; place < count; place++) {
-        const byte *at, *end;
-        PyObject *data = looked_in(PyTuple_GetItem(texts, place), &at, &end);
-        if (data == NULL || PyList_Append(self->texts, data) < 0) {
-            Py_XDECREF(data);
+    const byte *name = at;
+    while (name < dot && (is_word(*name) || *name == '-'))
+        name++;
+    if (name - at < 2)
+        return 0;
+    for (; name < dot; name++)
+        if (!is_word(*name) && ((*name != '.' && *name != '-') || !is_word(name[1])))
             return 0;
-        }
-        Py_DECREF(data); /* the list holds it */
-        if (at == end) {
-            self->any = 1;
-            continue;
-        }
-        self->literals[self->count++] = (Literal){at, (size_t)(end - at), 0};
-        for (unsigned second = 0; second < 256; second++)
-            if (at + 1 == end || at[1] == second) {
-                unsigned pair = (unsigned)*at << 8 | second;
-                self->pairs[pair >> 3] |= (byte)(1u << (pair & 7));
-            }
-    }
-    qsort(self->literals, self->count, sizeof(Literal), by_bytes);
-    for (size_t own = 0; own < self->count; own++)
-        self->begin[*self->literals[own].text + 1] = (uint32_t)own + 1;
-    for (size_t first = 1; first <= 256; first++)
-        if (self->begin[first] < self->begin[first - 1])
-            self->begin[first] = self->begin[first - 1];
     return 1;
 }
 
-static PyObject *text_table_new(PyTypeObject *type, PyObject *args, PyObject *named)
+static int is_code(const byte *at, const byte *end)
 {
-    PyObject *texts;
+    const byte *number = run(at, end, is_letter);
+    if (number == at || number == end)
+        return 0;
+    while (number < end) {
+        const byte *last = *number == '-' ? run(number + 1, end, is_digit) : number;
+        if (last <= number + 1)
+            return 0;
+        number = last;
+    }
+    return 1;
+}
+
+static int add_whole(TokenParts *self, Parts *parts, const byte *text, size_t size)
+{
+    PyObject *whole = decoded(text, size);
+    PyObject *atom = whole == NULL ? NULL : PyObject_CallFunctionObjArgs(self->whole, whole, NULL);
+    Py_XDECREF(whole);
+    int done = atom != NULL && PyList_Append(parts->atoms, atom) == 0;
+    Py_XDECREF(atom);
+    return done;
+}
+
+/* Add the forms under which a composed surface is also found as one. */
+static int add_wholes(TokenParts *self, Parts *parts, const byte *at, const byte *end)
+{
+    byte lower[TEXT_MAX];
+    size_t size = 0, pieces = 0, last = 0;
+    int slashes = 0, colons = 0;
+    for (const byte *one = at; one < end; one++) {
+        slashes |= is_slash(*one);
+        colons |= *one == ':' && one + 1 < end && one[1] == ':';
+        if (is_slash(*one) && (size == 0 || lower[size - 1] == '/'))
+            continue;
+        lower[size++] = is_slash(*one) ? '/' : is_upper(*one) ? *one | 0x20 : *one;
+    }
+    if (!slashes)
+        return (colons || is_code(lower, lower + size) || is_file_name(lower, lower + size))
+                   ? add_whole(self, parts, lower, size)
+                   : 1;
+    /* A surface begins and ends with a word: no piece is empty. */
+    for (size_t place = 0; place < size; place++)
+        if (lower[place] == '/') {
+            pieces++;
+            last = place + 1;
+        }
+    int named = is_file_name(lower + last, lower + size);
+    if ((pieces + 1 > 2 || named) && !add_whole(self, parts, lower, size))
+        return 0;
+    return !named || add_whole(self, parts, lower + last, size - last);
+}
+
+static int add_surfaces(TokenParts *self, Parts *parts, const byte *at, const byte *end)
+{
+    while (at < end) {
+        if (!is_word(*at)) {
+            at++;
+            continue;
+        }
+        const byte *begin = at, *last;
+        for (size_t words = 1;; words++) {
+            last = run(at, end, is_word);
+            if (!add_word(self, parts, at, (size_t)(last - at)))
+                return 0;
+            at = run(last, end, is_joint);
+            if (at == last || at == end || !is_word(*at)) {
+                if (words > 1 && !add_wholes(self, parts, begin, last))
+                    return 0;
+                break;
+            }
+        }
+    }
+    return 1;
+}
+
+/* Whether these bytes are read here: short, without a character beyond ASCII, a quote and a comma
+ * that may group digits. */
+static int is_usual(const byte *at, const byte *end)
+{
+    if (end - at > TEXT_MAX)
+        return 0;
+    for (const byte *one = at; one < end; one++)
+        if (*one >= 0x80 || *one == '\'' ||
+            (*one == ',' && one > at && one + 1 < end && is_digit(one[-1]) && is_digit(one[1])))
+            return 0;
+    return 1;
+}
+
+static PyObject *token_parts_of(TokenParts *self, PyObject *token)
+{
+    const byte *at, *end;
+    PyObject *data = looked_in(token, &at, &end);
+    if (data == NULL)
+        return NULL;
+    PyObject *made = NULL;
+    if (!is_usual(at, end))
+        made = PyObject_CallFunctionObjArgs(self->other, token, NULL);
+    else {
+        Parts parts = {PyList_New(0), 0};
+        if (parts.atoms != NULL && add_surfaces(self, &parts, at, end)) {
+            PyObject *atoms = PyList_AsTuple(parts.atoms);
+            made = atoms == NULL ? NULL : Py_BuildValue("(Nk)", atoms, parts.traits);
+        }
+        Py_XDECREF(parts.atoms);
+    }
+    Py_DECREF(data);
+    return made;
+}
+
+static PyObject *token_parts_new(PyTypeObject *type, PyObject *args, PyObject *named)
+{
+    PyObject *word, *whole, *other;
     (void)named;
-    if (!PyArg_ParseTuple(args, "O!", &PyTuple_Type, &texts))
+    if (!PyArg_ParseTuple(args, "OOO", &word, &whole, &other))
         return NULL;
     allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
-    TextTable *self = (TextTable *)allocate(type, 0);
+    TokenParts *self = (TokenParts *)allocate(type, 0);
     if (self == NULL)
         return NULL;
-    if (!fill_table(self, texts)) {
-        if (!PyErr_Occurred())
-            PyErr_NoMemory();
-        Py_DECREF(self);
-        return NULL;
-    }
+    Py_INCREF(word);
+    Py_INCREF(whole);
+    Py_INCREF(other);
+    self->word = word;
+    self->whole = whole;
+    self->other = other;
+    self->known = PyList_New(0);
+    if (self->known == NULL)
+        Py_CLEAR(self);
     return (PyObject *)self;
 }
 
-static void text_table_dealloc(TextTable *self)
+static int token_parts_traverse(TokenParts *self, visitproc visit, void *arg)
 {
-    free(self->literals);
-    Py_CLEAR(self->texts);
+    Py_VISIT(Py_TYPE((PyObject *)self));
+    Py_VISIT(self->word);
+    Py_VISIT(self->whole);
+    Py_VISIT(self->other);
+    Py_VISIT(self->known);
+    return 0;
+}
+
+static int token_parts_clear(TokenParts *self)
+{
+    Py_CLEAR(self->word);
+    Py_CLEAR(self->whole);
+    Py_CLEAR(self->other);
+    Py_CLEAR(self->known);
+    return 0;
+}
+
+static void token_parts_dealloc(TokenParts *self)
+{
+    PyObject_GC_UnTrack(self);
+    token_parts_clear(self);
+    empty(&self->places);
     freed((PyObject *)self);
 }
 
-static PyMethodDef text_table_methods[] = {
-    {"held", (PyCFunction)text_table_held, METH_O, "Whether a text holds one of the texts."},
-    {"starts", (PyCFunction)text_table_starts, METH_O,
-     "Return where they begin, rising; of one text none overlaps another."},
+static PyMethodDef token_parts_methods[] = {
+    {"of", (PyCFunction)token_parts_of, METH_O, "Return the atoms of a token, and its traits."},
     {NULL, NULL, 0, NULL},
 };
 
-static PyType_Slot text_table_slots[] = {
-    {Py_tp_new, text_table_new},
-    {Py_tp_dealloc, text_table_dealloc},
-    {Py_tp_methods, text_table_methods},
-    {0, NULL},
+static PyType_Slot token_parts_slots[] = {
+    {Py_tp_new, token_parts_new},           {Py_tp_dealloc, token_parts_dealloc},
+    {Py_tp_traverse, token_parts_traverse}, {Py_tp_clear, token_parts_clear},
+    {Py_tp_methods, token_parts_methods},   {0, NULL},
 };
 
-static PyType_Spec text_table_spec = {
-    "memplane._kernel.TextTable",
-    sizeof(TextTable),
+static PyType_Spec token_parts_spec = {
+    "memplane._kernel.TokenParts",
+    sizeof(TokenParts),
     0,
-    Py_TPFLAGS_DEFAULT,
-    text_table_slots,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    token_parts_slots,
 };
 
 /* ---- the module ---- */
 
 static int fill_module(PyObject *module)
 {
-    PyType_Spec *specs[] = {&chunk_sums_spec, &token_numbers_spec, &text_table_spec};
+    PyType_Spec *specs[] = {&chunk_sums_spec, &token_numbers_spec, &token_parts_spec};
     for (size_t at = 0; at < sizeof(specs) / sizeof(*specs); at++) {
         PyObject *type = PyType_FromModuleAndSpec(module, specs[at], NULL);
         if (type == NULL)

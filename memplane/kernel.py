@@ -15,7 +15,7 @@ Twin = TypeVar("Twin")
 
 # That of `_kernel.c`. A kernel of another one is not used: after a change to the sources an
 # editable install has it until it is installed again.
-KERNEL_VERSION = 1
+KERNEL_VERSION = 2
 
 
 def _built() -> Any:
@@ -33,28 +33,3 @@ def kernel_twin(twin: type[Twin]) -> type[Twin]:
     """The class of that name in the kernel; `twin` itself where that was not built."""
     found: type[Twin] = twin if BUILT is None else getattr(BUILT, twin.__name__)
     return found
-
-
-class TextTable:
-    """Many texts that are looked for at once."""
-
-    __slots__ = ("_texts",)
-
-    def __init__(self, texts: tuple[str, ...]) -> None:
-        self._texts = texts
-
-    def held(self, text: str) -> bool:
-        """Whether a text holds one of them."""
-        return any(map(text.__contains__, self._texts))
-
-    def starts(self, text: str) -> list[int]:
-        """Where they begin in a text, rising; of one text none overlaps another."""
-        starts: list[int] = []
-        find = text.find
-        for one in self._texts:
-            at = find(one)
-            while at >= 0:
-                starts.append(at)
-                at = find(one, at + len(one))
-        starts.sort()
-        return starts

@@ -13,8 +13,16 @@ from typing import TYPE_CHECKING
 from memplane.lazy import lazily
 
 if TYPE_CHECKING:
-    from memplane.importers.detection import FoundSource, detect, find_sources
-    from memplane.importers.run import SOURCES, FileReport, ImportReport, Refused, import_paths
+    from memplane.importers.run import (
+        SOURCES,
+        FileReport,
+        FoundSource,
+        ImportReport,
+        Refused,
+        detect,
+        find_sources,
+        import_paths,
+    )
 
 __all__ = [
     "SOURCES",
@@ -30,12 +38,14 @@ __all__ = [
 __getattr__ = lazily(
     __name__,
     {
-        "memplane.importers.detection": ("FoundSource", "detect", "find_sources"),
         "memplane.importers.run": (
             "SOURCES",
             "FileReport",
+            "FoundSource",
             "ImportReport",
             "Refused",
+            "detect",
+            "find_sources",
             "import_paths",
         ),
     },

@@ -42,7 +42,6 @@ TIMED: Final = 1 << 31  # one that names a time or has a number
 _FILES: Final = ("kinds-en.bin",)
 _HEADER_MAX: Final = 16_384
 _TEXT_MAX: Final = 1 << 22
-_TOKEN: Final = regex(r"\w+")
 _DIGIT: Final = regex(r"\d")
 _PLURALS: Final = (("s", ""), ("es", ""), ("ies", "y"), ("ves", "f"))
 
@@ -118,16 +117,9 @@ def tables() -> tuple[KindTable, ...]:
         ) from error
 
 
-def token_traits(token: str) -> int:
-    """Return the bits of a token of a text: what stands between blanks."""
-    found = 0
-    for word in _TOKEN.findall(token):
-        found |= _word_traits(word)
-    return found
-
-
 @lru_cache(maxsize=100_000)
-def _word_traits(word: str) -> int:
+def word_traits(word: str) -> int:
+    """Return the bits of a run of word characters."""
     found = 0
     for table in tables():
         found |= table.word(word)

@@ -329,7 +329,7 @@ class SegmentedIndex:
         self._folder = folder
         self._mark = storage.fingerprint(plane, variant)
         self._plane, self._variant, self._keeps = plane, variant, keeps
-        self._vocabulary = terms.TermVocabulary(kinds.token_traits)
+        self._vocabulary = terms.TermVocabulary(kinds.word_traits)
         self.reload()
 
     def reload(self) -> None:
@@ -489,7 +489,7 @@ class SegmentedIndex:
         self._sealed.append(_Sealed(level, segment, None))
         self._opened, self._live = None, Live(segment.first + segment.size)
         if self._vocabulary.full():
-            self._vocabulary = terms.TermVocabulary(kinds.token_traits)
+            self._vocabulary = terms.TermVocabulary(kinds.word_traits)
 
     def clear(self) -> None:
         """Drop every document, here and with the next `save` in the folder.

@@ -235,7 +235,7 @@ def atoms(surface: str) -> list[Atom]:
     if len(tokens) == 1:
         return list(_token(tokens[0]))
     found = [atom for token in tokens for atom in _token(token)]
-    found += [Atom(whole_term(whole), 0, chained=False) for whole in _whole(surface)]
+    found += map(_whole_atom, _whole(surface))
     return found
 
 
@@ -329,6 +329,49 @@ def _pieces_of(token: str) -> list[str]:
     return surfaces(_grouped(token))
 
 
+class TokenParts:
+    """The words of tokens and their traits, as `other` gives them. Its twin is in `_kernel.c`.
+
+    The twin asks `word` for a run of word characters and `whole` for what is found as one, and
+    remembers the former; `other` it asks for what is no short ASCII.
+    """
+
+    __slots__ = ("_other",)
+
+    def __init__(
+        self,
+        word: Callable[[str], tuple[tuple[Atom, ...], int]],
+        whole: Callable[[str], Atom],
+        other: Callable[[str], tuple[tuple[Atom, ...], int]],
+    ) -> None:
+        del word, whole
+        self._other = other
+
+    def of(self, token: str) -> tuple[tuple[Atom, ...], int]:
+        """The words of a token in order, and the bits of its traits."""
+        return self._other(token)
+
+
+def _no_traits(_: str) -> int:
+    return 0
+
+
+def _word_parts(traits: Callable[[str], int], word: str) -> tuple[tuple[Atom, ...], int]:
+    return _token(word), traits(word)
+
+
+def _whole_atom(text: str) -> Atom:
+    return Atom(whole_term(text), 0, chained=False)
+
+
+def _token_parts(traits: Callable[[str], int], token: str) -> tuple[tuple[Atom, ...], int]:
+    found = [atom for surface in surfaces(_grouped(token)) for atom in atoms(surface)]
+    bits = 0
+    for word in _WORD.findall(token):
+        bits |= traits(word)
+    return tuple(found), bits
+
+
 class TermVocabulary(dict[str, int]):
     """Tokens seen so far, each with the number of its expansion in the flat columns.
 
@@ -338,7 +381,10 @@ class TermVocabulary(dict[str, int]):
     """
 
     def __init__(self, traits: Callable[[str], int] | None = None) -> None:
-        """`traits` gives 32 bits of a token, kept beside its words; without it there are none."""
+        """`traits` gives 32 bits of a run of word characters; a token has those of all in it.
+
+        They are kept beside its words; without it there are none.
+        """
         super().__init__()
         self._traits = traits
         self.traits = array("I")
@@ -346,23 +392,27 @@ class TermVocabulary(dict[str, int]):
         self.prefixes = array("Q")
         self.chained = array("B")
         self.starts = array("I", [0])
-        self.expansions: list[tuple[tuple[int, int, bool], ...]] = []
+        self.expansions: list[tuple[Atom, ...]] = []
         self._numbers = kernel_twin(TokenNumbers)(_pieces_of, _TOKEN_MAX)
+        given = traits or _no_traits
+        self._parts = kernel_twin(TokenParts)(
+            partial(_word_parts, given), _whole_atom, partial(_token_parts, given)
+        )
 
     def __missing__(self, token: str) -> int:
         bare = token.strip(_AROUND)
         if bare and bare != token:  # no surface begins or ends with one of these
             number = self[token] = self[bare]
             return number
-        found = [atom for surface in surfaces(_grouped(token)) for atom in atoms(surface)]
-        for atom in found:
-            self.words.append(atom.word)
-            self.prefixes.append(atom.prefix)
-            self.chained.append(atom.chained)
+        found, traits = self._parts.of(token)
+        for word, prefix, chained in found:
+            self.words.append(word)
+            self.prefixes.append(prefix)
+            self.chained.append(chained)
         if self._traits is not None:
-            self.traits.append(self._traits(token))
+            self.traits.append(traits)
         number = len(self.expansions)
-        self.expansions.append(tuple((atom.word, atom.prefix, atom.chained) for atom in found))
+        self.expansions.append(found)
         self.starts.append(len(self.words))
         self[token] = number
         return number

@@ -147,9 +147,15 @@ class Clone:
         self._run("add", "--force", "--", file)
         identity = ("-c", f"user.name={name}", "-c", f"user.email={device}@memplane.invalid")
         self._run(
-            "commit", "--quiet", "--no-verify", "-m", f"memplane: {name}", "--", file,
+            "commit",
+            "--quiet",
+            "--no-verify",
+            "-m",
+            f"memplane: {name}",
+            "--",
+            file,
             before=identity,
-        )  # fmt: skip
+        )
 
     def _rebase(self, tip: str) -> None:
         identity = ("-c", "user.name=memplane", "-c", "user.email=sync@memplane.invalid")
@@ -188,9 +194,14 @@ class Clone:
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as said:
             try:
                 code = subprocess.run(  # noqa: S603 - a list of words, no shell
-                    words, stdin=subprocess.DEVNULL, stdout=out, stderr=said, check=False,
-                    env=_environment(), timeout=_SECONDS_MAX,
-                ).returncode  # fmt: skip
+                    words,
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=said,
+                    check=False,
+                    env=_environment(),
+                    timeout=_SECONDS_MAX,
+                ).returncode
             except OSError as error:
                 raise CloneError(
                     f"git: the program cannot be run ({error.strerror}); install git"
@@ -221,9 +232,15 @@ def _was_overtaken(words: str) -> bool:
     """Whether a push was refused because others had pushed."""
     return any(
         one in words
-        for one in ("[rejected]", "fetch first", "non-fast-forward", "cannot lock ref",
-                    "failed to update ref", "remote rejected")
-    )  # fmt: skip
+        for one in (
+            "[rejected]",
+            "fetch first",
+            "non-fast-forward",
+            "cannot lock ref",
+            "failed to update ref",
+            "remote rejected",
+        )
+    )
 
 
 def _reason(words: bytes) -> str:

@@ -198,9 +198,13 @@ class _Reading:
             raise self._refusal(f"line {line} was erased, and no purge in the file names it")
         end = self._before_parts if self._parts else self._place
         return ReadFile(
-            self._header, end, frozenset(self._purged), self._events, self._first,
+            self._header,
+            end,
+            frozenset(self._purged),
+            self._events,
+            self._first,
             self._last,
-        )  # fmt: skip
+        )
 
     def _windows(self) -> Iterator[bytes]:
         """The whole lines of the file, some megabytes at a time."""
@@ -292,9 +296,16 @@ class _Reading:
                 f"format {version}; this memplane reads format {DEVICE_FORMAT}: upgrade memplane"
             )
         plane, name = said.get("plane"), said.get("name")
-        if version != DEVICE_FORMAT or not _is_name(plane) or set(said) - {
-            "format", "plane", "name",
-        }:  # fmt: skip
+        if (
+            version != DEVICE_FORMAT
+            or not _is_name(plane)
+            or set(said)
+            - {
+                "format",
+                "plane",
+                "name",
+            }
+        ):
             raise self._refusal("line 1 is not the header of a device's file")
         if fields["id"] != self._device:
             raise self._refusal(

@@ -180,9 +180,17 @@ def _event(payload: bytes, fields: dict[str, Any]) -> Entry | None:
     event = decode({"seq": 0, "ts": "", **said})
     named = tuple(fields.get("bodies", ()))
     draft = Draft(
-        event.id, True, None if ts is None else event.ts, event.kind, event.ns, event.role,
-        event.session, event.key, event.text, rest,
-    )  # fmt: skip
+        event.id,
+        True,
+        None if ts is None else event.ts,
+        event.kind,
+        event.ns,
+        event.role,
+        event.session,
+        event.key,
+        event.text,
+        rest,
+    )
     usual = prepared(draft).encode() == quoted and all(map(_HEX64.fullmatch, named))
     if not usual or event.kind in _OWN or _too_deep(event.data):
         return None

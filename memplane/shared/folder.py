@@ -176,9 +176,13 @@ class _Syncing:
         others = [one for one in self._devices if one != state.device]
         self._answer(others)
         report = SyncReport(
-            self._folder, state.device, state.name, state.chosen.spaces,
-            state.chosen.preferences, asked.dry_run,
-        )  # fmt: skip
+            self._folder,
+            state.device,
+            state.name,
+            state.chosen.spaces,
+            state.chosen.preferences,
+            asked.dry_run,
+        )
         reader = FolderReader(self._context, state, self._folder, self._progress)
         accepted, report.devices = reader.look(others)
         if not asked.dry_run:
@@ -309,12 +313,15 @@ class _Syncing:
         there = set(others)
         return [
             DeviceReport(
-                device, known.name, "refused" if known.place.lines else "waiting", known.mine,
+                device,
+                known.name,
+                "refused" if known.place.lines else "waiting",
+                known.mine,
                 why="its file is not in the folder any more",
             )
             for device, known in self._state.devices.items()
             if device not in there
-        ]  # fmt: skip
+        ]
 
 
 def _host_name() -> str:

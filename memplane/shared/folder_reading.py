@@ -302,9 +302,16 @@ def _erase(context: PlaneContext, ids: tuple[str, ...]) -> None:
     pick = Pick.of(context.clock(), tag=None, older_than=None, kind=None, ns=None, decisions=False)
     reason = "purged on another device of a shared folder"
     purge_plane(
-        context, named, GLOBAL, pick, reason, cascade=False, summaries=True, dry_run=False,
+        context,
+        named,
+        GLOBAL,
+        pick,
+        reason,
+        cascade=False,
+        summaries=True,
+        dry_run=False,
         progress=None,
-    )  # fmt: skip
+    )
 
 
 class _Batch:

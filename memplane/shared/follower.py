@@ -18,7 +18,7 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, TimeoutError as FutureTimeoutError
 from contextlib import suppress
 from functools import partial
@@ -32,7 +32,10 @@ from memplane.errors import (
     DivergedError,
     FormatError,
     HomeError,
+    InputError,
+    LockError,
     NotFoundError,
+    PlaneError,
     SharedLogError,
 )
 from memplane.event import Draft, decode, encode
@@ -84,8 +87,7 @@ _FOLLOW_EVERY_S: Final = 0.02  # one request looks at the projections several ti
 _NOTE_EVERY: Final = 64  # lines, between two notes that other machines compare with their own
 _FILES_AT_ONCE: Final = 64  # of the outbox
 _NOT_YET: Final = "was not reached yet"
-_REFILL_AT_ONCE: Final = 100  # events
-_PUBLISH_AT_ONCE: Final = 400  # entries: an engine's step has its limits
+_PUBLISH_AT_ONCE: Final = 400  # entries: an engine's step has its limits; NATS takes 1,000
 _TRIES: Final = 50  # to read what was published
 
 
@@ -222,7 +224,7 @@ class FollowerLog(FileLog):
             return []
         try:
             return self._run(partial(self._publish, drafts, expected_seq), self._publish_s)
-        except (SharedLogError, FormatError) as error:
+        except (SharedLogError, FormatError, LockError) as error:
             if expected_seq is not None:
                 raise
             self._warn(error)
@@ -250,7 +252,8 @@ class FollowerLog(FileLog):
         worker, self._worker = self._worker, None
         if worker is not None:
             if self._pid == os.getpid():
-                with suppress(FutureTimeoutError):
+                # RuntimeError: the interpreter is ending, and takes no more work.
+                with suppress(FutureTimeoutError, RuntimeError):
                     worker.submit(self._disconnect).result(self._catch_up_s)
             worker.shutdown(wait=False)
         super().close()
@@ -345,7 +348,7 @@ class FollowerLog(FileLog):
             self._looking.result(self._publish_s if seconds is None else seconds)
         except FutureTimeoutError:
             pass
-        except (SharedLogError, FormatError) as error:
+        except (PlaneError, OSError) as error:  # what is here answers all the same
             self._warn(error)
 
     def _warn(self, error: Exception) -> None:
@@ -387,7 +390,7 @@ class FollowerLog(FileLog):
         batch = self._known.sort(drafts, head)
         fresh = [drafts[place] for place in batch.fresh]
         expected = None if expected_seq is None else self._cursor().position
-        last = self._put_in(fresh, expected)
+        last = self._put_in(([*published(one, self._body)] for one in fresh), expected)
         for _ in range(_TRIES):
             if self._cursor().position >= last:
                 break
@@ -400,21 +403,6 @@ class FollowerLog(FileLog):
             )
         self._erase_at_engine()
         return batch.receipts([self._receipt(draft) for draft in fresh], len(drafts))
-
-    def _put_in(self, drafts: Sequence[Draft], expected: int | None = None) -> int:
-        """Publish drafts; the position of the last of their entries, 0 for none.
-
-        What belongs to one event goes in one step. Of a long batch a part may be in the log before
-        the rest is: what then fails is published again, and counts once.
-        """
-        last, entries = 0, list[tuple[str, bytes]]()
-        for place, draft in enumerate(drafts, 1):
-            entries += published(draft, self._body)
-            if len(entries) >= _PUBLISH_AT_ONCE or (entries and place == len(drafts)):
-                last = max(self._reached().publish(entries, expected=expected))
-                expected = None if expected is None else last
-                entries = []
-        return last
 
     def _body(self, digest: str) -> bytes | None:
         try:
@@ -450,23 +438,56 @@ class FollowerLog(FileLog):
         self._read_on()
         names = self.waiting.names()
         for begin in range(0, len(names), _FILES_AT_ONCE):
-            taken, drafts = [], []
+            found: dict[str, list[Draft]] = {}
             for name in names[begin : begin + _FILES_AT_ONCE]:
                 try:
-                    found = self.waiting.read(name)
+                    file = self.waiting.read(name)
                 except OSError:
                     self.waiting.leave(name)
                     continue
-                if found is None:
+                if file is None:
                     continue
-                if found.fault:
+                if file.fault:
                     self.waiting.leave(name)
                     continue
-                taken.append(name)
-                drafts += [one for one in found.drafts if self._reader.look_up(one.id) is None]
-            self._put_in(drafts)
-            for name in taken:
-                self.waiting.remove(name)
+                drafts = file.drafts
+                found[name] = [one for one in drafts if self._reader.look_up(one.id) is None]
+            self._publish_files(found)
+
+    def _publish_files(self, files: Mapping[str, Sequence[Draft]]) -> None:
+        """Publish what files of the outbox hold; a file that the engine never takes stays there."""
+        try:
+            self._put_in(
+                [*published(draft, self._body)] for drafts in files.values() for draft in drafts
+            )
+        except InputError as error:
+            if len(files) > 1:
+                for name, drafts in files.items():
+                    self._publish_files({name: drafts})
+                return
+            for name in files:
+                self.waiting.leave(name)
+            self._warn(error)
+            return
+        for name in files:
+            self.waiting.remove(name)
+
+    def _put_in(
+        self, events: Iterable[list[tuple[str, bytes]]], expected: int | None = None
+    ) -> int:
+        """Publish the entries of events, as many at once as every engine takes.
+
+        Returns the position of the last one, 0 for none. What belongs to one event goes in one
+        step. Of a long batch a part may be in the log before the rest is: what then fails is
+        published again, and counts once.
+        """
+        last, step = 0, list[tuple[str, bytes]]()
+        for entries in events:
+            if step and len(step) + len(entries) > _PUBLISH_AT_ONCE:
+                last = max(self._reached().publish(step, expected=expected))
+                expected, step = None if expected is None else last, []
+            step += entries
+        return max(self._reached().publish(step, expected=expected)) if step else last
 
     # --- an engine that lost entries ---
 
@@ -478,9 +499,7 @@ class FollowerLog(FileLog):
             if not walk.is_whole
             else []
         )
-        for begin in range(0, len(missing), _REFILL_AT_ONCE):
-            entries = [one for _, made in missing[begin : begin + _REFILL_AT_ONCE] for one in made]
-            self._reached().publish(entries)
+        self._put_in(made for _, made in missing)
         again = again or not self._compared().is_whole
         if again:
             self._set_log_aside()

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from typing import IO, TYPE_CHECKING, Any, Final, Protocol, Self
@@ -34,7 +33,7 @@ from memplane.event import (
 )
 from memplane.intake.check import is_checksum, time_bound
 from memplane.intake.redact import masked_data, quoted_value
-from memplane.lazy import NamedTuple
+from memplane.lazy import NamedTuple, late
 from memplane.log.disk import Disk, drop
 from memplane.log.export import Begun, Damaged, Export, ExportedLines, ExportHeader, export_pieces
 from memplane.log.log import take_in_all
@@ -44,11 +43,14 @@ from memplane.projections.in_force import Moments, originated
 from memplane.recall.suppress import within
 
 if TYPE_CHECKING:
+    import sqlite3
     from datetime import datetime
 
     from memplane.context.context import PlaneContext
     from memplane.context.event_access import EventAccess
     from memplane.ports import Position, Progress
+else:
+    sqlite3 = late("sqlite3")  # some Pythons have none; only tables need it
 
 
 _OWNER: Final = "private"
@@ -499,8 +501,6 @@ def _rows_with(piece: ExportedLines, word: bytes) -> Iterator[int]:
 
 def _erased_by(piece: ExportedLines) -> Iterator[int]:
     """The seqs that the purge events among the lines say to be erased."""
-    import json  # noqa: PLC0415 - likewise
-
     ends = [*piece.run.starts[1:], piece.run.end]
     for row in _rows_with(piece, _PURGE):
         with suppress(*NO_EVENT):
@@ -528,8 +528,6 @@ class _Bodies:
 
     def needed_by(self, raw: bytes) -> Iterator[str]:
         """The hashes of bodies that a line names and that were not written yet."""
-        import json  # noqa: PLC0415 - likewise
-
         try:
             event = decode(json.loads(raw))
         except NO_EVENT:  # a purged line, or one that is no event

@@ -74,7 +74,7 @@ import json, os, sys
 told = json.load(sys.stdin)
 sys.path[:] = told["path"]
 from memplane import home, wiring
-from memplane.upkeep.index_process import serve_index
+from memplane.upkeep.verify import serve_index
 found = home.open_home(told["home"])._replace(read_only=told["task"] == "differs")
 with wiring.open_light(found, wiring.clock, os.environ) as plane:
     serve_index(plane.context, told, sys.stdout)

@@ -21,7 +21,7 @@ from typing import NamedTuple
 SECONDS = 20
 IMPORTED = (
     "memplane.cli.run", "memplane.wiring", "memplane.hook.run", "memplane.hook.context",
-    "memplane.hook.run", "memplane.mcp.server", "memplane.mcp.server",
+    "memplane.mcp.server",
 )  # fmt: skip
 HUNG = "hung"
 

@@ -136,13 +136,13 @@ def test_a_catch_up_that_is_asked_to_end_finishes(home):
     hook(home, asked(home, CHOSEN))
     code = (
         "import os, signal, sys\n"
-        "from memplane.hook import recording\n"
+        "from memplane.hook import run\n"
         "from memplane.__main__ import main\n"
-        "whole = recording.catch_up_plane\n"
+        "whole = run.catch_up_plane\n"
         "def ended(plane):\n"
         "    os.kill(os.getpid(), signal.SIGTERM)\n"
         "    whole(plane)\n"
-        "recording.catch_up_plane = ended\n"
+        "run.catch_up_plane = ended\n"
         "main(['hook', 'claude-code', '--catch-up'])\n"
     )
     done = subprocess.run(

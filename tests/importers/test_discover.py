@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from memplane.importers.detection import discover
+from memplane.importers.run import discover
 
 GRAPH = '{"type": "entity", "name": "Ada", "entityType": "person", "observations": []}\n'
 

@@ -1,5 +1,6 @@
 """Kinds of things: the table, what texts have of it, and what documents earn by it."""
 
+import re
 import zlib
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from memplane.index.kinds import (
     KindTable,
     asked_kinds,
     tables,
-    token_traits,
+    word_traits,
 )
 from memplane.index.lexical import with_kinds
 from memplane.index.store import SegmentedIndex
@@ -32,6 +33,13 @@ FILE = (DATA / "kinds-en.bin").read_bytes()
 
 def bits(*names):
     return sum(1 << THINGS.index(name) for name in names)
+
+
+def token_traits(token):
+    found = 0
+    for word in re.findall(r"\w+", token):
+        found |= word_traits(word)
+    return found
 
 
 def kinds_of(text):

@@ -15,7 +15,7 @@ import pytest
 from builders_pages import Parts, made
 
 from memplane.inspect import LiveServer, PageRequest
-from memplane.inspect.live import BODY_BYTES_MAX, CONFIRMATIONS_MAX, HOST
+from memplane.inspect.page import BODY_BYTES_MAX, CONFIRMATIONS_MAX, HOST
 
 
 @pytest.fixture

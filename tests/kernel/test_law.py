@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from memplane import kernel
-from memplane.index.terms import TermVocabulary, TokenNumbers, surfaces
-from memplane.kernel import TextTable, kernel_twin
+from memplane.index.kinds import word_traits
+from memplane.index.terms import Atom, TermVocabulary, TokenNumbers, surfaces
+from memplane.kernel import kernel_twin
 from memplane.tokens.bound import ENCODINGS, Bound, ChunkSums
 from memplane.wiring import _table
 from tests.examples import examples
@@ -146,10 +147,11 @@ def test_tokens_have_the_same_numbers(texts, longest):
 @settings(max_examples=examples(200), deadline=None)
 @given(st.lists(TEXTS, max_size=4))
 def test_a_vocabulary_is_the_same(texts):
-    built, plain = twins(TermVocabulary)
+    built, plain = twins(lambda: TermVocabulary(word_traits))
     for text in [*texts, *texts]:
         assert built.numbers(text) == plain.numbers(text)
-    assert (built.words, built.starts) == (plain.words, plain.starts)
+    for column in ("words", "prefixes", "chained", "starts", "traits", "expansions"):
+        assert getattr(built, column) == getattr(plain, column)
     assert dict(built) == dict(plain)
 
 
@@ -170,21 +172,57 @@ def test_numbers_that_do_not_fit_are_an_error():
         kernel.BUILT.TokenNumbers(surfaces, 60).of("a b", {"a": 1})
 
 
-LITERALS = st.lists(st.text("aAb-. é語", min_size=1, max_size=3), max_size=12).map(tuple)
+NAMES = st.text("aB1_./\\:-", min_size=1, max_size=14) | st.sampled_from(
+    [
+        *("src/Parse_url.py", "a//b\\c.md", "std::vec", "ABC-12-3", "x.y-.py", "ab-.py", "a.py"),
+        *(
+            "f.toolong",
+            "f.a_b2",
+            "ab.c.d",
+            "..ab.py",
+            "1,234",
+            "1,2345",
+            "f(a,1)",
+            "PDFs",
+            "q" * 300,
+        ),
+        *("getHTTPResponse2_x", "-", "_", "__", "1.5:2", "don't", "it's/a.md", "a/b", "a/b.c"),
+    ]
+)
 
 
-@settings(max_examples=examples(1_000), deadline=None)
-@given(LITERALS, st.text("aAb-. é語\ud800", max_size=30) | st.text())
-def test_texts_are_found_at_the_same_places(literals, text):
-    built, plain = twins(lambda: kernel_twin(TextTable)(literals))
-    assert built.held(text) == plain.held(text)
-    assert built.starts(text) == plain.starts(text)
+@settings(max_examples=examples(3_000), deadline=None)
+@given(st.lists(NAMES | ASCII, max_size=4).map("".join))
+def test_tokens_have_the_same_words_and_traits(vocabularies, token):
+    built, plain = vocabularies
+    assert built._parts.of(token) == plain._parts.of(token)
 
 
-def test_an_empty_text_is_in_every_text():
-    for table in twins(lambda: kernel_twin(TextTable)(("",))):
-        assert table.held("")
-        assert table.held("a")
+@pytest.fixture(scope="module")
+def vocabularies():
+    return twins(lambda: TermVocabulary(word_traits))
+
+
+def test_more_words_than_are_remembered_are_the_same():
+    asked = []
+
+    def word(text):
+        asked.append(text)
+        return (Atom(len(text), 0, chained=True),), 1
+
+    parts = kernel.BUILT.TokenParts(word, len, len)
+    text = [f"w{number:x}" for number in range(200_003)]
+    for one in (*text, *text[:3]):
+        assert parts.of(one) == ((Atom(len(one), 0, chained=True),), 1)
+    assert asked == [*text, *text[:3]]
+    assert parts.of(text[0]) == ((Atom(2, 0, chained=True),), 1)
+    assert len(asked) == 200_006
+
+
+@pytest.mark.parametrize("given", [None, (), ((), 1, 2), ([], 1)])
+def test_words_that_are_none_are_an_error(given):
+    with pytest.raises(TypeError):
+        kernel.BUILT.TokenParts(lambda _: given, len, len).of("a")
 
 
 def test_what_the_kernel_holds_is_let_go_of():

@@ -99,7 +99,7 @@ def test_tools_are_listed_before_anything_heavy_is_imported(home):
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(ran.stdout.split())
-    assert not loaded & {"numpy", "yaml", "snowballstemmer", "memplane.mcp.server"}
+    assert not loaded & {"numpy", "yaml", "snowballstemmer"}
     light = {f"memplane.index.{name}" for name in ("storage", "fill_order", "terms", "stems")}
     assert {one for one in loaded if one.startswith("memplane.index.")} <= light
 

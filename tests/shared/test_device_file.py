@@ -1,10 +1,10 @@
 """A device's file is read whole or refused whole, and what is refused is named."""
 
 import json
-import os
 
 import pytest
-from builders_folders import event, files_in, made, written
+from builders_folders import files_in, made, written
+from builders_hostile_files import HOSTILE, PLACES, hostile_line
 from hypothesis import given, strategies as st
 
 from memplane.errors import InputError
@@ -140,59 +140,10 @@ def test_erasing_again_changes_nothing(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == [f"{DEVICE}.jsonl"]
 
 
-def raw(entry, number=2, h=None):
-    """A line that chains, whatever it says."""
-    lines = DeviceLines(DEVICE, FilePlace())
-    lines.header(DEVICE, "01PLANE", "theirs")
-    return lines.line("e0", entry)
-
-
-DEEP = {"a": 1}
-for _ in range(200):
-    DEEP = {"a": DEEP}
-
-HOSTILE = {
-    "an agent's namespace": (raw({"event": event(0, text="x", ns="/agent/a1")}), "never travels"),
-    "a segment": (raw({"event": event(0, kind="segment", text="x")}), "which only a log writes"),
-    "a repair": (raw({"event": event(0, kind="repair", text="x")}), "which only a log writes"),
-    "a purge event": (raw({"event": event(0, kind="purge", text="x")}), "which only a log writes"),
-    "a project": (raw({"event": event(0, kind="project", text="x")}), "which only a log writes"),
-    "no kind": (raw({"event": {"ts": "2026-01-01T12:00:00Z", "text": "x"}}), "which only a log"),
-    "an unknown field": (raw({"event": {**event(0, text="x"), "seq": 3}}), "has a field 'seq'"),
-    "no time": (raw({"event": {**event(0, text="x"), "ts": None}}), "without a time"),
-    "no origin": (raw({"event": {**event(0, text="x"), "data": {}}}), "from which plane"),
-    "a device in the origin": (
-        raw({"event": {**event(0, text="x"),
-                       "data": {"origin": {"plane": "p", "seq": 1, "device": DEVICE}}}}),
-        "only the reader of a folder writes",
-    ),
-    "deep data": (
-        raw({"event": {**event(0, text="x"), "data": {**event(0)["data"], "deep": DEEP}}}),
-        "nested deeper",
-    ),
-    "a body elsewhere": (
-        raw({"event": {**event(0, text="x"),
-                       "data": {**event(0)["data"], "body": {"sha256": "0" * 64, "bytes": 3}}}}),
-        "memplane itself writes this key",
-    ),
-    "an actor like a role": (raw({"event": event(0, text="x", actor="User")}), "reads like"),
-    "an id with controls": (
-        b"".join([DeviceLines(DEVICE, FilePlace()).line("x", {})]), "does not follow",
-    ),
-    "parts that are missing": (raw({"event": event(0), "parts": 2}), "all parts of its text"),
-    "a part without text": (raw({"text": ""}), "a part of a text"),
-    "a line of another sort": (raw({"run": "rm -rf"}), "is no line of a device's file"),
-    "too many ids": (raw({"purge": ["x"] * 500}), "at most 200 ids"),
-    "a purge of no ids": (raw({"purge": [1]}), "at most 200 ids"),
-    "no event": (raw({"event": []}), "expected an event"),
-    "no JSON": (b'{"seq":2,nonsense,"h":"0000000000000000"}\n', "does not follow"),
-}  # fmt: skip
-
-
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_file_with_one_hostile_line_is_refused_whole(tmp_path, name):
-    line, why = HOSTILE[name]
-    written(tmp_path, entries=[line])
+    said, why = HOSTILE[name]
+    written(tmp_path, entries=[hostile_line(said)])
     with pytest.raises(RefusedFileError) as refused:
         read(tmp_path)
     assert why in str(refused.value)
@@ -201,8 +152,7 @@ def test_a_file_with_one_hostile_line_is_refused_whole(tmp_path, name):
 
 
 def test_nothing_is_given_before_a_hostile_line_was_looked_for_by_who_looks_first(tmp_path):
-    line, _ = HOSTILE["a segment"]
-    written(tmp_path, entries=[line])
+    written(tmp_path, entries=[hostile_line(HOSTILE["a segment"][0])])
     with pytest.raises(RefusedFileError):
         read_device(f"{tmp_path}/{DEVICE}.jsonl")
 
@@ -235,20 +185,6 @@ def test_a_file_with_a_hostile_header_is_refused(tmp_path, name):
         read(tmp_path)
     assert why in str(refused.value)
     assert "\x1b" not in str(refused.value)
-
-
-PLACES = {
-    "a link": lambda path: path.symlink_to("/etc/passwd"),
-    "a pipe": os.mkfifo,
-    "a folder": lambda path: path.mkdir(),
-    "nothing in it": lambda path: path.write_bytes(b""),
-    "bytes that are no UTF-8": lambda path: path.write_bytes(b"\xff\xfe\x00\n"),
-    "a line without end": lambda path: path.write_bytes(b"x" * (ENTRY_BYTES_MAX + 5)),
-    "deep JSON": lambda path: path.write_bytes(b"[" * 100_000 + b"\n"),
-    "another's log": lambda path: path.write_bytes(
-        b'{"seq":1,"id":"x","ts":"","kind":"segment"}\n'
-    ),
-}
 
 
 @pytest.mark.parametrize("name", PLACES)

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 from builders_folders import befriended, device_in, event, everyone, files_in, made, written
-from test_device_file import HOSTILE, PLACES
+from builders_hostile_files import HOSTILE, PLACES, hostile_line
 
 import memplane
 from memplane.cli.run import run_command_line
@@ -534,7 +534,9 @@ def test_of_a_hostile_file_nothing_is_taken_and_the_others_are(ann, bob, folder,
     path = folder / f"{DEVICE}.jsonl"
     if name in HOSTILE:
         written(folder, DEVICE, entries=[{"text": "fine", "key": "a"}, {"text": "more"}])
-        path.write_bytes(path.read_bytes() + HOSTILE[name][0])
+        data = path.read_bytes()
+        place = FilePlace(len(data), data.count(b"\n"), data[-19:-3].decode())
+        path.write_bytes(data + hostile_line(HOSTILE[name][0], place))
     else:
         path.unlink()
         PLACES[name](path)
@@ -542,6 +544,8 @@ def test_of_a_hostile_file_nothing_is_taken_and_the_others_are(ann, bob, folder,
     ann.upkeep.sync(folder)
     report = bob.upkeep.sync(folder)
     assert [one.device for one in report.refused] == [DEVICE]
+    if name in HOSTILE:
+        assert HOSTILE[name][1] in report.refused[0].why
     assert bob.get("v").text == "a value"
     assert [text for text in texts(bob) if text not in before] == ["a value"]
 

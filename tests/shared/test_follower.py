@@ -7,7 +7,7 @@ import pytest
 from builders_machines import PLANE, begun, derived, draft, follower, written
 from hypothesis import given, settings, strategies as st
 
-from memplane.errors import ConflictError, DivergedError, SharedLogError
+from memplane.errors import ConflictError, DivergedError, InputError, SharedLogError
 from memplane.home import SharedLogWarning
 from memplane.log import verify_log
 from memplane.shared.entries import beginning, parsed
@@ -100,6 +100,37 @@ def test_what_is_recorded_while_the_engine_is_away_is_in_the_log_once(tmp_path):
         assert ids(a) == ids(b) == ["m1", "m4", "m2"]
         assert a.status().waiting == 0
     assert written(tmp_path / "a") == written(tmp_path / "b")
+
+
+class Narrow(Unreached):
+    """An engine that takes few entries at once, and none that is large."""
+
+    def publish(self, entries, *, expected=None):
+        if not self.up:
+            raise SharedLogError("the engine is not reached")
+        if len(entries) > 1_000 or any(len(payload) > 50_000 for _, payload in entries):
+            raise InputError("too many, or too large")
+        return self.engine.publish(entries, expected=expected)
+
+
+@pytest.mark.filterwarnings("ignore::memplane.shared.follower.SharedLogWarning")
+def test_an_outbox_of_any_size_is_published_but_for_what_the_engine_never_takes(tmp_path):
+    line = Narrow(begun())
+    line.up = False
+    with closing(follower(tmp_path / "a", line)) as a:
+        for n in range(6):
+            a.append([draft(f"m{n}-{k}") for k in range(300)])
+            if n == 2:
+                a.append([draft("large", "x" * 60_000)])
+        line.up = True
+        a.exchange()
+        assert ids(a) == [f"m{n}-{k}" for n in range(6) for k in range(300)]
+        [done] = a.append([draft("m9")])
+        assert done.seq == 1_802
+        with pytest.raises(InputError):
+            a.append([draft("also large", "x" * 60_000)])
+    [left] = (tmp_path / "a" / "log" / "spool").glob("*.spool")
+    assert b'"large"' in left.read_bytes()
 
 
 def test_bodies_travel_in_pieces_and_lie_beside_every_log(tmp_path):

@@ -149,13 +149,13 @@ def test_the_planes_own_folders_and_a_folder_that_is_none_are_refused(plane, tmp
 
 KILLED = """
 import os, signal, sys, memplane
-from memplane.upkeep import tables
-whole = tables._rows
+from memplane.upkeep import export
+whole = export._rows
 def killing(event, row, *, in_force):
     if event.seq > 20:
         os.kill(os.getpid(), signal.SIGKILL)
     return whole(event, row, in_force=in_force)
-tables._rows = killing
+export._rows = killing
 with memplane.open(sys.argv[1]) as plane:
     plane.upkeep.export_tables(sys.argv[2])
 """
