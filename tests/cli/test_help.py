@@ -106,6 +106,7 @@ def parted(run, user, monkeypatch):
 def test_every_example_does_what_it_shows(run, filled, tmp_path, monkeypatch, name):
     transcripts = tmp_path / ".claude" / "projects"
     transcripts.mkdir(parents=True)
+    (tmp_path / "Shared" / "memory").mkdir(parents=True)
     (transcripts / "empty.jsonl").touch()
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)  # what an example writes, it writes here

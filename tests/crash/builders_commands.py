@@ -107,6 +107,9 @@ SERVERS = frozenset({"mcp", "hook"})
 # They erase old4: `sync` because the other device has purged it.
 PURGING = ("purge", "sync")
 
+# Those need a shared log: tests/shared kills engines and machines, and cuts logs, below them.
+FOLLOWING = frozenset({"join", "shared status", "shared follow", "shared refill"})
+
 # Their answer is what they find: exit code 1 then says that there is something.
 FINDING = ("verify", "doctor", "audit", "search", "replay", "policy check", "scenario run")
 

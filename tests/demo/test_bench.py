@@ -32,7 +32,7 @@ def test_the_quick_bench_has_every_row_with_its_aim_and_its_peers(tmp_path):
     (file,) = tmp_path.glob("bench-*.json")
     found = json.loads(file.read_text())
     rows = {row["work"]: row for row in found["rows"]}
-    assert len(rows) == 77
+    assert len(rows) == 81
     assert all(row["runs"] > 0 and row["noise"] >= 1 for row in rows.values())
     assert all(row["loop_us"] > 0 and row["in_loops"] > 0 for row in rows.values())
     assert all(peer["p95"] > 0 for row in rows.values() for peer in row["peers"])
