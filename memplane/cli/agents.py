@@ -554,7 +554,9 @@ _TokenFile = Annotated[
 def serve(
     *,
     host: Annotated[str, Option(metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
-    port: Annotated[int, Option(min=0, max=65_535, help="0: any that is free.")] = 8765,
+    port: Annotated[
+        int, Option(metavar="PORT", min=0, max=65_535, help="0: any that is free.")
+    ] = 8765,
     planes: Annotated[
         str | None,
         Option(metavar="DIR", help="A folder of planes, each by its name; else one: --home."),
@@ -572,8 +574,18 @@ def serve(
         list[str] | None,
         Option("--allow-origin", metavar="ORIGIN", help="A site that may ask; repeatable."),
     ] = None,
-    rate: Annotated[int, Option(min=1, max=100_000, help="Requests a second of one token.")] = 50,
-    home: Home = None,
+    rate: Annotated[
+        int, Option(metavar="N", min=1, max=100_000, help="Requests a second of one token.")
+    ] = 50,
+    home: Annotated[
+        str | None,
+        Option(
+            "--home",
+            metavar="PLANE",
+            help="The one plane to serve, named main; else MEMPLANE_HOME, else .memplane here "
+            "or above, if you trust it.",
+        ),
+    ] = None,
     as_json: Json = False,  # noqa: ARG001 - every command takes it; errors at the start are JSON
 ) -> None:
     """Serve many agents at one address until SIGTERM: MCP over HTTP at /mcp, and a JSON API.
