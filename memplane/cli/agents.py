@@ -550,7 +550,30 @@ _TokenFile = Annotated[
 ]
 
 
-@command("serve", example="serve --planes ~/planes --port 8765")
+_AllowHost = Annotated[
+    list[str] | None,
+    Option(
+        "--allow-host",
+        metavar="HOST[:PORT]",
+        help="What clients call this server in Host; repeatable. Needed off loopback.",
+    ),
+]
+_AllowOrigin = Annotated[
+    list[str] | None,
+    Option("--allow-origin", metavar="ORIGIN", help="A site that may ask; repeatable."),
+]
+_ServedPlane = Annotated[
+    str | None,
+    Option(
+        "--home",
+        metavar="PLANE",
+        help="The one plane to serve, named main; else MEMPLANE_HOME, else .memplane here or "
+        "above, if you trust it.",
+    ),
+]
+
+
+@command("serve", example="serve --help")
 def serve(
     *,
     host: Annotated[str, Option(metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
@@ -562,30 +585,12 @@ def serve(
         Option(metavar="DIR", help="A folder of planes, each by its name; else one: --home."),
     ] = None,
     tokens: _TokenFile = None,
-    allow_host: Annotated[
-        list[str] | None,
-        Option(
-            "--allow-host",
-            metavar="HOST[:PORT]",
-            help="What clients call this server in Host; repeatable. Needed off loopback.",
-        ),
-    ] = None,
-    allow_origin: Annotated[
-        list[str] | None,
-        Option("--allow-origin", metavar="ORIGIN", help="A site that may ask; repeatable."),
-    ] = None,
+    allow_host: _AllowHost = None,
+    allow_origin: _AllowOrigin = None,
     rate: Annotated[
         int, Option(metavar="N", min=1, max=100_000, help="Requests a second of one token.")
     ] = 50,
-    home: Annotated[
-        str | None,
-        Option(
-            "--home",
-            metavar="PLANE",
-            help="The one plane to serve, named main; else MEMPLANE_HOME, else .memplane here "
-            "or above, if you trust it.",
-        ),
-    ] = None,
+    home: _ServedPlane = None,
     as_json: Json = False,  # noqa: ARG001 - every command takes it; errors at the start are JSON
 ) -> None:
     """Serve many agents at one address until SIGTERM: MCP over HTTP at /mcp, and a JSON API.

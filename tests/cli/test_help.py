@@ -116,6 +116,10 @@ def test_every_example_does_what_it_shows(run, filled, tmp_path, monkeypatch, na
     assert argv[: len(name.split())] == name.split()
     if name.startswith("task ") and name != "task open":
         run("task", "open", "parser", "goal", "--plan", "write tests", "--home", filled)
+    if name.startswith("token "):
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    if name == "token remove":
+        run("token", "add", "ci", "--agent", "builder")
     if name.startswith("artifact "):
         monkeypatch.chdir(tmp_path)
         (tmp_path / "report.md").write_text("# Herons\n")
