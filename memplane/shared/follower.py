@@ -774,10 +774,13 @@ class FollowerLog(FileLog):
         bodies = [os.path.relpath(body_path(self._home, one), self._home) for one in sorted(named)]
         return [*look.to_remove(), *bodies]
 
-    def again_erased(self, positions: Sequence[int]) -> None:
+    def again_erased(self, id_: str, positions: Sequence[int]) -> None:
         """Note entries that bring a purged event again: they give no line, and their text goes."""
         stones, holes = self._to_erase()
-        self._keep_to_erase(stones, sorted({*holes, *positions}))
+        # Of one whose stone is not given yet this may be the very entry of the line, read again
+        # after a crash: who joins needs its stone.
+        if id_ not in stones:
+            self._keep_to_erase(stones, sorted({*holes, *positions}))
 
     def _to_erase(self) -> tuple[dict[str, Stone], list[int]]:
         """What the engine is to be given: stones by id, and positions of which nothing stays."""
@@ -905,7 +908,7 @@ class _Deriving:
         if one is not None:
             self._add(one)
         elif isinstance(self._log.known_at(_id_of(entry)), int):
-            self._log.again_erased([*pieces, entry.position])
+            self._log.again_erased(_id_of(entry), [*pieces, entry.position])
         self._last = entry
 
     def _known(self, id_: str) -> bool:

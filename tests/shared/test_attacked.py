@@ -1,0 +1,43 @@
+"""What a crash, a fork or a hostile entry does to machines that follow one shared log."""
+
+from contextlib import closing
+
+import pytest
+from builders_machines import begun, draft, follower, written
+
+from memplane.errors import WriteError
+from memplane.shared.entries import published
+
+
+def ids(log):
+    return [line.event.id for line in log.read() if line.event.kind != "segment"]
+
+
+def entries(one):
+    return list(published(one, lambda _: None))
+
+
+def purge(named, seqs, id_="p1"):
+    said = {"purge": {"seqs": seqs, "ids": named, "documents": [1] * len(named)}}
+    return draft(id_, "", kind="purge", data=said)
+
+
+def test_a_purge_whose_place_was_not_kept_leaves_a_stone_for_who_joins(tmp_path, monkeypatch):
+    engine = begun()
+    with closing(follower(tmp_path / "a", engine)) as a:
+        a.append([draft("m0")])
+        engine.publish([*entries(draft("m1", "the secret")), *entries(draft("m2"))])
+        engine.publish(entries(purge(["m1"], [3])))
+        with monkeypatch.context() as disk:
+            disk.setattr(a, "_keep_cursor", refused)
+            with pytest.raises(WriteError):
+                a.exchange()
+        a.exchange()
+    with closing(follower(tmp_path / "c", engine)) as c:
+        c.exchange()
+    assert written(tmp_path / "a") == written(tmp_path / "c")
+    assert not any(b"the secret" in entry.payload for entry in engine.read(0, 100))
+
+
+def refused(*_):
+    raise WriteError("the disk is full")
