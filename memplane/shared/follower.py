@@ -684,7 +684,7 @@ class FollowerLog(FileLog):
     def _cursor(self) -> Cursor:
         """How far the log was derived; the beginning where that is not known, or not true."""
         try:
-            said = json.loads(nofollow.read_bytes(f"{self._home}/log/.shared", 4096))
+            said = json.loads(nofollow.read_bytes(f"{self._home}/log/.shared"))
             cursor = Cursor(*(said[name] for name in Cursor._fields))
             whole = all(isinstance(one, kind) for one, kind in zip(cursor, _KINDS, strict=True))
         except (OSError, ValueError, KeyError, TypeError, RecursionError):

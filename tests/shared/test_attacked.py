@@ -41,3 +41,12 @@ def test_a_purge_whose_place_was_not_kept_leaves_a_stone_for_who_joins(tmp_path,
 
 def refused(*_):
     raise WriteError("the disk is full")
+
+
+def test_an_event_with_a_long_id_stops_no_machine(tmp_path):
+    engine = begun()
+    engine.publish(entries(draft("x" * 5_000)))
+    with closing(follower(tmp_path / "a", engine, publish_ms=10_000)) as a:
+        a.exchange()
+        [done] = a.append([draft("m1")])
+        assert done.seq == 3
