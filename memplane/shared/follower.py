@@ -248,15 +248,23 @@ class FollowerLog(FileLog):
             self._exchanged(wait=True)
 
     def close(self) -> None:
-        """Let go of the engine and of the files."""
+        """Publish what waits, then let go of the engine and of the files."""
+        try:
+            # RuntimeError: the interpreter is ending, and takes no more work.
+            with suppress(RuntimeError):
+                self.flush()
+        finally:
+            self._end_worker()
+            self._let_go()
+
+    def _end_worker(self) -> None:
         worker, self._worker = self._worker, None
-        if worker is not None:
-            if self._pid == os.getpid():
-                # RuntimeError: the interpreter is ending, and takes no more work.
-                with suppress(FutureTimeoutError, RuntimeError):
-                    worker.submit(self._disconnect).result(self._catch_up_s)
-            worker.shutdown(wait=False)
-        super().close()
+        if worker is None:
+            return
+        if self._pid == os.getpid():
+            with suppress(FutureTimeoutError, RuntimeError):
+                worker.submit(self._disconnect).result(self._catch_up_s)
+        worker.shutdown(wait=False)
 
     def erase(
         self,
@@ -363,9 +371,10 @@ class FollowerLog(FileLog):
         return self._engine
 
     def _disconnect(self) -> None:
-        if self._engine is not None:
+        engine, self._engine = self._engine, None
+        if engine is not None:
             with suppress(SharedLogError):
-                self._engine.close()
+                engine.close()
 
     def _exchange(self) -> None:
         self._publish_waiting()

@@ -1,11 +1,12 @@
 """What a crash, a fork or a hostile entry does to machines that follow one shared log."""
 
+import threading
 from contextlib import closing
 
 import pytest
 from builders_machines import begun, draft, follower, written
 
-from memplane.errors import WriteError
+from memplane.errors import SharedLogError, WriteError
 from memplane.shared.entries import published
 
 
@@ -50,3 +51,39 @@ def test_an_event_with_a_long_id_stops_no_machine(tmp_path):
         a.exchange()
         [done] = a.append([draft("m1")])
         assert done.seq == 3
+
+
+class Leaving:
+    """An engine that is not reached until `up`, and counts how often it was let go of."""
+
+    def __init__(self, engine):
+        self.engine, self.up, self.closed = engine, True, 0
+
+    def __getattr__(self, name):
+        if not self.up:
+            raise SharedLogError("the engine is not reached")
+        return getattr(self.engine, name)
+
+    def close(self):
+        self.closed += 1
+
+
+def threads():
+    return [one for one in threading.enumerate() if one.name.startswith("memplane-shared")]
+
+
+@pytest.mark.filterwarnings("ignore::memplane.home.SharedLogWarning")
+@pytest.mark.parametrize("up", [True, False])
+def test_who_closes_with_something_in_the_outbox_leaves_no_thread_and_no_connection(tmp_path, up):
+    line = Leaving(begun())
+    line.up = False
+    a = follower(tmp_path / "a", line)
+    a.append([draft("m1")])
+    line.up = up
+    worker = threads()
+    a.close()
+    for one in worker:
+        one.join(5)
+    assert not threads()
+    assert line.closed == 1
+    assert line.engine.head() == (2 if up else 1)
