@@ -24,6 +24,7 @@ from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from memplane import nofollow
@@ -341,14 +342,22 @@ class FollowerLog(FileLog):
             ) from None
 
     def _submit(self, work: Callable[[], Given]) -> Future[Given]:
-        if self._worker is None or self._pid != os.getpid():
-            self._worker = ThreadPoolExecutor(1, thread_name_prefix="memplane-shared")
-            self._engine = None  # a parent's connection is not used
-        return self._worker.submit(work)
+        if self._pid != os.getpid():
+            self._begin_process()
+        with self._starting:
+            if self._worker is None:
+                self._worker = ThreadPoolExecutor(1, thread_name_prefix="memplane-shared")
+            return self._worker.submit(work)
+
+    def _begin_process(self) -> None:
+        """As for any log; no thread, no connection and no answer of a parent is used."""
+        super()._begin_process()
+        self._starting = Lock()
+        self._worker = self._looking = self._engine = None
 
     def _exchanged(self, *, wait: bool, seconds: float | None = None) -> None:
         """Exchange with the engine, unless that is under way; a fault is a warning."""
-        if self._looking is None or self._looking.done():
+        if self._looking is None or self._looking.done() or self._pid != os.getpid():
             self._looking = self._submit(self._exchange)
         if not wait:
             return

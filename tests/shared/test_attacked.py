@@ -1,7 +1,10 @@
 """What a crash, a fork or a hostile entry does to machines that follow one shared log."""
 
+import subprocess
+import sys
 import threading
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from builders_machines import begun, draft, follower, written
@@ -87,3 +90,40 @@ def test_who_closes_with_something_in_the_outbox_leaves_no_thread_and_no_connect
     assert not threads()
     assert line.closed == 1
     assert line.engine.head() == (2 if up else 1)
+
+
+def test_a_child_follows_although_its_parent_was_reading_when_it_forked(tmp_path):
+    program = f"""
+import os, sys, threading
+from pathlib import Path
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from builders_machines import begun, draft, follower
+engine, reads, gate = begun(), threading.Event(), threading.Event()
+log = follower(Path({str(tmp_path)!r}) / "a", engine, catch_up_ms=500)
+log.append([draft("m1")])
+read = engine.read
+def slow(after, limit):
+    reads.set()
+    gate.wait(20)
+    return read(after, limit)
+engine.read = slow
+log.follow()
+assert reads.wait(5)
+pid = os.fork()
+if not pid:
+    engine.read = read
+    from memplane.shared.entries import published
+    engine.publish([*published(draft("m2"), lambda _: None)])
+    log._looked = float("-inf")
+    log.follow()
+    os._exit(0 if log.find("m2") else 1)
+code = os.waitpid(pid, 0)[1]
+gate.set()
+log.close()
+sys.exit(1 if code else 0)
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True,
+        check=False, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
