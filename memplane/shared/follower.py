@@ -63,6 +63,7 @@ from memplane.log.segments import (
     read_segment_file,
     store_body,
 )
+from memplane.log.spool import AsideNote
 from memplane.log.writer import (
     CACHES,
     Active,
@@ -79,6 +80,7 @@ from memplane.upkeep.purge import FolderSearch, Quotations
 if TYPE_CHECKING:
     from memplane.event import Event
     from memplane.log.recovery import Judgement
+    from memplane.log.spool import Waiting
     from memplane.ports import Clock, SharedLog
 
 Given = TypeVar("Given")
@@ -409,18 +411,21 @@ class FollowerLog(FileLog):
         fresh = [drafts[place] for place in batch.fresh]
         expected = None if expected_seq is None else self._cursor().position
         last = self._put_in(([*published(one, self._body)] for one in fresh), expected)
-        for _ in range(_TRIES):
-            if self._cursor().position >= last:
-                break
-            self._read_on()
-        else:
-            raise SharedLogError(
-                f"{self._home}: published at position {last} of the shared log, which gives it to "
-                "nobody yet",
-                unsure=True,
-            )
+        self._read_upto(last)
         self._erase_at_engine()
         return batch.receipts([self._receipt(draft) for draft in fresh], len(drafts))
+
+    def _read_upto(self, last: int) -> None:
+        """Read on until that position is taken in: an engine may give later what it has taken."""
+        for _ in range(_TRIES):
+            if self._cursor().position >= last:
+                return
+            self._read_on()
+        raise SharedLogError(
+            f"{self._home}: published at position {last} of the shared log, which gives it to "
+            "nobody yet",
+            unsure=True,
+        )
 
     def _body(self, digest: str) -> bytes | None:
         try:
@@ -456,7 +461,7 @@ class FollowerLog(FileLog):
         self._read_on()
         names = self.waiting.names()
         for begin in range(0, len(names), _FILES_AT_ONCE):
-            found: dict[str, list[Draft]] = {}
+            found: dict[str, Waiting] = {}
             for name in names[begin : begin + _FILES_AT_ONCE]:
                 try:
                     file = self.waiting.read(name)
@@ -468,27 +473,61 @@ class FollowerLog(FileLog):
                 if file.fault:
                     self.waiting.leave(name)
                     continue
-                drafts = file.drafts
-                found[name] = [one for one in drafts if self._reader.look_up(one.id) is None]
+                found[name] = file
             self._publish_files(found)
 
-    def _publish_files(self, files: Mapping[str, Sequence[Draft]]) -> None:
+    def _publish_files(self, files: Mapping[str, Waiting]) -> None:
         """Publish what files of the outbox hold; a file that the engine never takes stays there."""
+        fresh = [
+            draft
+            for file in files.values()
+            for draft in file.drafts
+            if self._reader.look_up(draft.id) is None
+        ]
         try:
-            self._put_in(
-                [*published(draft, self._body)] for drafts in files.values() for draft in drafts
-            )
+            last = self._put_in([*published(draft, self._body)] for draft in fresh)
         except InputError as error:
             if len(files) > 1:
-                for name, drafts in files.items():
-                    self._publish_files({name: drafts})
+                for name, file in files.items():
+                    self._publish_files({name: file})
                 return
             for name in files:
                 self.waiting.leave(name)
             self._warn(error)
             return
-        for name in files:
-            self.waiting.remove(name)
+        self._read_upto(last)
+        for file in files.values():
+            self._take_out(file)
+
+    def _take_out(self, file: Waiting) -> None:
+        """Remove a file of the outbox; one with an event that another's id kept out is kept."""
+        lines = {draft.id: self._reader.look_up(draft.id) for draft in file.drafts}
+        kept_out = [one.id for one in file.drafts if not self._is_in(lines[one.id], one)]
+        if not kept_out:
+            self.waiting.remove(file.name)
+        elif any(isinstance(line, int) for line in lines.values()):
+            # The erased text must not outlive this in quarantine.
+            rest = [one for one in file.drafts if not isinstance(lines[one.id], int)]
+            self.waiting.put(rest, self._writer.clock())
+            self.waiting.remove(file.name)
+        else:
+            what = f"id {kept_out[0]!r} is taken by another event"
+            note = AsideNote(file.name, f"spool-{file.mark[:32]}", what)
+            self.waiting.set_aside(note)
+            self._warn(
+                ConflictError(
+                    f"{what}; what waited in the outbox is kept in log/quarantine/{note.kept}",
+                    id=kept_out[0],
+                    seq=0,
+                )
+            )
+
+    def _is_in(self, line: Line | int | None, draft: Draft) -> bool:
+        """Whether the log has what the draft says, or had it before a purge."""
+        try:
+            return isinstance(line, int) or (line is not None and self._like(line.event, draft))
+        except NotFoundError:  # the whole text that it would be compared with is lost
+            return False
 
     def _put_in(
         self, events: Iterable[list[tuple[str, bytes]]], expected: int | None = None

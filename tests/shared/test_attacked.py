@@ -10,6 +10,7 @@ import pytest
 from builders_machines import begun, draft, follower, written
 
 from memplane.errors import SharedLogError, WriteError
+from memplane.home import SharedLogWarning
 from memplane.shared.entries import published
 
 
@@ -127,3 +128,45 @@ sys.exit(1 if code else 0)
         check=False, timeout=60,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def offline(home, engine, drafts):
+    """What a machine records while it does not reach the engine; its receipts have no seq."""
+    line = Leaving(engine)
+    line.up = False
+    with closing(follower(home, line)) as log:
+        assert [one.seq for one in log.append(drafts)] == [0] * len(drafts)
+
+
+@pytest.mark.filterwarnings("ignore::memplane.home.SharedLogWarning")
+def test_what_waited_under_an_id_that_another_machine_took_is_kept_and_told(tmp_path):
+    engine = begun()
+    offline(tmp_path / "a", engine, [draft("x", "said on the train"), draft("y")])
+    with closing(follower(tmp_path / "b", engine)) as b:
+        b.append([draft("x", "said at home")])
+    with closing(follower(tmp_path / "a", engine)) as a:
+        with pytest.warns(SharedLogWarning, match="quarantine"):
+            a.exchange()
+        a.exchange()
+        assert ids(a) == ["x", "y"]
+        assert not a.status().waiting
+        assert engine.head() == 3
+    [kept] = (tmp_path / "a" / "log" / "quarantine").iterdir()
+    assert b"said on the train" in kept.read_bytes()
+
+
+@pytest.mark.filterwarnings("ignore::memplane.home.SharedLogWarning")
+def test_a_purged_text_that_waited_beside_a_taken_id_is_not_kept(tmp_path):
+    engine = begun()
+    waiting = [draft("m1", "the secret"), draft("x", "said on the train")]
+    offline(tmp_path / "a", engine, waiting)
+    with closing(follower(tmp_path / "b", engine)) as b:
+        b.append([draft("m1", "the secret"), draft("x", "said at home")])
+        b.erase([purge(["m1"], [2])], {2: "m1"}, [])
+    with closing(follower(tmp_path / "a", engine)) as a:
+        a.exchange()
+        a.exchange()
+        assert not a.status().waiting
+    files = [path.read_bytes() for path in (tmp_path / "a").rglob("*") if path.is_file()]
+    assert not any(b"the secret" in data for data in files)
+    assert any(b"said on the train" in data for data in files)
