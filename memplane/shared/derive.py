@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from memplane.lazy import NamedTuple
 from memplane.log.format import genesis, prepared, stamp_line, tombstone
-from memplane.log.segments import Point, segment_lines
+from memplane.log.segments import Point, erased_by, segment_lines
 from memplane.shared.entries import Beginning, Piece, Published, Stone, parsed
 
 if TYPE_CHECKING:
@@ -85,6 +85,8 @@ class Derivation:
         bodies = tuple(texts[one] for one in said.bodies if one in texts)
         if len(bodies) < len(said.bodies) or known(said.draft.id):
             return None
+        if any(one.seq > self.end.seq for one in erased_by(said.event)):
+            return None  # a purge of what is not there yet would hide whatever comes
         return self._line(said, entry, bodies)
 
     def _line(self, said: Published, entry: SharedEntry, bodies: tuple[bytes, ...]) -> DerivedLine:

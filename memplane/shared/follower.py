@@ -782,15 +782,22 @@ class FollowerLog(FileLog):
 
     # --- purges ---
 
-    def purge(self, writer: FollowerWriter, active: Active, one: DerivedLine, rec: str) -> Active:
+    def purge(self, writer: FollowerWriter, one: DerivedLine, rec: str) -> Active:
         """Write the line of a purge event and erase what it names here. Under the lock.
 
-        What the engine is to be given instead is noted first: the lines tell it only now.
+        What the engine is to be given instead is noted first: the lines tell it only now. A line
+        with another id than the event names stays: after a refill others' may stand there.
         """
         event = one.event
         assert event is not None
         gone = {each.seq: each.id for each in erased_by(event)}
-        lines = [line for seq in gone if (line := self._reader.line(seq)) is not None]
+        lines = [
+            line
+            for seq, id_ in gone.items()
+            if (line := self._reader.line(seq)) is not None
+            and line.event.id == id_
+            and line.event.kind != "segment"
+        ]
         stones = {
             line.event.id: Stone(
                 line.event.id, line.end - line.offset - 1, line.event.h, line.event.rec
@@ -802,7 +809,7 @@ class FollowerLog(FileLog):
         files, holes = self._own_purges.pop(one.id, ((), ()))
         if not files:
             files = self._quoting([line.event for line in lines])
-        there = {seq: id_ for seq, id_ in gone.items() if seq <= active.seq}
+        there = {line.event.seq: line.event.id for line in lines}
         plan = PendingPurge((one.id,), there, tuple(files), tuple(holes))
 
         def put(now: Active) -> tuple[Active, list[Appended]]:
@@ -982,7 +989,7 @@ class _Deriving:
         if one.event is not None and one.event.kind == "purge":
             self.put()
             assert self._active is not None
-            self._active = self._log.purge(self._writer, self._active, one, self._place.end.rec)
+            self._active = self._log.purge(self._writer, one, self._place.end.rec)
             return
         self._lines.append(one)
         self._ids.add(one.id)

@@ -10,6 +10,7 @@ import pytest
 from builders_machines import begun, draft, follower, written
 
 from memplane.errors import SharedLogError, WriteError
+from memplane.event import encode
 from memplane.home import SharedLogWarning
 from memplane.shared.entries import published
 
@@ -170,3 +171,58 @@ def test_a_purged_text_that_waited_beside_a_taken_id_is_not_kept(tmp_path):
     files = [path.read_bytes() for path in (tmp_path / "a").rglob("*") if path.is_file()]
     assert not any(b"the secret" in data for data in files)
     assert any(b"said on the train" in data for data in files)
+
+
+def test_a_purge_that_was_refilled_erases_nothing_of_others(tmp_path):
+    engine = begun()
+    with closing(follower(tmp_path / "a", engine)) as a:
+        a.append([draft("m1")])
+        a.append([draft("bad", "the secret")])
+        a.erase([purge(["bad"], [3])], {3: "bad"}, [])
+        del engine._entries[2:]
+        with closing(follower(tmp_path / "b", engine)) as b:
+            b.append([draft("innocent", "to be kept")])
+            a.refill()
+            b.exchange()
+            assert ids(a) == ids(b) == ["m1", "innocent", "p1"]
+    with closing(follower(tmp_path / "c", engine)) as c:
+        c.exchange()
+    assert written(tmp_path / "a") == written(tmp_path / "b") == written(tmp_path / "c")
+
+
+@pytest.mark.parametrize("seq", [1, 2, 3, 4, 9])
+def test_a_purge_that_names_what_is_not_there_erases_nothing_and_stops_no_machine(tmp_path, seq):
+    engine = begun()
+    with closing(follower(tmp_path / "a", engine)) as a:
+        a.append([draft("m1")])
+        header = next(a.read()).event.id
+        engine.publish(entries(purge([header if seq == 1 else "other"], [seq])))
+        a.append([draft("m3")])
+        assert ids(a) == (["m1", "p1", "m3"] if seq < 3 else ["m1", "m3"])
+    with closing(follower(tmp_path / "c", engine)) as c:
+        c.exchange()
+    assert written(tmp_path / "a") == written(tmp_path / "c")
+
+
+def stone_of(**said):
+    usual = {"id": "x", "bytes": 400, "h": "0123456789abcdef", "rec": "2026-01-05T12:00:00.000000Z"}
+    return encode({"format": 1, "stone": {**usual, **said}}).encode()
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        stone_of(bytes=40_000_000),
+        stone_of(rec="z" * 27),
+        stone_of(rec="2026-02-30T12:00:00.000000Z"),
+        b'{"format":1,"rec":"%b","event":{"id":"x","kind":"message","text":"y"}}' % (b"z" * 27),
+        b'{"format":1,"event":{"id":"x","ts":"%b","kind":"message","text":"y"}}' % (b"z" * 27),
+    ],
+)
+def test_a_length_or_a_time_that_no_line_has_gives_no_line_and_stops_no_machine(tmp_path, payload):
+    engine = begun()
+    engine.publish([("x", payload)])
+    with closing(follower(tmp_path / "a", engine, segment_bytes=300)) as a:
+        a.append([draft(f"m{n}") for n in range(4)])
+        assert ids(a) == ["m0", "m1", "m2", "m3"]
+    assert max(map(len, written(tmp_path / "a"))) < 1_000
