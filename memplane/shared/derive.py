@@ -83,10 +83,10 @@ class Derivation:
         if isinstance(said, Stone):
             return None if known(said.id) else self._tombstone(said)
         bodies = tuple(texts[one] for one in said.bodies if one in texts)
-        if len(bodies) < len(said.bodies) or known(said.draft.id):
+        # A purge of what is not there yet would hide whatever comes.
+        early = any(one.seq > self.end.seq for one in erased_by(said.event))
+        if early or len(bodies) < len(said.bodies) or known(said.draft.id):
             return None
-        if any(one.seq > self.end.seq for one in erased_by(said.event)):
-            return None  # a purge of what is not there yet would hide whatever comes
         return self._line(said, entry, bodies)
 
     def _line(self, said: Published, entry: SharedEntry, bodies: tuple[bytes, ...]) -> DerivedLine:
