@@ -549,6 +549,7 @@ class FollowerLog(FileLog):
     # --- an engine that lost entries ---
 
     def _refill(self, *, again: bool) -> Refilled:
+        head = self._reached().head()
         walk = self._compared()
         others = self._ids_behind(walk.cursor.position)
         missing = (
@@ -556,12 +557,40 @@ class FollowerLog(FileLog):
             if not walk.is_whole
             else []
         )
-        self._put_in(made for _, made in missing)
+        if walk.ended:
+            self._put_moved(made for _, made in missing)
+        else:  # at the very places that they had
+            self._put_in((made for _, made in missing), head)
         again = again or not self._compared().is_whole
         if again:
             self._set_log_aside()
         self._read_on()
         return Refilled(len(missing), again)
+
+    def _put_moved(self, events: Iterable[list[tuple[str, bytes]]]) -> None:
+        """Publish events that come behind those of others, and then purges of the new places."""
+        purges: list[Published] = []
+        rest: list[list[tuple[str, bytes]]] = []
+        for made in events:
+            said = parsed(made[-1][1])
+            if isinstance(said, Published) and said.event.kind == "purge":
+                purges.append(said)
+            else:
+                rest.append(made)
+        self._put_in(rest)
+        seqs = self._seqs() if purges else {}
+        self._put_in([*published(_moved(one, seqs), self._body, rec=one.rec)] for one in purges)
+
+    def _seqs(self) -> dict[str, int]:
+        """The seq of each event in the log that the engine's entries give, by its id."""
+        place, seqs, after = self._beginning(), dict[str, int](), 0
+        while entries := self._reached().read(after, READ_AT_ONCE):
+            for entry in entries:
+                one = place.take(entry, seqs.__contains__)
+                if one is not None and one.line:
+                    seqs[one.id] = place.end.seq
+            after = entries[-1].position
+        return seqs
 
     def _ids_behind(self, position: int) -> set[str]:
         """The ids of the events that the engine has behind a position."""
@@ -933,6 +962,18 @@ def _id_of(entry: SharedEntry) -> str:
     if isinstance(said, Published):
         return said.draft.id
     return said.id if isinstance(said, Stone) else ""
+
+
+def _moved(purge: Published, seqs: Mapping[str, int]) -> Draft:
+    """The draft of a purge event, which names the lines of its ids where they are now."""
+    fields = json.loads(b"{" + purge.draft.rest + b"}")
+    rows = [one for one in erased_by(purge.event) if one.id in seqs]
+    fields["data"]["purge"] |= {
+        "seqs": [seqs[one.id] for one in rows],
+        "ids": [one.id for one in rows],
+        "documents": [one.documents for one in rows],
+    }
+    return purge.draft._replace(rest=encode(fields)[1:-1].encode())
 
 
 def _is_piece(entry: SharedEntry) -> bool:

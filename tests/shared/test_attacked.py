@@ -7,11 +7,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from builders_machines import begun, draft, follower, written
+from builders_machines import PLANE, begun, draft, follower, written
 
 from memplane.errors import SharedLogError, WriteError
 from memplane.event import encode
 from memplane.home import SharedLogWarning
+from memplane.log import verify_log
 from memplane.shared.entries import published
 
 
@@ -184,9 +185,15 @@ def test_a_purge_that_was_refilled_erases_nothing_of_others(tmp_path):
             b.append([draft("innocent", "to be kept")])
             a.refill()
             b.exchange()
-            assert ids(a) == ids(b) == ["m1", "innocent", "p1"]
     with closing(follower(tmp_path / "c", engine)) as c:
         c.exchange()
+    for name in "abc":
+        with closing(follower(tmp_path / name, engine)) as log:
+            for _ in range(2):
+                assert ids(log) == ["m1", "innocent", "p1"]
+                assert log.purged(3) is None
+                assert log.purged_as("bad").by == 5
+        assert not verify_log(tmp_path / name, PLANE).problems
     assert written(tmp_path / "a") == written(tmp_path / "b") == written(tmp_path / "c")
 
 
