@@ -38,6 +38,7 @@ from memplane.errors import (
     NotFoundError,
     PlaneError,
     SharedLogError,
+    WriteError,
 )
 from memplane.event import Draft, decode, encode
 from memplane.home import SharedLogWarning
@@ -227,11 +228,13 @@ class FollowerLog(FileLog):
             return []
         try:
             return self._run(partial(self._publish, drafts, expected_seq), self._publish_s)
-        except (SharedLogError, FormatError, LockError) as error:
+        except (SharedLogError, FormatError, LockError, WriteError) as error:
+            # WriteError: perhaps published, and its line not written here. Its id makes it one.
             if expected_seq is not None:
                 raise
+            done = self._put_out(drafts)
             self._warn(error)
-            return self._put_out(drafts)
+            return done
 
     def spool(self, drafts: Sequence[Draft]) -> list[Appended] | None:
         """Leave the drafts in the outbox, and return None; never waits."""

@@ -233,3 +233,19 @@ def test_a_length_or_a_time_that_no_line_has_gives_no_line_and_stops_no_machine(
         a.append([draft(f"m{n}") for n in range(4)])
         assert ids(a) == ["m0", "m1", "m2", "m3"]
     assert max(map(len, written(tmp_path / "a"))) < 1_000
+
+
+def test_what_was_published_and_could_not_be_written_here_is_answered_and_in_the_log_once(
+    tmp_path, monkeypatch
+):
+    engine = begun()
+    with closing(follower(tmp_path / "a", engine)) as a:
+        a.append([draft("m1")])
+        with monkeypatch.context() as disk:
+            disk.setattr(a._writer, "write", refused)
+            with pytest.warns(SharedLogWarning, match="the disk is full"):
+                [done] = a.append([draft("m2")])
+        assert (done.seq, done.id) == (0, "m2")
+        a.exchange()
+        assert ids(a) == ["m1", "m2"]
+        assert not a.status().waiting
