@@ -911,18 +911,25 @@ class FollowerLog(FileLog):
 
     def _put_stones(self, stones: Mapping[str, Stone]) -> None:
         engine, after = self._reached(), 0
-        pieces: dict[int, bytes] = {}
+        place, known = self._beginning(), set[str]()
+        rest: dict[int, bytes] = {}
         while entries := engine.read(after, READ_AT_ONCE):
             events: dict[int, bytes] = {}
             for entry in entries:
+                one = place.take(entry, known.__contains__)
+                if one is not None:
+                    known.add(one.id)
+                    if one.id in stones:
+                        events[entry.position] = stone(stones[one.id])
+                    continue
+                # A stone gives a line: it stands only where the event gave one.
                 said = parsed(entry.payload)
-                if isinstance(said, Published) and said.draft.id in stones:
-                    events[entry.position] = stone(stones[said.draft.id])
-                elif isinstance(said, Piece) and said.of in stones:
-                    pieces[entry.position] = HOLE
+                of = said.of if isinstance(said, Piece) else _id_of(entry)
+                if of in stones:
+                    rest[entry.position] = HOLE
             engine.erase(events)
             after = entries[-1].position
-        engine.erase(pieces)  # last: without its pieces an event would give no line
+        engine.erase(rest)  # last: without its pieces an event would give no line
 
     # --- notes ---
 

@@ -1,5 +1,6 @@
 """What a crash, a fork or a hostile entry does to machines that follow one shared log."""
 
+import hashlib
 import subprocess
 import sys
 import threading
@@ -249,3 +250,18 @@ def test_what_was_published_and_could_not_be_written_here_is_answered_and_in_the
         a.exchange()
         assert ids(a) == ["m1", "m2"]
         assert not a.status().waiting
+
+
+def test_an_event_that_came_first_without_its_body_is_erased_and_parts_no_logs(tmp_path):
+    engine, body = begun(), b"the secret of the mountain" * 20
+    said = {"body": {"sha256": hashlib.sha256(body).hexdigest(), "bytes": len(body)}}
+    one = draft("m1", body.decode(), data=said, body=body)
+    with closing(follower(tmp_path / "a", engine)) as a:
+        engine.publish(entries(one)[1:])
+        a.append([draft("m0")])
+        a.append([one])
+        a.erase([purge(["m1"], [3])], {3: "m1"}, [])
+    with closing(follower(tmp_path / "c", engine)) as c:
+        c.exchange()
+    assert written(tmp_path / "a") == written(tmp_path / "c")
+    assert not any(b"mountain" in entry.payload for entry in engine.read(0, 100))
