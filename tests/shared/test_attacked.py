@@ -8,12 +8,13 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from builders_machines import PLANE, begun, draft, follower, written
+from builders_machines import PLANE, Ticking, begun, draft, follower, written
 
 from memplane.errors import SharedLogError, WriteError
 from memplane.event import encode
 from memplane.home import SharedLogWarning
 from memplane.log import verify_log
+from memplane.shared import connect
 from memplane.shared.entries import published
 
 
@@ -265,3 +266,15 @@ def test_an_event_that_came_first_without_its_body_is_erased_and_parts_no_logs(t
         c.exchange()
     assert written(tmp_path / "a") == written(tmp_path / "c")
     assert not any(b"mountain" in entry.payload for entry in engine.read(0, 100))
+
+
+@pytest.mark.filterwarnings("ignore::memplane.home.SharedLogWarning")
+def test_many_that_wait_are_said_to_wait(tmp_path, monkeypatch):
+    line = Leaving(MemorySharedLog(Ticking()))
+    monkeypatch.setattr(connect, "shared_log_of", lambda *_: line)
+    with init_shared(tmp_path / "a", "team") as a:
+        line.up = False
+        done = a.record_many([{"text": "one"}, {"text": "two"}])
+        assert (done.count, done.first_seq, done.durability) == (2, None, "outbox")
+        line.up = True
+        assert a.record_many([{"text": "three"}]).durability == "sync"
