@@ -137,7 +137,15 @@ class FollowerWriter(Writer):
         return self.catch_up(alone=False)
 
     def begin_derived(self, number: int, header: bytes) -> Active:
-        """Make the segment with that header, and go on in it. Under the lock."""
+        """Make the segment with that header, and go on in it. Under the lock.
+
+        The one before is durable first: only the newest segment is verified when a log is opened.
+        """
+        if self.active is not None:
+            try:
+                self.disk.fdatasync(self.active.fd)
+            except OSError as error:
+                raise WriteError(f"{self.active.path}: {error.strerror}; try again") from error
         self.disk.publish(self.segments.path(number), header)
         self.segments.numbers(fresh=True)
         self.active = self._open(number)

@@ -1,6 +1,7 @@
 """What a crash, a fork or a hostile entry does to machines that follow one shared log."""
 
 import hashlib
+import os
 import subprocess
 import sys
 import threading
@@ -16,6 +17,8 @@ from memplane.home import SharedLogWarning
 from memplane.log import verify_log
 from memplane.shared import connect
 from memplane.shared.entries import published
+from memplane.shared.memory import MemorySharedLog
+from memplane.wiring import init_shared
 
 
 def ids(log):
@@ -278,3 +281,25 @@ def test_many_that_wait_are_said_to_wait(tmp_path, monkeypatch):
         assert (done.count, done.first_seq, done.durability) == (2, None, "outbox")
         line.up = True
         assert a.record_many([{"text": "three"}]).durability == "sync"
+
+
+def test_a_segment_is_durable_before_the_next_one_begins(tmp_path, monkeypatch):
+    synced, sealed = set(), []
+    with closing(follower(tmp_path / "a", begun(), segment_bytes=500)) as a:
+        sync, publish = a._disk.fdatasync, a._disk.publish
+
+        def noted(fd):
+            sync(fd)
+            synced.add((os.fstat(fd).st_ino, os.fstat(fd).st_size))
+
+        def begins(path, data, home=None):
+            if path.endswith(".jsonl"):
+                found = [one.stat() for one in (tmp_path / "a" / "log").glob("0*.jsonl")]
+                sealed.extend((one.st_ino, one.st_size) for one in found)
+                assert set(sealed) <= synced
+            publish(path, data, home)
+
+        monkeypatch.setattr(a._disk, "fdatasync", noted)
+        monkeypatch.setattr(a._disk, "publish", begins)
+        a.append([draft(f"m{n}") for n in range(20)])
+    assert sealed
