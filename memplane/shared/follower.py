@@ -206,6 +206,7 @@ class FollowerLog(FileLog):
         self._looked = float("-inf")
         self._checked = self._warned = False
         self._own_purges: dict[str, tuple[Sequence[str], Sequence[tuple[int, int, int]]]] = {}
+        self._read_to = 0  # the last position that was read, pieces too
         self._noted = -1  # how many times so many lines there are; not known yet
         self._status = SharedStatus(0, 0, 0, 0, _NOT_YET)
         super().__init__(
@@ -420,7 +421,8 @@ class FollowerLog(FileLog):
             )
         batch = self._known.sort(drafts, head)
         fresh = [drafts[place] for place in batch.fresh]
-        expected = None if expected_seq is None else self._cursor().position
+        # Pieces without their event may come last, and no log stands behind them.
+        expected = None if expected_seq is None else self._read_to
         last = self._put_in(([*published(one, self._body)] for one in fresh), expected)
         self._read_upto(last)
         self._erase_at_engine()
@@ -688,17 +690,31 @@ class FollowerLog(FileLog):
                     cursor = self._found()
                     entries = engine.read(cursor.position - 1, READ_AT_ONCE)
                 entries = entries[1:]
-            if len(entries) >= READ_AT_ONCE - 1:
+            entries, more = self._with_event(entries)
+            if more:
                 behind = engine.head() - cursor.position
                 self._status = self._status._replace(behind=behind)
             if entries and not self._derive(entries, cursor):
                 continue  # another process of this machine went on meanwhile
-            if len(entries) < READ_AT_ONCE - 1:
+            self._read_to = entries[-1].position if entries else cursor.position
+            if not more:
                 break
         head = self._cursor()
         self._status = self._status._replace(
             position=head.position, seq=head.seq, behind=0, fault=""
         )
+
+    def _with_event(self, entries: Sequence[SharedEntry]) -> tuple[list[SharedEntry], bool]:
+        """What was read, up to an entry that is no piece, and whether there may be more.
+
+        No log stands between pieces: a reading of pieces alone would be the next one as well.
+        """
+        found = last = [*entries]
+        least = READ_AT_ONCE - 1
+        while len(last) >= least and all(map(_is_piece, last)):
+            last, least = self._reached().read(found[-1].position, READ_AT_ONCE), READ_AT_ONCE
+            found += last
+        return found, len(last) >= least
 
     def _derive(self, entries: Sequence[SharedEntry], begin: Cursor) -> bool:
         """Write the lines of entries that follow the cursor; False where it is another by now."""

@@ -303,3 +303,19 @@ def test_a_segment_is_durable_before_the_next_one_begins(tmp_path, monkeypatch):
         monkeypatch.setattr(a._disk, "publish", begins)
         a.append([draft(f"m{n}") for n in range(20)])
     assert sealed
+
+
+@pytest.mark.parametrize("count", [1, 999, 1_000, 2_500])
+def test_pieces_whose_event_never_comes_stop_no_machine(tmp_path, count):
+    engine = begun()
+    said = {"format": 1, "piece": "0" * 64, "of": "zz", "at": 0, "data": "AAAA"}
+    with closing(follower(tmp_path / "a", engine)) as a:
+        a.append([draft("m1")])
+        engine.publish([("zz", encode(said).encode())] * count)
+        a._exchanged(wait=True, seconds=10)
+        [done] = a.append([draft("m2")], expected_seq=2)
+        assert done.seq == 3
+        a.exchange()
+    with closing(follower(tmp_path / "c", engine)) as c:
+        c.exchange()
+    assert written(tmp_path / "a") == written(tmp_path / "c")
