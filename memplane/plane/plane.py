@@ -553,7 +553,7 @@ class Plane:
             len(done) - len(fresh),
             new[0] if new else None,
             new[-1] if new else None,
-            self.durability,
+            self.durability if len(new) == len(fresh) else "outbox",
             tuple(refused),
         )
 
