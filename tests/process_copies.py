@@ -42,7 +42,9 @@ from memplane.home import Assets, schema
 from memplane.policy import files as policy_files
 
 MODULES = ("memplane", "memplane.cli.trials")
-OURS = Path(memplane.__file__)
+PACKAGE = Path(memplane.__file__)
+# What lies at the top of the repository, and stands in the place of nothing that is imported.
+OURS = (PACKAGE, PACKAGE.parents[1] / "hatch_build.py")
 HEAVY = ("jsonschema", "mcp", "numpy", "orjson", "rich.console", "snowballstemmer", "typer", "yaml")
 INHERITED = (signal.SIGHUP, signal.SIGTERM)  # a process begins with these ignored or not
 SET_CHILD_SUBREAPER = 36  # of prctl(2)
@@ -76,7 +78,7 @@ class Original:
         # `-m` would import what lies in the folder before what is installed.
         folder = Path(cwd)
         found = (one for kind in ("*.py", "*.so", "*/__init__.py") for one in folder.glob(kind))
-        return all(one == OURS for one in found)
+        return all(one in OURS for one in found)
 
     def copied(self, request, files):
         """Start a copy; its process id. It is a child of this process."""

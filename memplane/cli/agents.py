@@ -1,4 +1,4 @@
-"""`memplane install`, `uninstall`, `mcp` and `hook`: memplane inside a coding agent.
+"""`memplane install`, `uninstall`, `mcp`, `hook`: in a coding agent; `serve`, `token`: for many.
 
 The modules that do the work are imported when a command runs: diffs and TOML take 30 ms.
 """
@@ -28,7 +28,15 @@ from memplane.importers.rows import name
 from memplane.lazy import NamedTuple, late
 from memplane.plane import Plane
 from memplane.projects.entering import for_folder
-from memplane.trust import Located, TrustStore, located, named_plane, refusal, upward
+from memplane.trust import (
+    Located,
+    TrustStore,
+    located,
+    named_plane,
+    refusal,
+    state_folder,
+    upward,
+)
 from memplane.wiring import (
     find_home,
     held_words,
@@ -44,9 +52,11 @@ if TYPE_CHECKING:
     from memplane.clients import install
     from memplane.clients.install import FileChange, Part, Program, Scope, Where
     from memplane.hook import run
+    from memplane.serve import tokens as tokens_of_servers
 else:
     install = late("memplane.clients.install")
     run = late("memplane.hook.run")
+    tokens_of_servers = late("memplane.serve.tokens")
 
 
 class _Name(StrEnum):
@@ -525,3 +535,161 @@ def hook(
     named = ["--home", home] if home is not None else []
     openers = run.Openers(open_light, lambda found: open_plane(found.path))
     return run.run_hook([agent, *more, *named], os.environ, openers)
+
+
+# `memplane serve` and the tokens of those who may ask it.
+
+_TokenFile = Annotated[
+    str | None,
+    Option(
+        "--tokens",
+        metavar="FILE",
+        help="The file of tokens (hashes alone, 0600); else tokens.json in the user's folder of "
+        "state.",
+    ),
+]
+
+
+_AllowHost = Annotated[
+    list[str] | None,
+    Option(
+        "--allow-host",
+        metavar="HOST[:PORT]",
+        help="What clients call this server in Host; repeatable. Needed off loopback.",
+    ),
+]
+_AllowOrigin = Annotated[
+    list[str] | None,
+    Option("--allow-origin", metavar="ORIGIN", help="A site that may ask; repeatable."),
+]
+_ServedPlane = Annotated[
+    str | None,
+    Option(
+        "--home",
+        metavar="PLANE",
+        help="The one plane to serve, named main; else MEMPLANE_HOME, else .memplane here or "
+        "above, if you trust it.",
+    ),
+]
+
+
+@command("serve", example="serve --help")
+def serve(
+    *,
+    host: Annotated[str, Option(metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
+    port: Annotated[
+        int, Option(metavar="PORT", min=0, max=65_535, help="0: any that is free.")
+    ] = 8765,
+    planes: Annotated[
+        str | None,
+        Option(metavar="DIR", help="A folder of planes, each by its name; else one: --home."),
+    ] = None,
+    tokens: _TokenFile = None,
+    allow_host: _AllowHost = None,
+    allow_origin: _AllowOrigin = None,
+    rate: Annotated[
+        int, Option(metavar="N", min=1, max=100_000, help="Requests a second of one token.")
+    ] = 50,
+    home: _ServedPlane = None,
+    as_json: Json = False,  # noqa: ARG001 - every command takes it; errors at the start are JSON
+) -> None:
+    """Serve many agents at one address until SIGTERM: MCP over HTTP at /mcp, and a JSON API.
+
+    /openapi.json describes the API; /health and /metrics tell how it is. `memplane token add` gives
+    a token to each who may ask. Needs the extra `mcp`. Off loopback put a proxy with TLS before it.
+    """
+    if planes is not None and home is not None:
+        raise InputError("expected one of --planes and --home, found both")
+    try:
+        from memplane.serve.run import Listening, listen  # noqa: PLC0415 - half a second
+        from memplane.serve.web import RequestLimits  # noqa: PLC0415 - as above
+    except ModuleNotFoundError as error:
+        if error.name is not None and error.name.startswith("memplane"):
+            raise
+        raise MissingExtraError("`memplane serve`", "mcp") from None
+    folder = None if planes is None else Path(planes).expanduser()
+    if folder is not None and not folder.is_dir():
+        raise HomeError(f"{folder}: no such folder")
+    only = find_home(home) if folder is None else None
+    listening = Listening(
+        host,
+        port,
+        _token_path(tokens),
+        folder,
+        only,
+        tuple(allow_host or ()),
+        tuple(allow_origin or ()),
+        RequestLimits(rate=rate),
+    )
+    listen(listening, lambda address: say(f"serving at {address}"))
+
+
+def _token_path(given: str | None) -> Path:
+    if given is not None:
+        return Path(given).expanduser().absolute()
+    return Path(state_folder(os.environ)) / tokens_of_servers.FILE_NAME
+
+
+@command("add", group="token", example="token add ci --agent builder --plane team")
+def token_add(
+    name: Annotated[str, Argument(metavar="NAME", help="What you call this token.")],
+    *,
+    agent: Annotated[str, Option(metavar="NAME", help="Whom it stands for.")],
+    channel: Annotated[
+        str, Option(metavar="NAME", help="Who reads: agent, team, public, private, or another.")
+    ] = "agent",
+    ns: Annotated[
+        list[str] | None,
+        Option(metavar="NS", help="The only namespaces that it reaches; repeatable."),
+    ] = None,
+    plane: Annotated[
+        list[str] | None,
+        Option(
+            metavar="NAME", help="A plane that it reaches; repeatable. main: the one of --home."
+        ),
+    ] = None,
+    tokens: _TokenFile = None,
+    home: Home = None,  # noqa: ARG001 - every command takes it; tokens are of no plane
+    as_json: Json = False,
+) -> None:
+    """Make a token for `memplane serve`, and print it: this once, as only its hash is kept."""
+    made, secret = tokens_of_servers.made(
+        name, agent, channel, ns or [], plane or ["main"], clock()
+    )
+    tokens_of_servers.TokenFile(_token_path(tokens)).add(made)
+    print_answer({**_told_of(made), "token": secret}, secret, as_json=as_json)
+
+
+@command("list", group="token", example="token list")
+def token_list(
+    *,
+    tokens: _TokenFile = None,
+    home: Home = None,  # noqa: ARG001 - as above
+    as_json: Json = False,
+) -> None:
+    """List the tokens of `memplane serve`, and what each is bound to."""
+    found = tokens_of_servers.TokenFile(_token_path(tokens)).all()
+    lines = [
+        f"{one.name}  agent {one.agent}, channel {one.channel}, planes {' '.join(one.planes)}, "
+        f"{' '.join(one.ns) or 'every namespace that it may see'}"
+        for one in found
+    ]
+    print_answer(list(map(_told_of, found)), "\n".join(lines) or "none", as_json=as_json)
+
+
+@command("remove", group="token", example="token remove ci")
+def token_remove(
+    name: Annotated[str, Argument(metavar="NAME", help="The token, by its name.")],
+    *,
+    tokens: _TokenFile = None,
+    home: Home = None,  # noqa: ARG001 - as above
+    as_json: Json = False,
+) -> None:
+    """Remove a token: servers refuse it from then on."""
+    gone = tokens_of_servers.TokenFile(_token_path(tokens)).remove(name)
+    print_answer(_told_of(gone), f"{gone.name}: removed", as_json=as_json)
+
+
+def _told_of(token: tokens_of_servers.Token) -> dict[str, Any]:
+    """A token without its hash."""
+    return {name: value for name, value in token._asdict().items() if name != "sha256"}

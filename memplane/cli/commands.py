@@ -125,6 +125,8 @@ SECTIONS: Final = {
     "For agents": {
         "mcp": "agents",
         "hook": "agents",
+        "serve": "agents",
+        "token": "agents",
     },
     "memplane itself": {
         "help": "about",
@@ -151,6 +153,7 @@ GROUPS: Final = {
     "shared": "A log for many machines: status, follow and refill.",
     "session": "Sessions: begin, mark, end, list and show them.",
     "task": "Tasks: open them, say how they go, switch.",
+    "token": "Tokens of those who may ask `memplane serve`: add, list, remove.",
 }
 
 FINE: Final = 0

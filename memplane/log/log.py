@@ -527,9 +527,12 @@ class FileLog:
         try:
             self.flush()
         finally:
-            self._lock.close()
-            self._writer.shared.close()
-            self._writer.active = None
+            self._let_go()
+
+    def _let_go(self) -> None:
+        self._lock.close()
+        self._writer.shared.close()
+        self._writer.active = None
 
     def __enter__(self) -> Self:
         return self

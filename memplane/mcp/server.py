@@ -80,6 +80,8 @@ _ERROR_CHARS: Final = 1_000
 _ACTOR_CHARS: Final = 100
 _CLIENT_CHARS: Final = 4096  # of a client's name that are looked at
 _Context = ServerRequestContext[Any, Any]
+# Does something at the desk of who calls, and says whether that writes.
+_AtDesk = Callable[[_Context, Callable[[Desk], Any], bool], Awaitable[Any]]
 
 
 class Own(NamedTuple):
@@ -142,9 +144,9 @@ class _Visit:
 class _Handlers:
     """What the SDK calls."""
 
-    def __init__(self, serving: Serving, worker: Worker, visit: _Visit) -> None:
-        self._serving, self._worker, self._visit = serving, worker, visit
-        self._tools = [tool for tool in TOOLS if not (serving.read_only and tool.writes)]
+    def __init__(self, done: _AtDesk, *, read_only: bool = False) -> None:
+        self._done = done
+        self._tools = [tool for tool in TOOLS if not (read_only and tool.writes)]
 
     async def list_tools(
         self, _context: _Context, _params: types.PaginatedRequestParams | None
@@ -209,7 +211,7 @@ class _Handlers:
     ) -> types.ReadResourceResult:
         """Raise what a client expects of a resource that is not there: invalid params."""
         try:
-            text, mime = await self._done(context, partial(read_resource, uri=params.uri))
+            text, mime = await self._done(context, partial(read_resource, uri=params.uri), False)
         except (NotFoundError, InputError) as error:
             raise MCPError(types.INVALID_PARAMS, _words(error)) from None
         except MemplaneError as error:
@@ -221,9 +223,14 @@ class _Handlers:
         contents = types.TextResourceContents(uri=params.uri, mime_type=mime, text=text)
         return types.ReadResourceResult(contents=[contents])
 
-    async def _done(
-        self, context: _Context, act: Callable[[Desk], Any], writes: bool = False
-    ) -> Any:
+
+class _OneClient:
+    """The desk of the one client of a server over pipes."""
+
+    def __init__(self, serving: Serving, worker: Worker, visit: _Visit) -> None:
+        self._serving, self._worker, self._visit = serving, worker, visit
+
+    async def __call__(self, context: _Context, act: Callable[[Desk], Any], writes: bool) -> Any:
         """Do something at a desk of this caller, in a thread."""
         actor = _actor(context)
         serving = self._serving
@@ -248,14 +255,35 @@ def server_of(serving: Serving) -> tuple[Server[Any], Worker]:
     """The SDK's server of one plane, and the worker behind it."""
     visit = _Visit(serving.session)
     worker = Worker(serving.open_plane, visit.end)
-    handlers = _Handlers(serving, worker, visit)
+    handlers = _Handlers(_OneClient(serving, worker, visit), read_only=serving.read_only)
 
     @asynccontextmanager
     async def lifespan(_server: Server[Any]) -> AsyncIterator[dict[str, Any]]:
         async with worker.working():
             yield {}
 
-    server: Server[Any] = Server(
+    return _server(handlers, lifespan), worker
+
+
+def server_of_many(at_desk: Callable[[Any, Callable[[Desk], Any], bool], Awaitable[Any]]) -> Any:
+    """The SDK's server of many callers over HTTP.
+
+    `at_desk` takes the HTTP request of a call, what is to be done at the desk of who sent it, and
+    whether that writes; it gives back what was done, or raises what that raised.
+    """
+
+    async def done(context: _Context, act: Callable[[Desk], Any], writes: bool) -> Any:
+        return await at_desk(context.request, act, writes)
+
+    @asynccontextmanager
+    async def lifespan(_server: Server[Any]) -> AsyncIterator[dict[str, Any]]:
+        yield {}
+
+    return _server(_Handlers(done), lifespan)
+
+
+def _server(handlers: _Handlers, lifespan: Any) -> Server[Any]:
+    return Server(
         "memplane",
         version=VERSION,
         instructions=INSTRUCTIONS,
@@ -266,7 +294,6 @@ def server_of(serving: Serving) -> tuple[Server[Any], Worker]:
         on_read_resource=handlers.read_resource,
         on_list_resource_templates=handlers.list_templates,
     )
-    return server, worker
 
 
 def _actor(context: _Context) -> str:

@@ -65,14 +65,14 @@ class Packer:
         (the caller holds the session's events behind it), query_event, since, until, tag and
         without_tag (events with one, and with none of these), importance_min (0 to 1000 or 0.0 to
         1.0), as_of, dense_seq (no vectors of later events), index_seq (of later events what the
-        hotset holds), cited (entries name seqs, statements their day), remind (`prompt`: passages
-        that the session does not hold, where the gate of `hooks.answer` opens; `start`: the user's
-        words, what is left and was decided in earlier sessions; `tool`: a passage for the call that
-        query_event names), held_marks (`gate.sentence_marks` of what need not be said), now. Equal
-        inputs give equal bytes. `progress` is told of a long build of the index, `watch` is shown
-        the layout. Where more than `index_behind_max` events are not indexed yet, it finds what the
-        hotset has of them, or is to `wait`. `degraded` in the report: what it went without. Raises
-        BudgetError, InputError, PolicyError, HomeError.
+        hotset holds), engine (that the policy must name), cited (entries name seqs, statements
+        their day), remind (`prompt`: passages that the session does not hold, where the gate of
+        `hooks.answer` opens; `start`: the user's words, what is left and was decided in earlier
+        sessions; `tool`: a passage for the call that query_event names), held_marks
+        (`gate.sentence_marks` of what need not be said), now. Equal inputs give equal bytes.
+        `progress` is told of a long build of the index, `watch` is shown the layout. Where more
+        than `index_behind_max` events are not indexed yet, it finds what the hotset has of them, or
+        is to `wait`. `degraded` in the report: what it lacks. Raises as `Plane.pack`.
         """
         context, clock = self.context, Stopwatch()
         said: dict[str, Any] = {"channel": asked.get("channel")}

@@ -553,7 +553,7 @@ class Plane:
             len(done) - len(fresh),
             new[0] if new else None,
             new[-1] if new else None,
-            self.durability,
+            self.durability if len(new) == len(fresh) else "outbox",
             tuple(refused),
         )
 
@@ -795,12 +795,13 @@ class Plane:
         sections, expand (handles), exclude (ids), held_seq (the caller holds what the session said
         behind it), query_event, since, until, tag and without_tag (events with one of these, and
         with none of those), importance_min (0 to 1000 or 0.0 to 1.0, as recorded), as_of, dense_seq
-        (no vectors of later events), index_seq (of later events what the hotset holds alone), cited
-        (entries name seqs, statements their day), now. Equal inputs give equal bytes. `progress` is
-        told of a long build of the index, `watch` is shown how the block was laid out. Where more
-        events than `index_behind_max` are not indexed yet, a pack that searches the log finds of
-        them what the hotset holds, unless it is to `wait`. What a block was made without, the
-        report says (`degraded`). Raises BudgetError, InputError, PolicyError; never for size.
+        (no vectors of later events), index_seq (of later events what the hotset holds alone),
+        engine (that plane.yaml must name), cited (entries name seqs, statements their day), now.
+        Equal inputs give equal bytes. `progress` is told of a long build of the index, `watch` is
+        shown how the block was laid out. Where more events than `index_behind_max` are not indexed
+        yet, a pack that searches the log finds of them what the hotset holds, unless it is to
+        `wait`. What a block was made without, the report says (`degraded`). Raises BudgetError,
+        InputError, PolicyError, MissingExtraError; never for size.
         """
         return self._packer.pack(
             query, save_report=save_report, progress=progress, watch=watch, wait=wait, **asked

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from memplane.lazy import NamedTuple
 from memplane.log.format import genesis, prepared, stamp_line, tombstone
-from memplane.log.segments import Point, segment_lines
+from memplane.log.segments import Point, erased_by, segment_lines
 from memplane.shared.entries import Beginning, Piece, Published, Stone, parsed
 
 if TYPE_CHECKING:
@@ -83,7 +83,9 @@ class Derivation:
         if isinstance(said, Stone):
             return None if known(said.id) else self._tombstone(said)
         bodies = tuple(texts[one] for one in said.bodies if one in texts)
-        if len(bodies) < len(said.bodies) or known(said.draft.id):
+        # A purge of what is not there yet would hide whatever comes.
+        early = any(one.seq > self.end.seq for one in erased_by(said.event))
+        if early or len(bodies) < len(said.bodies) or known(said.draft.id):
             return None
         return self._line(said, entry, bodies)
 

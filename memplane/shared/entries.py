@@ -19,6 +19,7 @@ from __future__ import annotations
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Callable
+from datetime import datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -40,9 +41,11 @@ _EVENT: Final = regex(
     rb'"event":\{("id":"(?:[^"\\]|\\.)*"),(?:"ts":"([^"\\]{27})",)?("kind":"[^"]*".*)\}\}'
 )
 _HEX64: Final = regex(r"[0-9a-f]{64}")
-_TIME_CHARS: Final = 27
+_TIME: Final = regex(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 # What a tombstone has beside the id, for seqs of up to 13 digits; no line of an event is shorter.
 _TOMBSTONE_BYTES: Final = 82
+# A line has its seq, `rec` and hash besides: a stone of more erased no entry, and is not made room.
+_LINE_BYTES_MAX: Final = ENTRY_BYTES_MAX + 256
 _HEX16: Final = regex(r"[0-9a-f]{16}")
 # Deeper than any event of memplane's; how deep Python itself parses differs between machines.
 _DEPTH_MAX: Final = 64
@@ -192,9 +195,18 @@ def _event(payload: bytes, fields: dict[str, Any]) -> Entry | None:
         rest,
     )
     usual = prepared(draft).encode() == quoted and all(map(_HEX64.fullmatch, named))
-    if not usual or event.kind in _OWN or _too_deep(event.data):
+    times = [one.decode() for one in (rec, ts) if one is not None]
+    if not usual or not all(map(_is_time, times)) or event.kind in _OWN or _too_deep(event.data):
         return None
     return Published(draft, event, "" if rec is None else rec.decode(), named)
+
+
+def _is_time(text: str) -> bool:
+    """Whether a text is a time as a log states it: the header of a segment is made of one."""
+    if not _TIME.fullmatch(text):
+        return False
+    datetime.fromisoformat(text)  # ValueError for a day that is none
+    return text.isascii()
 
 
 def _too_deep(data: dict[str, Any]) -> bool:
@@ -228,9 +240,10 @@ def _stone(payload: bytes, fields: dict[str, Any]) -> Entry | None:
     id_, size, h, rec = said["id"], said["bytes"], said["h"], said["rec"]
     if not isinstance(id_, str) or type(size) is not int or not _HEX16.fullmatch(h):
         return None
-    if not id_ or not isinstance(rec, str) or len(rec) != _TIME_CHARS:
+    if not id_ or not isinstance(rec, str) or not _is_time(rec):
         return None
-    return Stone(id_, size, h, rec) if len(id_field(id_)) + _TOMBSTONE_BYTES <= size else None
+    fits = len(id_field(id_)) + _TOMBSTONE_BYTES <= size <= _LINE_BYTES_MAX
+    return Stone(id_, size, h, rec) if fits else None
 
 
 _FORMS: Final[dict[str, Callable[[bytes, dict[str, Any]], Entry | None]]] = {

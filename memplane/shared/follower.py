@@ -24,6 +24,7 @@ from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from memplane import nofollow
@@ -37,6 +38,7 @@ from memplane.errors import (
     NotFoundError,
     PlaneError,
     SharedLogError,
+    WriteError,
 )
 from memplane.event import Draft, decode, encode
 from memplane.home import SharedLogWarning
@@ -62,6 +64,7 @@ from memplane.log.segments import (
     read_segment_file,
     store_body,
 )
+from memplane.log.spool import AsideNote
 from memplane.log.writer import (
     CACHES,
     Active,
@@ -78,6 +81,7 @@ from memplane.upkeep.purge import FolderSearch, Quotations
 if TYPE_CHECKING:
     from memplane.event import Event
     from memplane.log.recovery import Judgement
+    from memplane.log.spool import Waiting
     from memplane.ports import Clock, SharedLog
 
 Given = TypeVar("Given")
@@ -133,7 +137,15 @@ class FollowerWriter(Writer):
         return self.catch_up(alone=False)
 
     def begin_derived(self, number: int, header: bytes) -> Active:
-        """Make the segment with that header, and go on in it. Under the lock."""
+        """Make the segment with that header, and go on in it. Under the lock.
+
+        The one before is durable first: only the newest segment is verified when a log is opened.
+        """
+        if self.active is not None:
+            try:
+                self.disk.fdatasync(self.active.fd)
+            except OSError as error:
+                raise WriteError(f"{self.active.path}: {error.strerror}; try again") from error
         self.disk.publish(self.segments.path(number), header)
         self.segments.numbers(fresh=True)
         self.active = self._open(number)
@@ -194,6 +206,7 @@ class FollowerLog(FileLog):
         self._looked = float("-inf")
         self._checked = self._warned = False
         self._own_purges: dict[str, tuple[Sequence[str], Sequence[tuple[int, int, int]]]] = {}
+        self._read_to = 0  # the last position that was read, pieces too
         self._noted = -1  # how many times so many lines there are; not known yet
         self._status = SharedStatus(0, 0, 0, 0, _NOT_YET)
         super().__init__(
@@ -224,11 +237,13 @@ class FollowerLog(FileLog):
             return []
         try:
             return self._run(partial(self._publish, drafts, expected_seq), self._publish_s)
-        except (SharedLogError, FormatError, LockError) as error:
+        except (SharedLogError, FormatError, LockError, WriteError) as error:
+            # WriteError: perhaps published, and its line not written here. Its id makes it one.
             if expected_seq is not None:
                 raise
+            done = self._put_out(drafts)
             self._warn(error)
-            return self._put_out(drafts)
+            return done
 
     def spool(self, drafts: Sequence[Draft]) -> list[Appended] | None:
         """Leave the drafts in the outbox, and return None; never waits."""
@@ -248,15 +263,23 @@ class FollowerLog(FileLog):
             self._exchanged(wait=True)
 
     def close(self) -> None:
-        """Let go of the engine and of the files."""
+        """Publish what waits, then let go of the engine and of the files."""
+        try:
+            # RuntimeError: the interpreter is ending, and takes no more work.
+            with suppress(RuntimeError):
+                self.flush()
+        finally:
+            self._end_worker()
+            self._let_go()
+
+    def _end_worker(self) -> None:
         worker, self._worker = self._worker, None
-        if worker is not None:
-            if self._pid == os.getpid():
-                # RuntimeError: the interpreter is ending, and takes no more work.
-                with suppress(FutureTimeoutError, RuntimeError):
-                    worker.submit(self._disconnect).result(self._catch_up_s)
-            worker.shutdown(wait=False)
-        super().close()
+        if worker is None:
+            return
+        if self._pid == os.getpid():
+            with suppress(FutureTimeoutError, RuntimeError):
+                worker.submit(self._disconnect).result(self._catch_up_s)
+        worker.shutdown(wait=False)
 
     def erase(
         self,
@@ -333,14 +356,22 @@ class FollowerLog(FileLog):
             ) from None
 
     def _submit(self, work: Callable[[], Given]) -> Future[Given]:
-        if self._worker is None or self._pid != os.getpid():
-            self._worker = ThreadPoolExecutor(1, thread_name_prefix="memplane-shared")
-            self._engine = None  # a parent's connection is not used
-        return self._worker.submit(work)
+        if self._pid != os.getpid():
+            self._begin_process()
+        with self._starting:
+            if self._worker is None:
+                self._worker = ThreadPoolExecutor(1, thread_name_prefix="memplane-shared")
+            return self._worker.submit(work)
+
+    def _begin_process(self) -> None:
+        """As for any log; no thread, no connection and no answer of a parent is used."""
+        super()._begin_process()
+        self._starting = Lock()
+        self._worker = self._looking = self._engine = None
 
     def _exchanged(self, *, wait: bool, seconds: float | None = None) -> None:
         """Exchange with the engine, unless that is under way; a fault is a warning."""
-        if self._looking is None or self._looking.done():
+        if self._looking is None or self._looking.done() or self._pid != os.getpid():
             self._looking = self._submit(self._exchange)
         if not wait:
             return
@@ -363,9 +394,10 @@ class FollowerLog(FileLog):
         return self._engine
 
     def _disconnect(self) -> None:
-        if self._engine is not None:
+        engine, self._engine = self._engine, None
+        if engine is not None:
             with suppress(SharedLogError):
-                self._engine.close()
+                engine.close()
 
     def _exchange(self) -> None:
         self._publish_waiting()
@@ -389,20 +421,24 @@ class FollowerLog(FileLog):
             )
         batch = self._known.sort(drafts, head)
         fresh = [drafts[place] for place in batch.fresh]
-        expected = None if expected_seq is None else self._cursor().position
+        # Pieces without their event may come last, and no log stands behind them.
+        expected = None if expected_seq is None else self._read_to
         last = self._put_in(([*published(one, self._body)] for one in fresh), expected)
-        for _ in range(_TRIES):
-            if self._cursor().position >= last:
-                break
-            self._read_on()
-        else:
-            raise SharedLogError(
-                f"{self._home}: published at position {last} of the shared log, which gives it to "
-                "nobody yet",
-                unsure=True,
-            )
+        self._read_upto(last)
         self._erase_at_engine()
         return batch.receipts([self._receipt(draft) for draft in fresh], len(drafts))
+
+    def _read_upto(self, last: int) -> None:
+        """Read on until that position is taken in: an engine may give later what it has taken."""
+        for _ in range(_TRIES):
+            if self._cursor().position >= last:
+                return
+            self._read_on()
+        raise SharedLogError(
+            f"{self._home}: published at position {last} of the shared log, which gives it to "
+            "nobody yet",
+            unsure=True,
+        )
 
     def _body(self, digest: str) -> bytes | None:
         try:
@@ -438,7 +474,7 @@ class FollowerLog(FileLog):
         self._read_on()
         names = self.waiting.names()
         for begin in range(0, len(names), _FILES_AT_ONCE):
-            found: dict[str, list[Draft]] = {}
+            found: dict[str, Waiting] = {}
             for name in names[begin : begin + _FILES_AT_ONCE]:
                 try:
                     file = self.waiting.read(name)
@@ -450,27 +486,61 @@ class FollowerLog(FileLog):
                 if file.fault:
                     self.waiting.leave(name)
                     continue
-                drafts = file.drafts
-                found[name] = [one for one in drafts if self._reader.look_up(one.id) is None]
+                found[name] = file
             self._publish_files(found)
 
-    def _publish_files(self, files: Mapping[str, Sequence[Draft]]) -> None:
+    def _publish_files(self, files: Mapping[str, Waiting]) -> None:
         """Publish what files of the outbox hold; a file that the engine never takes stays there."""
+        fresh = [
+            draft
+            for file in files.values()
+            for draft in file.drafts
+            if self._reader.look_up(draft.id) is None
+        ]
         try:
-            self._put_in(
-                [*published(draft, self._body)] for drafts in files.values() for draft in drafts
-            )
+            last = self._put_in([*published(draft, self._body)] for draft in fresh)
         except InputError as error:
             if len(files) > 1:
-                for name, drafts in files.items():
-                    self._publish_files({name: drafts})
+                for name, file in files.items():
+                    self._publish_files({name: file})
                 return
             for name in files:
                 self.waiting.leave(name)
             self._warn(error)
             return
-        for name in files:
-            self.waiting.remove(name)
+        self._read_upto(last)
+        for file in files.values():
+            self._take_out(file)
+
+    def _take_out(self, file: Waiting) -> None:
+        """Remove a file of the outbox; one with an event that another's id kept out is kept."""
+        lines = {draft.id: self._reader.look_up(draft.id) for draft in file.drafts}
+        kept_out = [one.id for one in file.drafts if not self._is_in(lines[one.id], one)]
+        if not kept_out:
+            self.waiting.remove(file.name)
+        elif any(isinstance(line, int) for line in lines.values()):
+            # The erased text must not outlive this in quarantine.
+            rest = [one for one in file.drafts if not isinstance(lines[one.id], int)]
+            self.waiting.put(rest, self._writer.clock())
+            self.waiting.remove(file.name)
+        else:
+            what = f"id {kept_out[0]!r} is taken by another event"
+            note = AsideNote(file.name, f"spool-{file.mark[:32]}", what)
+            self.waiting.set_aside(note)
+            self._warn(
+                ConflictError(
+                    f"{what}; what waited in the outbox is kept in log/quarantine/{note.kept}",
+                    id=kept_out[0],
+                    seq=0,
+                )
+            )
+
+    def _is_in(self, line: Line | int | None, draft: Draft) -> bool:
+        """Whether the log has what the draft says, or had it before a purge."""
+        try:
+            return isinstance(line, int) or (line is not None and self._like(line.event, draft))
+        except NotFoundError:  # the whole text that it would be compared with is lost
+            return False
 
     def _put_in(
         self, events: Iterable[list[tuple[str, bytes]]], expected: int | None = None
@@ -492,6 +562,7 @@ class FollowerLog(FileLog):
     # --- an engine that lost entries ---
 
     def _refill(self, *, again: bool) -> Refilled:
+        head = self._reached().head()
         walk = self._compared()
         others = self._ids_behind(walk.cursor.position)
         missing = (
@@ -499,12 +570,40 @@ class FollowerLog(FileLog):
             if not walk.is_whole
             else []
         )
-        self._put_in(made for _, made in missing)
+        if walk.ended:
+            self._put_moved(made for _, made in missing)
+        else:  # at the very places that they had
+            self._put_in((made for _, made in missing), head)
         again = again or not self._compared().is_whole
         if again:
             self._set_log_aside()
         self._read_on()
         return Refilled(len(missing), again)
+
+    def _put_moved(self, events: Iterable[list[tuple[str, bytes]]]) -> None:
+        """Publish events that come behind those of others, and then purges of the new places."""
+        purges: list[Published] = []
+        rest: list[list[tuple[str, bytes]]] = []
+        for made in events:
+            said = parsed(made[-1][1])
+            if isinstance(said, Published) and said.event.kind == "purge":
+                purges.append(said)
+            else:
+                rest.append(made)
+        self._put_in(rest)
+        seqs = self._seqs() if purges else {}
+        self._put_in([*published(_moved(one, seqs), self._body, rec=one.rec)] for one in purges)
+
+    def _seqs(self) -> dict[str, int]:
+        """The seq of each event in the log that the engine's entries give, by its id."""
+        place, seqs, after = self._beginning(), dict[str, int](), 0
+        while entries := self._reached().read(after, READ_AT_ONCE):
+            for entry in entries:
+                one = place.take(entry, seqs.__contains__)
+                if one is not None and one.line:
+                    seqs[one.id] = place.end.seq
+            after = entries[-1].position
+        return seqs
 
     def _ids_behind(self, position: int) -> set[str]:
         """The ids of the events that the engine has behind a position."""
@@ -591,17 +690,31 @@ class FollowerLog(FileLog):
                     cursor = self._found()
                     entries = engine.read(cursor.position - 1, READ_AT_ONCE)
                 entries = entries[1:]
-            if len(entries) >= READ_AT_ONCE - 1:
+            entries, more = self._with_event(entries)
+            if more:
                 behind = engine.head() - cursor.position
                 self._status = self._status._replace(behind=behind)
             if entries and not self._derive(entries, cursor):
                 continue  # another process of this machine went on meanwhile
-            if len(entries) < READ_AT_ONCE - 1:
+            self._read_to = entries[-1].position if entries else cursor.position
+            if not more:
                 break
         head = self._cursor()
         self._status = self._status._replace(
             position=head.position, seq=head.seq, behind=0, fault=""
         )
+
+    def _with_event(self, entries: Sequence[SharedEntry]) -> tuple[list[SharedEntry], bool]:
+        """What was read, up to an entry that is no piece, and whether there may be more.
+
+        No log stands between pieces: a reading of pieces alone would be the next one as well.
+        """
+        found = last = [*entries]
+        least = READ_AT_ONCE - 1
+        while len(last) >= least and all(map(_is_piece, last)):
+            last, least = self._reached().read(found[-1].position, READ_AT_ONCE), READ_AT_ONCE
+            found += last
+        return found, len(last) >= least
 
     def _derive(self, entries: Sequence[SharedEntry], begin: Cursor) -> bool:
         """Write the lines of entries that follow the cursor; False where it is another by now."""
@@ -684,7 +797,7 @@ class FollowerLog(FileLog):
     def _cursor(self) -> Cursor:
         """How far the log was derived; the beginning where that is not known, or not true."""
         try:
-            said = json.loads(nofollow.read_bytes(f"{self._home}/log/.shared", 4096))
+            said = json.loads(nofollow.read_bytes(f"{self._home}/log/.shared"))
             cursor = Cursor(*(said[name] for name in Cursor._fields))
             whole = all(isinstance(one, kind) for one, kind in zip(cursor, _KINDS, strict=True))
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -725,15 +838,22 @@ class FollowerLog(FileLog):
 
     # --- purges ---
 
-    def purge(self, writer: FollowerWriter, active: Active, one: DerivedLine, rec: str) -> Active:
+    def purge(self, writer: FollowerWriter, one: DerivedLine, rec: str) -> Active:
         """Write the line of a purge event and erase what it names here. Under the lock.
 
-        What the engine is to be given instead is noted first: the lines tell it only now.
+        What the engine is to be given instead is noted first: the lines tell it only now. A line
+        with another id than the event names stays: after a refill others' may stand there.
         """
         event = one.event
         assert event is not None
         gone = {each.seq: each.id for each in erased_by(event)}
-        lines = [line for seq in gone if (line := self._reader.line(seq)) is not None]
+        lines = [
+            line
+            for seq, id_ in gone.items()
+            if (line := self._reader.line(seq)) is not None
+            and line.event.id == id_
+            and line.event.kind != "segment"
+        ]
         stones = {
             line.event.id: Stone(
                 line.event.id, line.end - line.offset - 1, line.event.h, line.event.rec
@@ -745,7 +865,7 @@ class FollowerLog(FileLog):
         files, holes = self._own_purges.pop(one.id, ((), ()))
         if not files:
             files = self._quoting([line.event for line in lines])
-        there = {seq: id_ for seq, id_ in gone.items() if seq <= active.seq}
+        there = {line.event.seq: line.event.id for line in lines}
         plan = PendingPurge((one.id,), there, tuple(files), tuple(holes))
 
         def put(now: Active) -> tuple[Active, list[Appended]]:
@@ -774,10 +894,13 @@ class FollowerLog(FileLog):
         bodies = [os.path.relpath(body_path(self._home, one), self._home) for one in sorted(named)]
         return [*look.to_remove(), *bodies]
 
-    def again_erased(self, positions: Sequence[int]) -> None:
+    def again_erased(self, id_: str, positions: Sequence[int]) -> None:
         """Note entries that bring a purged event again: they give no line, and their text goes."""
         stones, holes = self._to_erase()
-        self._keep_to_erase(stones, sorted({*holes, *positions}))
+        # Of one whose stone is not given yet this may be the very entry of the line, read again
+        # after a crash: who joins needs its stone.
+        if id_ not in stones:
+            self._keep_to_erase(stones, sorted({*holes, *positions}))
 
     def _to_erase(self) -> tuple[dict[str, Stone], list[int]]:
         """What the engine is to be given: stones by id, and positions of which nothing stays."""
@@ -812,18 +935,25 @@ class FollowerLog(FileLog):
 
     def _put_stones(self, stones: Mapping[str, Stone]) -> None:
         engine, after = self._reached(), 0
-        pieces: dict[int, bytes] = {}
+        place, known = self._beginning(), set[str]()
+        rest: dict[int, bytes] = {}
         while entries := engine.read(after, READ_AT_ONCE):
             events: dict[int, bytes] = {}
             for entry in entries:
+                one = place.take(entry, known.__contains__)
+                if one is not None:
+                    known.add(one.id)
+                    if one.id in stones:
+                        events[entry.position] = stone(stones[one.id])
+                    continue
+                # A stone gives a line: it stands only where the event gave one.
                 said = parsed(entry.payload)
-                if isinstance(said, Published) and said.draft.id in stones:
-                    events[entry.position] = stone(stones[said.draft.id])
-                elif isinstance(said, Piece) and said.of in stones:
-                    pieces[entry.position] = HOLE
+                of = said.of if isinstance(said, Piece) else _id_of(entry)
+                if of in stones:
+                    rest[entry.position] = HOLE
             engine.erase(events)
             after = entries[-1].position
-        engine.erase(pieces)  # last: without its pieces an event would give no line
+        engine.erase(rest)  # last: without its pieces an event would give no line
 
     # --- notes ---
 
@@ -868,6 +998,18 @@ def _id_of(entry: SharedEntry) -> str:
     return said.id if isinstance(said, Stone) else ""
 
 
+def _moved(purge: Published, seqs: Mapping[str, int]) -> Draft:
+    """The draft of a purge event, which names the lines of its ids where they are now."""
+    fields = json.loads(b"{" + purge.draft.rest + b"}")
+    rows = [one for one in erased_by(purge.event) if one.id in seqs]
+    fields["data"]["purge"] |= {
+        "seqs": [seqs[one.id] for one in rows],
+        "ids": [one.id for one in rows],
+        "documents": [one.documents for one in rows],
+    }
+    return purge.draft._replace(rest=encode(fields)[1:-1].encode())
+
+
 def _is_piece(entry: SharedEntry) -> bool:
     return b'"piece":' in entry.payload[:40]
 
@@ -905,7 +1047,7 @@ class _Deriving:
         if one is not None:
             self._add(one)
         elif isinstance(self._log.known_at(_id_of(entry)), int):
-            self._log.again_erased([*pieces, entry.position])
+            self._log.again_erased(_id_of(entry), [*pieces, entry.position])
         self._last = entry
 
     def _known(self, id_: str) -> bool:
@@ -922,7 +1064,7 @@ class _Deriving:
         if one.event is not None and one.event.kind == "purge":
             self.put()
             assert self._active is not None
-            self._active = self._log.purge(self._writer, self._active, one, self._place.end.rec)
+            self._active = self._log.purge(self._writer, one, self._place.end.rec)
             return
         self._lines.append(one)
         self._ids.add(one.id)

@@ -102,6 +102,13 @@ def parted(run, user, monkeypatch):
     return home
 
 
+def with_token(run, name, top, monkeypatch):
+    """A file of tokens of this example's own, with one to remove."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(top / "state"))
+    if name == "token remove":
+        run("token", "add", "ci", "--agent", "builder")
+
+
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name != "hook"])
 def test_every_example_does_what_it_shows(run, filled, tmp_path, monkeypatch, name):
     transcripts = tmp_path / ".claude" / "projects"
@@ -116,6 +123,7 @@ def test_every_example_does_what_it_shows(run, filled, tmp_path, monkeypatch, na
     assert argv[: len(name.split())] == name.split()
     if name.startswith("task ") and name != "task open":
         run("task", "open", "parser", "goal", "--plan", "write tests", "--home", filled)
+    with_token(run, name, tmp_path, monkeypatch)
     if name.startswith("artifact "):
         monkeypatch.chdir(tmp_path)
         (tmp_path / "report.md").write_text("# Herons\n")

@@ -12,6 +12,7 @@ from builders_plane_operations import planned
 
 import memplane
 from memplane.cli.run import run_command_line
+from memplane.serve import tokens
 from memplane.shared.device_file import DeviceLines, FilePlace
 
 OTHER = "0123456789abcdef"  # a device whose file waits in a shared folder
@@ -99,10 +100,14 @@ COMMANDS = {
     "scenario run": ["scenario", "run", "{top}/one.yaml"],
     "install": ["install", "codex", "--project", "--hooks", "--dry-run"],
     "uninstall": ["uninstall", "codex", "--project", "--dry-run"],
+    "token add": ["token", "add", "second", "--agent", "a", "--tokens", "{top}/tokens.json"],
+    "token list": ["token", "list", "--tokens", "{top}/tokens.json"],
+    "token remove": ["token", "remove", "first", "--tokens", "{top}/tokens.json"],
 }  # fmt: skip
 
 # Those have clients: tests/mcp ends, kills and starves one, tests/hook breaks all around the other.
-SERVERS = frozenset({"mcp", "hook"})
+# tests/serve does the same to the one for many.
+SERVERS = frozenset({"mcp", "hook", "serve"})
 
 # They erase old4: `sync` because the other device has purged it.
 PURGING = ("purge", "sync")
@@ -155,6 +160,8 @@ def prepare(top):
     (top / "events.jsonl").write_text(json.dumps(TURN) + "\n")
     (top / "questions.jsonl").write_text(json.dumps(QUESTION) + "\n")
     (top / "one.yaml").write_text(SCENARIO)
+    first, _ = tokens.made("first", "a", "agent", (), ("main",), "2026-01-05T12:00:00.000000Z")
+    tokens.TokenFile(top / "tokens.json").add(first)
     values = home / "policies" / "plane.yaml"
     values.write_text(values.read_text().replace("embedder: none", "embedder: static"))
     with memplane.open(home, environment={}) as plane:
