@@ -1,11 +1,11 @@
 """The adapters under the suites of LangGraph and LangChain, and beside their own stores."""
 
-from __future__ import annotations
-
 import asyncio
+import operator
 import random
 from datetime import datetime
 from itertools import count
+from typing import Annotated, TypedDict
 
 import pytest
 
@@ -13,9 +13,12 @@ import memplane
 
 pytestmark = pytest.mark.frameworks
 base = pytest.importorskip("langgraph.checkpoint.base")
+pytest.importorskip("langgraph.graph")
 
 from langgraph.checkpoint.memory import InMemorySaver  # noqa: E402
+from langgraph.graph import END, START, StateGraph  # noqa: E402
 from langgraph.store.memory import InMemoryStore  # noqa: E402
+from langgraph.types import Command, interrupt  # noqa: E402
 
 from memplane.adapters.langgraph import PlaneSaver, PlaneStore  # noqa: E402
 
@@ -210,3 +213,28 @@ def test_a_store_finds_by_words_and_lets_go_by_its_ttl(tmp_path):
         item = store.get(("users", "ann"), "tea")
         assert item.value == {"likes": "no tea"}
         assert item.created_at < item.updated_at
+
+
+class State(TypedDict):
+    said: Annotated[list[str], operator.add]
+
+
+def test_a_graph_that_waits_for_an_answer_goes_on_after_a_reopening(tmp_path):
+    def ask(_):
+        return {"said": [interrupt("name?")]}
+
+    built = StateGraph(State)
+    built.add_node("greet", lambda _: {"said": ["hello"]})
+    built.add_node("ask", ask)
+    built.add_edge(START, "greet")
+    built.add_edge("greet", "ask")
+    built.add_edge("ask", END)
+    config = {"configurable": {"thread_id": "t1"}}
+    with memplane.init(tmp_path / "plane") as plane:
+        built.compile(checkpointer=PlaneSaver(plane)).invoke({"said": ["hi"]}, config)
+    with memplane.open(tmp_path / "plane") as plane:
+        graph = built.compile(checkpointer=PlaneSaver(plane))
+        assert graph.get_state(config).next == ("ask",)
+        assert graph.invoke(Command(resume="Ann"), config) == {"said": ["hi", "hello", "Ann"]}
+        assert len(list(graph.get_state_history(config))) == 4
+        assert "hello" not in plane.pack("hello", session="t1").text
