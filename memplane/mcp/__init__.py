@@ -1,7 +1,6 @@
-"""The plane as tools of an MCP client: six tools, three resources and handles, over two pipes.
+"""The plane as tools of an MCP client: seven tools, three resources and handles.
 
-`schemas` describes the tools and checks their arguments; `tools` and `resources` do the work on a
-plane (`Desk`) without the SDK, and keep every answer within its tokens. `worker` owns the open
-plane and the threads that use it; `server` offers both to the official SDK, and `stdio` runs the
-server and knows which requests are unanswered. The last three need the extra `[mcp]`.
+`tools` describes the tools, checks their arguments and does the work on a plane (`Desk`) without
+the SDK; it keeps every answer within its tokens. `server` offers it to the official SDK over two
+pipes, owns the open plane and the threads that use it, and needs the extra `[mcp]`.
 """
