@@ -1,9 +1,10 @@
 """Bytes of programs in a plane: kept under keys, read back exactly, shown in no block or search.
 
-A value is an event of a `custom:` kind without a text, of high sensitivity, in a namespace of its
-own. Blocks, the index and the hotset hold texts, so there is nothing of it that they could show; an
-agent's channel does not see it by name either. What a value is now, the plane's own fold of keys
-says: it is cached beside the log, so nothing is read again after a reopening.
+A value is an event of a `custom:` kind without a text, of high sensitivity, in the namespace of an
+agent that does not speak (`/agent/langgraph`). Blocks and searches show texts, of which it has
+none, and look into that namespace only for that agent; an agent's channel does not see it by name
+either. What a value is now, the plane's own fold of keys says: it is cached beside the log, so
+nothing is read again after a reopening.
 
 The bytes are compressed and stand as base64 in the `data` of the event. What is too large for one
 event lies in several, written with it in one batch, before it::

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     PlaneChatHistory: Any
     PlaneRetriever: Any
 
-NS: Final = "/spec/langchain"
+NS: Final = "/agent/langchain"
 KIND: Final = "custom:langchain"
 CHAT_SOURCE: Final = "langchain-chat"
 _SOURCE: Final = "langchain"

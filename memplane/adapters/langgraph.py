@@ -9,7 +9,7 @@ an event of its own for each version, as in LangGraph's own savers, so a long li
 not stored again with each step that leaves it alone. One call is one write. What a thread holds
 the plane's fold of keys says, also after a reopening: this module keeps nothing in memory.
 
-Keys in `/spec/langgraph`; THREAD, NS and the rest are digests, but for a checkpoint's id, which is
+Keys in `/agent/langgraph`; THREAD, NS and the rest are digests, but for a checkpoint's id, which is
 turned so that the newest one comes first::
 
     c/THREAD/NS/ID            a checkpoint and its metadata
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     PlaneSaver: Any
     PlaneStore: Any
 
-NS: Final = "/spec/langgraph"
+NS: Final = "/agent/langgraph"
 KIND: Final = "custom:langgraph"
 _SOURCE: Final = "langgraph"
 _EMPTY: Final = "empty"

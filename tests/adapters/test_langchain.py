@@ -54,11 +54,11 @@ def test_any_text_is_a_key_and_is_found_by_what_it_begins_with(plane, adapters):
 def test_values_of_a_store_are_in_no_block_and_no_search(plane, adapters):
     plane.record("Where do herons nest?", role="user", session="s1")
     adapters.PlaneByteStore(plane).mset([("zebra", b"zebra crossing")])
-    for ns in ({}, {"ns": langchain.NS}):
+    for who in ({}, {"agent": "langchain"}):
         for channel in ("private", "agent"):
-            block = plane.pack("zebra", session="s1", channel=channel, **ns)
+            block = plane.pack("zebra", session="s1", channel=channel, **who)
             assert "zebra" not in block.text
-            assert not plane.search("zebra", channel=channel, **ns)
+            assert not plane.search("zebra", channel=channel, **who)
 
 
 def test_messages_are_turns_and_clearing_leaves_the_rest_of_the_session(plane, adapters):

@@ -109,12 +109,12 @@ def test_a_write_that_is_there_stays_and_a_special_one_is_replaced(saver):
 
 
 @pytest.mark.parametrize("channel", ["private", "agent"])
-@pytest.mark.parametrize("ns", [None, "/spec/langgraph"])
-def test_no_block_no_search_and_no_expansion_shows_a_checkpoint(plane, saver, channel, ns):
+@pytest.mark.parametrize("agent", [None, "langgraph"])
+def test_no_block_no_search_and_no_expansion_shows_a_checkpoint(plane, saver, channel, agent):
     plane.record("Where shall we meet?", role="user", session="t1")
     put(saver, "a", {"messages": [ZEBRA]}, note=ZEBRA)
     saver.put_writes(at(id_="a"), [("messages", ZEBRA)], "task")
-    named = {} if ns is None else {"ns": ns}
+    named = {} if agent is None else {"agent": agent}
     for query in ("zebra", "", "langgraph checkpoint bytes"):
         for intent in ("fast", "deep", "orient"):
             block = plane.pack(
@@ -123,7 +123,11 @@ def test_no_block_no_search_and_no_expansion_shows_a_checkpoint(plane, saver, ch
             for hidden in ("zebra", "langgraph", "c/", "eJ", "bytes"):
                 assert hidden not in block.text
         assert not plane.search(query or "zebra", channel=channel, kind="custom:langgraph", **named)
-    assert plane.keys("", "/spec/langgraph", channel="agent") == []
+    assert plane.keys("", "/agent/langgraph", channel="agent", agent="langgraph") == []
+    if agent is None:  # nor by the very digest that its key consists of
+        for part in plane.keys("", "/agent/langgraph")[0].split("/"):
+            assert not plane.search(part, channel=channel)
+            assert "custom:" not in plane.pack(part, session="t1", channel=channel).text
 
 
 def test_deleting_a_thread_forgets_it_alone_and_not_the_turns_of_its_session(plane, saver):
@@ -142,7 +146,9 @@ def test_deleting_a_thread_forgets_it_alone_and_not_the_turns_of_its_session(pla
 
 def test_a_purge_takes_the_bytes_out_of_the_log(plane, saver, home):
     put(saver, "a", {"x": 1})
-    stored = [event.data["bytes"] for event in plane.events(kind="custom:langgraph")]
+    stored = [
+        event.data["bytes"] for event in plane.events(kind="custom:langgraph", agent="langgraph")
+    ]
     saver.delete_thread("t1", purge=True)
     left = b"".join(path.read_bytes() for path in (home / "log").rglob("*") if path.is_file())
     assert stored
@@ -168,7 +174,7 @@ def test_pruning_keeps_what_the_newest_needs(plane, saver):
     saver.prune(["t1"])
     assert ids(saver, at()) == ["b"]
     assert saver.get_tuple(at()).checkpoint["channel_values"] == {"x": 1, "y": 2}
-    assert len(plane.keys("b/", "/spec/langgraph")) == 2
+    assert len(plane.keys("b/", "/agent/langgraph")) == 2
     with pytest.raises(InputError):
         saver.prune(["t1"], strategy="keep_some")
     saver.prune(["t1"], strategy="delete")
