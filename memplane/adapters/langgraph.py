@@ -1,0 +1,392 @@
+"""LangGraph's checkpointer over a plane (extra `langgraph`): `PlaneSaver`, beside `PlaneStore`.
+
+    from memplane.adapters.langgraph import PlaneSaver
+
+    graph = builder.compile(checkpointer=PlaneSaver(plane))
+
+A checkpoint is an event of kind `custom:langgraph`, a thread a session. The value of a channel is
+an event of its own for each version, as in LangGraph's own savers, so a long list of messages is
+not stored again with each step that leaves it alone. One call is one write. What a thread holds
+the plane's fold of keys says, also after a reopening: this module keeps nothing in memory.
+
+Keys in `/agent/langgraph`; THREAD, NS and the rest are digests, but for a checkpoint's id, which is
+turned so that the newest one comes first::
+
+    c/THREAD/NS/ID            a checkpoint and its metadata
+    b/THREAD/NS/CHANNEL       the value that a channel has in a version
+    w/THREAD/NS/ID/CALL       the writes of one call
+    r/RUN/CALL                which checkpoint a run made
+
+Values are opaque bytes of the serialiser: no secret in them is masked. LangGraph's
+`EncryptedSerializer`, given as `serde`, encrypts them. Deleting a thread forgets its checkpoints,
+not the turns that were recorded in the session of that name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import uuid
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from memplane.adapters.blobs import Blob, BlobRows, session_of, short_name, turned_id
+from memplane.adapters.langgraph_store import store_class
+from memplane.errors import InputError, MissingExtraError
+from memplane.lazy import NamedTuple
+
+if TYPE_CHECKING:
+    from memplane.plane.plane import Plane
+
+    PlaneSaver: Any
+    PlaneStore: Any
+
+NS: Final = "/agent/langgraph"
+KIND: Final = "custom:langgraph"
+_SOURCE: Final = "langgraph"
+_EMPTY: Final = "empty"
+_STRATEGIES: Final = ("keep_latest", "delete")
+_SPECIAL: Final = {"__error__": -1, "__scheduled__": -2, "__interrupt__": -3, "__resume__": -4}
+_Config = Mapping[str, Any]
+_Writes = list[tuple[str, str, Any]]
+_Rows = list[dict[str, Any]]
+
+
+class _Place(NamedTuple):
+    """A checkpoint's thread, namespace and id; the id is "" for the newest."""
+
+    thread: str
+    ns: str
+    id: str
+
+    @property
+    def branch(self) -> str:
+        return f"{short_name(self.thread)}/{short_name(self.ns, size=16)}"
+
+    @property
+    def key(self) -> str:
+        return f"c/{self.branch}/{turned_id(self.id)}"
+
+    @property
+    def writes(self) -> str:
+        return f"w/{self.branch}/{short_name(self.id)}/"
+
+    @property
+    def config(self) -> dict[str, Any]:
+        named = {"thread_id": self.thread, "checkpoint_ns": self.ns, "checkpoint_id": self.id}
+        return {"configurable": named}
+
+    def blob(self, channel: str, version: Any) -> str:
+        told = short_name(channel, type(version).__name__, str(version), size=32)
+        return f"b/{self.branch}/{told}"
+
+
+class _Saver:
+    """Checkpoints in a plane; the base class of the framework stands behind it.
+
+    Raises what `Plane.record` and `get` raise, and PlaneError where bytes of a checkpoint are
+    lost.
+    """
+
+    serde: Any
+
+    def __init__(self, plane: Plane, *, serde: Any = None) -> None:
+        super().__init__(serde=serde)  # type: ignore[call-arg]
+        self._blobs = BlobRows(plane, ns=NS, kind=KIND, source=_SOURCE)
+
+    # --- reading ---
+
+    def get_tuple(self, config: _Config) -> Any:
+        """The checkpoint that a config names, or the newest of its thread; None for none."""
+        place = _place(config)
+        key = place.key if place.id else next(self._blobs.keys(f"c/{place.branch}/", 1), None)
+        blob = self._blobs.get(key) if key is not None else None
+        return None if blob is None else self._tuple(blob)
+
+    def list(
+        self,
+        config: _Config | None,
+        *,
+        filter: dict[str, Any] | None = None,  # noqa: A002 - the framework's name
+        before: _Config | None = None,
+        limit: int | None = None,
+    ) -> Iterator[Any]:
+        """Checkpoints, the newest of each namespace first."""
+        named = config["configurable"] if config else {}
+        place = _place(config) if config else None
+        prefix = "c/"
+        if place is not None:
+            whole = "checkpoint_ns" in named
+            prefix += f"{place.branch}/" if whole else f"{short_name(place.thread)}/"
+        end = _place(before).id if before else ""
+        left = limit
+        for key in self._blobs.keys(prefix):
+            if left is not None and left <= 0:
+                return
+            blob = self._blobs.get(key)
+            if blob is None:  # forgotten meanwhile
+                continue
+            found = blob.head["id"]
+            if (place is not None and place.id not in ("", found)) or (end and found >= end):
+                continue
+            if filter:
+                metadata = self._loaded(blob, 1)
+                if any(metadata.get(name) != value for name, value in filter.items()):
+                    continue
+            left = None if left is None else left - 1
+            yield self._tuple(blob)
+
+    def _tuple(self, blob: Blob) -> Any:
+        head = blob.head
+        place = _Place(head["thread"], head["ns"], head["id"])
+        checkpoint = self._loaded(blob, 0)
+        values: dict[str, Any] = {}
+        for channel, version in checkpoint["channel_versions"].items():
+            kept = self._blobs.get(place.blob(channel, version))
+            if kept is not None and kept.head["types"] != [_EMPTY]:
+                values[channel] = self._loaded(kept, 0)
+        parent = head.get("parent")
+        return _base().CheckpointTuple(
+            config=place.config,
+            checkpoint={**checkpoint, "channel_values": values},
+            metadata=self._loaded(blob, 1),
+            parent_config=place._replace(id=parent).config if parent else None,
+            pending_writes=self._writes(place),
+        )
+
+    def _writes(self, place: _Place) -> _Writes:
+        """The writes of a checkpoint: of one task and number the first, of special ones the last.
+
+        In the order in which the framework applies tasks: by path, task and number.
+        """
+        calls = [self._blobs.get(key) for key in self._blobs.keys(place.writes)]
+        found: dict[tuple[str, int], tuple[str, Blob, int, str]] = {}
+        for blob in sorted((one for one in calls if one is not None), key=lambda one: one.seq):
+            task, path = blob.head["task"], blob.head["path"]
+            for at, (channel, number) in enumerate(blob.head["writes"]):
+                if number < 0 or (task, number) not in found:
+                    found[task, number] = (path, blob, at, channel)
+        in_order = sorted(found, key=lambda one: (found[one][0], *one))
+        told = ((task, found[task, number]) for task, number in in_order)
+        return [(task, channel, self._loaded(blob, at)) for task, (_, blob, at, channel) in told]
+
+    def _loaded(self, blob: Blob, at: int) -> Any:
+        return self.serde.loads_typed((blob.head["types"][at], blob.raws[at]))
+
+    # --- writing ---
+
+    def put(
+        self, config: _Config, checkpoint: Any, metadata: Any, new_versions: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Store a checkpoint with the values of its new versions; returns the config naming it."""
+        parent = _place(config)
+        place = parent._replace(id=checkpoint["id"])
+        values = checkpoint.get("channel_values", {})
+        bare = {name: value for name, value in checkpoint.items() if name != "channel_values"}
+        rows: _Rows = []
+        for channel, version in new_versions.items():
+            known = channel in values
+            typed = self.serde.dumps_typed(values[channel]) if known else (_EMPTY, b"")
+            rows += self._rows(place, place.blob(channel, version), {}, [typed])
+        said = _base().get_checkpoint_metadata(config, metadata)
+        head = {"thread": place.thread, "ns": place.ns, "id": place.id, "parent": parent.id}
+        both = [self.serde.dumps_typed(bare), self.serde.dumps_typed(said)]
+        rows += self._rows(place, place.key, head, both)
+        self._blobs.keep(rows + self._run_rows(place, head, said))
+        return place.config
+
+    def _run_rows(self, place: _Place, head: dict[str, Any], metadata: Mapping[str, Any]) -> _Rows:
+        """What finds a checkpoint by the run that made it, if one did."""
+        run = metadata.get("run_id")
+        if run is None:
+            return []
+        return self._rows(place, f"r/{short_name(str(run))}/{uuid.uuid4().hex}", head, [])
+
+    def put_writes(
+        self,
+        config: _Config,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        """Store what a task wrote behind a checkpoint; a write that is there already stays."""
+        if not writes:
+            return
+        place = _place(config)
+        numbered = [[name, _SPECIAL.get(name, at)] for at, (name, _) in enumerate(writes)]
+        head = {"task": task_id, "path": task_path, "writes": numbered}
+        typed = [self.serde.dumps_typed(value) for _, value in writes]
+        key = f"{place.writes}{uuid.uuid4().hex}"
+        self._blobs.keep(self._rows(place, key, head, typed))
+
+    def _rows(
+        self, place: _Place, key: str, head: dict[str, Any], typed: Sequence[tuple[str, bytes]]
+    ) -> _Rows:
+        types = [one for one, _ in typed]
+        raws = [raw for _, raw in typed]
+        owner, session = short_name(place.thread), session_of(place.thread)
+        told = {**head, "types": types}
+        return self._blobs.rows(key, told, raws, owner=owner, session=session)
+
+    # --- taking away ---
+
+    def delete_thread(self, thread_id: str, *, purge: bool = False) -> None:
+        """Forget all checkpoints and writes of a thread; with `purge` erase them for good."""
+        self._blobs.forget_owner(short_name(str(thread_id)), purge=purge)
+
+    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Forget the checkpoints that these runs made, with their writes."""
+        for run in run_ids:
+            for key in list(self._blobs.keys(f"r/{short_name(str(run))}/")):
+                blob = self._blobs.get(key)
+                if blob is not None:
+                    head = blob.head
+                    self._forget(_Place(head["thread"], head["ns"], head["id"]))
+                    self._blobs.forget(key)
+
+    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Copy a thread with its whole history; what is of that name in the target is replaced."""
+        source, target = str(source_thread_id), str(target_thread_id)
+        if source == target:
+            return
+        begins = short_name(source)
+        for area in ("b", "w", "c"):  # a checkpoint stands once all that it needs does
+            for key in list(self._blobs.keys(f"{area}/{begins}/")):
+                blob = self._blobs.get(key)
+                if blob is None:
+                    continue
+                head = dict(blob.head)
+                if "thread" in head:
+                    head["thread"] = target
+                place = _Place(target, "", "")
+                typed = list(zip(head["types"], blob.raws, strict=True))
+                there = f"{area}/{short_name(target)}/{key.split('/', 2)[2]}"
+                rows = self._rows(place, there, head, typed)
+                if area == "c":
+                    rows += self._run_rows(place, head, self._loaded(blob, 1))
+                self._blobs.keep(rows)
+
+    def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Forget all but the newest checkpoint of each namespace, or (`delete`) whole threads.
+
+        Of a `DeltaChannel` whose value lies in writes of older checkpoints, these stay: all back
+        to the one where each channel of the newest has a value.
+        """
+        if strategy not in _STRATEGIES:
+            raise InputError(f"expected one of {', '.join(_STRATEGIES)}", where="strategy")
+        for thread in map(str, thread_ids):
+            if strategy == "delete":
+                self.delete_thread(thread)
+                continue
+            branches: dict[str, list[str]] = {}
+            for key in list(self._blobs.keys(f"c/{short_name(thread)}/")):
+                branches.setdefault(key.rpartition("/")[0], []).append(key)
+            for keys in branches.values():
+                self._prune(keys)
+
+    def _prune(self, keys: Sequence[str]) -> None:
+        """Of the checkpoints of one namespace, the newest first, keep what the newest needs."""
+        blobs = [blob for blob in map(self._blobs.get, keys) if blob is not None]
+        by_id = {blob.head["id"]: blob for blob in blobs}
+        kept, used, sought = set[str](), set[str](), dict[str, None]()
+        at: Blob | None = blobs[0] if blobs else None
+        while at is not None and at.head["id"] not in kept:
+            place = _Place(at.head["thread"], at.head["ns"], at.head["id"])
+            versions = self._loaded(at, 0)["channel_versions"]
+            if not kept:
+                sought = dict.fromkeys(versions)
+            kept.add(place.id)
+            for channel, version in versions.items():
+                key = place.blob(channel, version)
+                blob = self._blobs.get(key)
+                used.add(key)
+                if blob is not None and blob.head["types"] != [_EMPTY]:
+                    sought.pop(channel, None)
+            at = by_id.get(at.head.get("parent") or "") if sought else None
+        for blob in blobs:
+            if blob.head["id"] not in kept:
+                self._forget(_Place(blob.head["thread"], blob.head["ns"], blob.head["id"]))
+        if blobs:
+            branch = _Place(blobs[0].head["thread"], blobs[0].head["ns"], "").branch
+            for key in list(self._blobs.keys(f"b/{branch}/")):
+                if key not in used:
+                    self._blobs.forget(key)
+
+    def _forget(self, place: _Place) -> None:
+        for key in [place.key, *self._blobs.keys(place.writes)]:
+            self._blobs.forget(key)
+
+    def get_next_version(self, current: Any, channel: None) -> str:
+        """A version behind `current`, another one on each branch of a history."""
+        del channel
+        number = current if isinstance(current, int) else int(str(current or 0).split(".")[0])
+        return f"{number + 1:032}.{random.random():016}"  # noqa: S311 - not a secret
+
+    # --- the same for event loops: in a thread, so that none waits for the disk ---
+
+    async def aget_tuple(self, config: _Config) -> Any:
+        return await asyncio.to_thread(self.get_tuple, config)
+
+    async def alist(self, config: _Config | None, **asked: Any) -> AsyncIterator[Any]:
+        found = self.list(config, **asked)
+        while (one := await asyncio.to_thread(next, found, None)) is not None:
+            yield one
+
+    async def aput(
+        self, config: _Config, checkpoint: Any, metadata: Any, new_versions: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        return await asyncio.to_thread(self.put, config, checkpoint, metadata, new_versions)
+
+    async def aput_writes(
+        self,
+        config: _Config,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        await asyncio.to_thread(self.put_writes, config, writes, task_id, task_path)
+
+    async def adelete_thread(self, thread_id: str, *, purge: bool = False) -> None:
+        await asyncio.to_thread(self.delete_thread, thread_id, purge=purge)
+
+    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
+        await asyncio.to_thread(self.delete_for_runs, run_ids)
+
+    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        await asyncio.to_thread(self.copy_thread, source_thread_id, target_thread_id)
+
+    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        await asyncio.to_thread(self.prune, thread_ids, strategy=strategy)
+
+
+def _place(config: _Config) -> _Place:
+    named = config["configurable"]
+    return _Place(
+        str(named["thread_id"]),
+        str(named.get("checkpoint_ns") or ""),
+        str(named.get("checkpoint_id") or ""),
+    )
+
+
+def _base() -> Any:
+    try:
+        return import_module("langgraph.checkpoint.base")
+    except ImportError as error:
+        raise MissingExtraError("LangGraph", "langgraph") from error
+
+
+@cache
+def _made(name: str) -> Any:
+    if name == "PlaneStore":
+        return store_class()
+    told = {"__doc__": _Saver.__doc__, "__module__": __name__}
+    return type(name, (_Saver, _base().BaseCheckpointSaver), told)
+
+
+def __getattr__(name: str) -> Any:
+    """The classes, made when they are first asked for; MissingExtraError without the extra."""
+    if name in ("PlaneSaver", "PlaneStore"):
+        return _made(name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
