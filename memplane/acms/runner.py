@@ -557,6 +557,7 @@ class AsyncUpkeep(AsyncFace[PlaneUpkeep]):
     export = aside(PlaneUpkeep.export)
     export_tables = aside(PlaneUpkeep.export_tables)
     merge = aside(PlaneUpkeep.merge)
+    sync = aside(PlaneUpkeep.sync)
 
 
 class AsyncWork(AsyncFace[PlaneWork]):

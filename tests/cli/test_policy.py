@@ -93,6 +93,7 @@ def test_show_says_of_every_value_where_it_comes_from(run, policies, monkeypatch
         "plane.episodes.profile: agent                             # default",
         "plane.index.tool_result_tokens: 200                       # default",
         "plane.index.embedder: none                                # default",
+        "plane.index.engine: own                                   # default",
         "plane.statements.head: any                                # default",
         "plane.statements.contradictions: flag                     # default",
         "plane.keep.tool_result_days: 0                            # default",
