@@ -38,7 +38,7 @@ class Place:
     def __init__(
         self, folder: Path, events: int, chunks: int, memories: int, tell: Callable[[str], None]
     ) -> None:
-        self.folder, self.events, self.chunks, self.tell = folder, events, chunks, tell
+        self.folder, self.events, self.chunks, self._tell = folder, events, chunks, tell
         self.memories = memories
         self.built_per_second = 0.0
         self._stack = ExitStack()
@@ -77,7 +77,7 @@ class Place:
         """A closed plane of `events` events, with its projections."""
         path = self.folder / "big"
         rows = list(workload.rows(self.events))
-        self.tell(f"building a plane of {self.events:,} events")
+        self._tell(f"building a plane of {self.events:,} events")
         start = time.perf_counter()
         with memplane.init(path, durability="os", trusted=False) as plane:
             plane.record_many(rows)
@@ -110,12 +110,12 @@ class Place:
     @cached_property
     def shelf(self) -> Shelf:
         """The index of `chunks` chunks and the engines it is held against."""
-        return self.closing(Shelf(self.folder, self.chunks, self.tell))
+        return self.closing(Shelf(self.folder, self.chunks, self._tell))
 
     @cached_property
     def large_shelf(self) -> Shelf:
         """An index ten times as large, alone."""
-        return self.closing(Shelf(self.folder, 10 * self.chunks, self.tell, alone=True))
+        return self.closing(Shelf(self.folder, 10 * self.chunks, self._tell, alone=True))
 
     def copy(self) -> Path:
         """A copy of the big plane, to write to."""

@@ -52,7 +52,7 @@ class _Engine:
 
     def __init__(self, place: Place, wanted: str) -> None:
         self._place, self.name = place, wanted
-        self._address = _STARTS[wanted](place)
+        self._address = STARTS[wanted](place)
         if not self._address:
             self.name = f"in this process, without {wanted}"
 
@@ -124,7 +124,7 @@ def _nats(place: Place) -> str:
     return f"nats://127.0.0.1:{port}"
 
 
-_STARTS: Final = {"PostgreSQL": _postgres, "NATS": _nats}
+STARTS: Final = {"PostgreSQL": _postgres, "NATS": _nats}
 
 
 @cache
@@ -249,7 +249,7 @@ def _joined(wanted: str, place: Place, events: int, what: str) -> Work:
         machine.close()
         homes[:] = [Path(machine.home)]
         size = sum(file.stat().st_size for file in (homes[0] / "log").glob("*.jsonl"))
-        place.tell(f"{size / 1e6:,.0f} MB of log")
+        work.name = f"{name} ({size / 1e6:,.0f} MB)"
 
     def copy() -> None:
         """The files of a log, which another machine would not know to be whole."""
@@ -264,14 +264,15 @@ def _joined(wanted: str, place: Place, events: int, what: str) -> Work:
     def rate(act: Callable[[], None]) -> list[float]:
         return [events / seconds(act)]
 
-    return Work(
-        f"{what}, {events:,} events, {engine.name}", "events/s",
-        partial(rate, join), more_is_better=True,
+    name = f"{what}, {events:,} events, {engine.name}"
+    work = Work(
+        name, "events/s", partial(rate, join), more_is_better=True,
         peers=[
             Peer("reading the engine alone", partial(rate, read)),
             Peer("copying a log's files, synced", partial(rate, copy)),
         ],
     )  # fmt: skip
+    return work
 
 
 def _steps(place: Place, events: int) -> Iterator[list[tuple[str, bytes]]]:
@@ -299,9 +300,9 @@ def join_large(wanted: str, place: Place, _runs: int) -> Work:
 _WORKS: Final = {"publish": publish, "publish-4": publish_many, "lag": lag, "follow": follow}
 SHARED_WORKS: Final[dict[str, Make]] = {
     f"{wanted.lower()}-{name}": partial(make, wanted)
-    for wanted in _STARTS
+    for wanted in STARTS
     for name, make in _WORKS.items()
 }
 SHARED_LARGE_WORKS: Final[dict[str, Make]] = {
-    f"{wanted.lower()}-join": partial(join_large, wanted) for wanted in _STARTS
+    f"{wanted.lower()}-join": partial(join_large, wanted) for wanted in STARTS
 }

@@ -2,6 +2,11 @@
 
 `Applying` turns entries into lines under the lock of the log; `Comparison` derives a log from the
 first entry on, beside the one that is here. `KnownIds` keeps both from looking each id up.
+
+Files, beside those of a log::
+
+    log/.shared         how far the log was derived: position and id of the last entry, the line
+    log/.shared-erase   stones that the engine has not been given yet
 """
 
 from __future__ import annotations

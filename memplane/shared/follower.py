@@ -4,12 +4,7 @@
 lines; what others published comes with it. The files are a copy that can be derived again at any
 time, so they are not synced, and damage at their end is cut off and read again. One thread of the
 process speaks with the engine; callers wait for it no longer than they may.
-
-Files, beside those of a log::
-
-    log/.shared         how far the log was derived: position and id of the last entry, the line
-    log/.shared-erase   stones that the engine has not been given yet
-    log/spool/          the outbox: what was recorded while the engine was not reached
+The files are listed in `memplane.shared.apply`; `log/spool/` is the outbox.
 """
 
 from __future__ import annotations
@@ -380,6 +375,11 @@ class FollowerLog(FileLog):
         self._publish_waiting()
         self._read_on()  # first: an engine that lost entries is not to be given others instead
         head = self.head().seq
+        if not head:
+            raise SharedLogError(
+                f"{self._home}: nothing was published: the shared log is of another plane than in "
+                "plane.json, or has not begun; check its name and address"
+            )
         if expected_seq is not None and expected_seq != head:
             raise ConflictError(
                 f"the log is at seq {head}, expected {expected_seq}; read on, try again",
@@ -684,7 +684,9 @@ class FollowerLog(FileLog):
                     active.end,
                     segment_bytes=self._segment_bytes,
                 )
-            known = self._kept_ids(self._segments.genesis if active is None else active.h)
+            h = self._segments.genesis if active is None else active.h
+            known = self._ids if self._ids is not None and self._ids.end == h else None
+            self._ids = known  # another process of this machine may have gone on meanwhile
             applying = Applying(self, writer, active, place, begin, known)
             try:
                 for entry in entries:
@@ -702,12 +704,6 @@ class FollowerLog(FileLog):
         numbers = self._segments.numbers(fresh=True)
         if self._ids is None and behind * len(numbers) >= head.seq:
             self._ids = KnownIds.of(self._reader.id_hashes(numbers), head.h.encode())
-
-    def _kept_ids(self, h: bytes) -> KnownIds | None:
-        """What `_keep_ids` gathered, if those are the lines up to the one with that hash."""
-        if self._ids is not None and self._ids.end != h:
-            self._ids = None
-        return self._ids
 
     def _beginning(self) -> Derivation:
         return Derivation(self._plane_id, segment_bytes=self._segment_bytes)

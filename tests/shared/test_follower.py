@@ -5,7 +5,7 @@ import warnings
 from contextlib import closing, suppress
 
 import pytest
-from builders_machines import PLANE, begun, derived, draft, follower, written
+from builders_machines import PLANE, Ticking, begun, derived, draft, follower, written
 from hypothesis import given, settings, strategies as st
 
 from memplane.errors import ConflictError, DivergedError, InputError, SharedLogError
@@ -14,6 +14,7 @@ from memplane.log import verify_log
 from memplane.log.reader import LinePlaces, id_hash
 from memplane.shared.apply import KnownIds
 from memplane.shared.entries import beginning, parsed, published
+from memplane.shared.memory import MemorySharedLog
 
 
 def ids(log):
@@ -421,3 +422,12 @@ def test_what_was_kept_in_the_outbox_is_no_error_where_warnings_are(tmp_path):
         line.up = True
         a.exchange()
         assert ids(a) == ["m1"]
+
+
+def test_a_log_of_another_plane_is_given_nothing(tmp_path):
+    engine = MemorySharedLog(Ticking())
+    engine.publish([beginning("01KE68AHX0S9HNAPC8C6XVDB1W")])
+    with closing(follower(tmp_path / "a", engine)) as a:
+        with pytest.warns(SharedLogWarning, match="another plane"):
+            [kept] = a.append([draft("m1")])
+        assert (kept.seq, engine.head(), a.status().waiting) == (0, 1, 1)
