@@ -1,6 +1,6 @@
 """Each script of `tools/` and `benchmarks/` runs to its end on a little data and prints figures.
 
-`build_bound1.py` is run in tests/tokens, `demo.py` and `run.py` with `side_engines.py` beside this; `record_sessions.py`
+`build_bound1.py` is run in tests/tokens, `serve_nodes.py` with servers in tests/serve, `demo.py` and `run.py` with `side_engines.py` beside this; `record_sessions.py`
 needs the real clients: only its help is asked for.
 """
 
@@ -20,7 +20,15 @@ from memplane.index.kinds import THINGS, KindTable
 
 ROOT = Path(__file__).parents[2]
 # Modules of others, which have nothing to run; or run by the tests named above.
-ELSEWHERE = {"build_bound1", "demo", "rank_collection", "run", "side_engines", "trace_steps"}
+ELSEWHERE = {
+    "build_bound1",
+    "demo",
+    "rank_collection",
+    "run",
+    "serve_nodes",
+    "side_engines",
+    "trace_steps",
+}
 PARTS = {
     "table_formats",
     "chunks", "crowds", "engine_works", "hook_works", "session_works", "index_peers", "index_works", "large_log", "layouts",
