@@ -10,15 +10,17 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from memplane.acms.runner import PlaneOpening, PlaneRunner, held, release_settled
+from memplane.context.calls import Receipt
 from memplane.errors import MemplaneError, NotFoundError
 from memplane.plane import Plane
 from memplane.serve.tokens import NAME
+from memplane.work.agent_batches import AgentRow
 
 Made = TypeVar("Made")
 
@@ -91,7 +93,22 @@ class Planes:
             async with self._using(name) as runner:
                 return await runner.writing(lambda: call(runner.plane))
 
-        task = asyncio.create_task(written())
+        return await self._to_its_end(written())
+
+    async def record(self, name: str, row: AgentRow) -> Receipt:
+        """Record a row for an agent, in one write with those that wait at the same time.
+
+        Raises NotFoundError, BusyError, and what `record_as` does. It runs to its end as well.
+        """
+
+        async def written() -> Receipt:
+            async with self._using(name) as runner:
+                return await runner.commit.write(row)
+
+        return await self._to_its_end(written())
+
+    async def _to_its_end(self, work: Coroutine[Any, Any, Made]) -> Made:
+        task = asyncio.create_task(work)
         self._writing.add(task)
         task.add_done_callback(self._written)
         return await asyncio.shield(task)

@@ -24,6 +24,7 @@ from urllib.parse import parse_qsl
 
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
+from memplane.context.watched_files import bound_to
 from memplane.errors import (
     ConflictError,
     HomeError,
@@ -230,6 +231,11 @@ class Front:
         _check_method(method, route.method)
         given = _query(scope) if method == "GET" else _body(await self._read(scope, receive))
         name, checked = routes.arguments(route, token, given)
+        if route.row is not None:
+            stored = await self._planes.record(name, route.row(token, checked))
+            await _send(send, 200, _json(routes.stored_row(stored)))
+            return
+        assert route.act is not None
         call: Callable[[Plane], dict[str, Any]] = partial(_done, route.act, token, checked)
         run = self._planes.write if route.tool.writes else self._planes.read
         await _send(send, 200, _json(await run(name, call)))
@@ -274,8 +280,6 @@ class Front:
         self, scope: dict[str, Any], receive: Receive, send: Send, token: Token
     ) -> None:
         _check_method(scope["method"], "POST")  # there is nothing that a stream would tell
-        if token.ns:
-            raise _Refused(403, "tokens that are bound to namespaces are for the JSON API")
         named = scope["path"].removeprefix(_MCP).removeprefix("/") or None
         plane = routes.meant_plane(token, named)
         body: bytes | None = await self._read(scope, receive)
@@ -296,9 +300,9 @@ class Front:
 
         def work(plane: Plane) -> Any:
             session = f"http-{token.name}"
-            return act(
-                Desk(plane, make_counter, token.channel, session, token.agent, None, _untold)
-            )
+            desk = Desk(plane, make_counter, token.channel, session, token.agent, None, _untold)
+            with bound_to(token.ns):
+                return act(desk._replace(spaces=token.spaces))
 
         try:
             return await (self._planes.write if writes else self._planes.read)(name, work)
@@ -312,7 +316,8 @@ def _untold(_done: int, _total: int) -> None:
 
 
 def _done(act: routes.Act, token: Token, given: dict[str, Any], plane: Plane) -> dict[str, Any]:
-    return act(plane, token, given)
+    with bound_to(token.ns):
+        return act(plane, token, given)
 
 
 def _tell_person(said: str) -> None:

@@ -59,13 +59,35 @@ def test_the_agent_is_the_tokens_whatever_the_client_calls_itself(served):
     assert read.is_error or "rusty" not in str(read.structured_content)
 
 
-def test_a_token_that_is_bound_to_namespaces_has_no_tools(served):
-    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
-    headers = [
-        ("Content-Type", "application/json"),
-        ("Accept", "application/json, text/event-stream"),
-    ]
-    assert served.ask("POST", "/mcp", call, "red", headers)[0] == 403
+def test_a_token_that_is_bound_to_namespaces_keeps_and_finds_there_alone(served):
+    async def script(client):
+        kept = await client.call_tool(
+            "memory_store", {"content": "Red lamps hang at the gate", "type": "fact", "key": "lamp"}
+        )
+        got = await client.call_tool("memory_get", {"key": "lamp"})
+        refused = [
+            await client.call_tool(name, given)
+            for name, given in (
+                ("memory_store", {"content": "x", "type": "fact", "ns": "/global"}),
+                ("memory_get", {"key": "lamp", "ns": "/project/blue"}),
+                ("memory_search", {"query": "lamps", "ns": "/task/a"}),
+                ("memory_list_keys", {"ns": "/agent/ann"}),
+                ("memory_task", {"action": "open", "content": "Clean the lamps"}),
+            )
+        ]
+        return kept, got, refused
+
+    kept, got, refused = talk(served, script, token="red")
+    assert not kept.is_error
+    assert got.structured_content["text"] == "Red lamps hang at the gate"
+    assert all(one.is_error for one in refused)
+    words = [one.content[0].text for one in refused]
+    assert all("is not for agent" in one or "you may use" in one for one in words[:-1]), words
+    assert "bound to namespaces" in words[-1]
+    _, there = served.ask("GET", "/v1/get?key=lamp&ns=/project/red", token="red")
+    assert (there["ns"], there["actor"]) == ("/project/red", "red")
+    status, _ = served.ask("GET", "/v1/get?key=lamp", token="blue")
+    assert status == 404
 
 
 def test_a_plane_of_another_token_has_no_tools(served):

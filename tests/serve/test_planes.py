@@ -6,9 +6,11 @@ from contextlib import asynccontextmanager
 import pytest
 
 from memplane.errors import NotFoundError
+from memplane.log import disk as log_disk
 from memplane.serve import planes as serve_planes
 from memplane.serve.planes import ONLY, BusyError, Planes
 from memplane.wiring import init
+from memplane.work.agent_batches import AgentRow
 
 
 @pytest.fixture
@@ -117,6 +119,29 @@ def test_a_write_runs_to_its_end_though_nobody_waits(folder):
         return await planes.read("a", lambda plane: plane.get("k"))
 
     assert run(look, folder).text == "kept"
+
+
+def test_many_small_writers_share_syncs(folder, monkeypatch):
+    syncs, real = [], log_disk.Disk.fdatasync
+
+    def counted(disk, fd):
+        syncs.append(fd)
+        return real(disk, fd)
+
+    monkeypatch.setattr(log_disk.Disk, "fdatasync", counted)
+
+    async def script(planes):
+        await planes.read("a", plane_id)
+        del syncs[:]
+        rows = [
+            AgentRow({"text": f"from {n}", "kind": "fact", "key": f"k{n}"}, "agent", f"agent{n}")
+            for n in range(60)
+        ]
+        done = await asyncio.gather(*(planes.record("a", row) for row in rows))
+        assert len({one.seq for one in done}) == 60
+        return len(syncs)
+
+    assert run(script, folder) <= 6
 
 
 def test_one_plane_alone_has_one_name(folder):
