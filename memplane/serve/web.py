@@ -53,6 +53,7 @@ BODY_MAX: Final = 1 << 20
 BODY_S: Final = 10.0  # for the whole of a body
 REQUEST_S: Final = 60.0
 RATE: Final = 50  # requests a second of one token, in the mean
+RUNNING_MAX: Final = 256  # requests at once, of all tokens
 _BURST_S: Final = 4.0  # seconds of that rate at once
 _BUCKETS_MAX: Final = 10_000
 _MCP: Final = "/mcp"
@@ -66,6 +67,7 @@ class RequestLimits(NamedTuple):
     body_s: float = BODY_S
     request_s: float = REQUEST_S
     rate: int = RATE
+    running: int = RUNNING_MAX
 
 
 class _Refused(Exception):  # noqa: N818 - an answer
@@ -209,6 +211,9 @@ class Front:
             _check_method(method, "GET")
             await _send(send, 200, _json(routes.openapi()))
             return
+        if self._metrics.running > self._limits.running:
+            raise _Refused(503, routes.REFUSALS[503], ("Retry-After", "1"), ("Connection", "close"))
+        self._check_size(scope)
         token = self._token(scope)
         if not self._rates.take(token.name, time.monotonic()):
             raise _Refused(429, routes.REFUSALS[429], ("Retry-After", "1"))
@@ -229,7 +234,7 @@ class Front:
         if route is None:
             raise _Refused(404, "no such path; /openapi.json has those there are")
         _check_method(method, route.method)
-        given = _query(scope) if method == "GET" else _body(await self._read(scope, receive))
+        given = _query(scope) if method == "GET" else _body(await self._read(receive))
         name, checked = routes.arguments(route, token, given)
         if route.row is not None:
             stored = await self._planes.record(name, route.row(token, checked))
@@ -255,12 +260,15 @@ class Front:
             raise _Refused(401, routes.REFUSALS[401], ("WWW-Authenticate", "Bearer"))
         return token
 
-    async def _read(self, scope: dict[str, Any], receive: Receive) -> bytes:
+    def _check_size(self, scope: dict[str, Any]) -> None:
+        """Refuse a body that is too large by its own word, before any of it is read."""
+        length = _headers(scope, b"content-length")
+        if length and length[0].isdigit() and int(length[0][:19]) > self._limits.body:
+            raise _Refused(413, routes.REFUSALS[413], ("Connection", "close"))
+
+    async def _read(self, receive: Receive) -> bytes:
         """The whole body, within its size and time."""
         most = self._limits.body
-        length = _headers(scope, b"content-length")
-        if length and length[0].isdigit() and int(length[0][:19]) > most:
-            raise _Refused(413, routes.REFUSALS[413], ("Connection", "close"))
         body = bytearray()
         try:
             async with asyncio.timeout(self._limits.body_s):
@@ -282,7 +290,7 @@ class Front:
         _check_method(scope["method"], "POST")  # there is nothing that a stream would tell
         named = scope["path"].removeprefix(_MCP).removeprefix("/") or None
         plane = routes.meant_plane(token, named)
-        body: bytes | None = await self._read(scope, receive)
+        body: bytes | None = await self._read(receive)
 
         async def replayed() -> Message:
             nonlocal body

@@ -8,7 +8,7 @@ import pytest
 from memplane.errors import NotFoundError
 from memplane.log import disk as log_disk
 from memplane.serve import planes as serve_planes
-from memplane.serve.planes import ONLY, BusyError, Planes
+from memplane.serve.planes import ONLY, BusyError, OpenLimits, Planes
 from memplane.wiring import init
 from memplane.work.agent_batches import AgentRow
 
@@ -29,7 +29,7 @@ def plane_id(plane):
 def run(script, folder, **how):
     @asynccontextmanager
     async def opened():
-        planes = Planes(folder, None, **how)
+        planes = Planes(folder, None, OpenLimits(**how))
         try:
             yield planes
         finally:
@@ -77,6 +77,19 @@ def test_more_calls_than_may_wait_are_told_to_come_again(folder, monkeypatch):
     run(script, folder)
 
 
+def test_above_its_memory_idle_planes_make_room(folder):
+    async def script(planes):
+        for name in "abcab":
+            await planes.read(name, plane_id)
+            assert len(planes) == 1
+        async with planes._using("a"):
+            with pytest.raises(BusyError):
+                await planes.read("b", plane_id)
+        return True
+
+    assert run(script, folder, memory=1)
+
+
 def test_an_idle_one_is_closed(folder):
     async def script(planes):
         sweeping = asyncio.create_task(planes.sweep())
@@ -89,7 +102,7 @@ def test_an_idle_one_is_closed(folder):
         assert len(planes) == 0
         return await planes.read("a", plane_id)
 
-    assert run(script, folder, idle=0.05)
+    assert run(script, folder, idle_s=0.05)
 
 
 @pytest.mark.parametrize(
