@@ -633,6 +633,9 @@ def serve(
     connections_of_address: _OfAddress = None,
     open_planes: _OpenPlanes = 64,
     idle: _Idle = 300,
+    sessions: Annotated[
+        bool, Option("--sessions", help="Sessions and streams for MCP; else each request alone.")
+    ] = False,
     memory: _Memory = 0,
     home: _ServedPlane = None,
     as_json: Json = False,  # noqa: ARG001 - every command takes it; errors at the start are JSON
@@ -667,6 +670,7 @@ def serve(
         RequestLimits(rate=rate, running=max(4, connections // 2)),
         ConnectionLimits(connections, connections_of_address),
         OpenLimits(open_planes, idle, memory << 20),
+        sessions,
     )
     listen(listening, lambda address: say(f"serving at {address}"))
 

@@ -74,6 +74,7 @@ class Listening(NamedTuple):
     limits: RequestLimits = RequestLimits()
     connections: ConnectionLimits = ConnectionLimits()
     opening: OpenLimits = OpenLimits()
+    sessions: bool = False
 
 
 class _Connections:
@@ -186,9 +187,14 @@ class _Connection(H11Protocol):
 class _Server(uvicorn.Server):
     """A server that a signal ends with exit code 0, when all that was begun is done."""
 
-    def __init__(self, settings: uvicorn.Config, answering: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        settings: uvicorn.Config,
+        answering: Callable[[], object],
+        ending: Callable[[], object],
+    ) -> None:
         super().__init__(settings)
-        self._answering = answering
+        self._answering, self._ending = answering, ending
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -202,6 +208,7 @@ class _Server(uvicorn.Server):
 
         def end() -> None:
             self.should_exit = True
+            self._ending()
 
         signals = (signal.SIGTERM, signal.SIGINT)
         for one in signals:
@@ -250,6 +257,7 @@ async def _serve(
         frozenset(hosts),
         frozenset(own.union(listening.origins)),
         listening.limits,
+        sessions=listening.sessions,
     )
     settings = uvicorn.Config(
         front,
@@ -264,7 +272,7 @@ async def _serve(
         h11_max_incomplete_event_size=_HEAD_BYTES,
         timeout_graceful_shutdown=_GRACE_S,
     )
-    server = _Server(settings, lambda: tell(f"http://{shown}:{port}"))
+    server = _Server(settings, lambda: tell(f"http://{shown}:{port}"), front.end)
     async with front.running():
         await server.serve(sockets=[listener])
 
