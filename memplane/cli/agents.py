@@ -38,6 +38,8 @@ from memplane.trust import (
     upward,
 )
 from memplane.wiring import (
+    CALLER,
+    Caller,
     find_home,
     held_words,
     init,
@@ -672,7 +674,13 @@ def serve(
         OpenLimits(open_planes, idle, memory << 20),
         sessions,
     )
-    listen(listening, lambda address: say(f"serving at {address}"))
+    # Clients work in no folder of this machine: the one where the server was started is no project
+    # of theirs, should the plane be the user's own.
+    before = CALLER.set(Caller())
+    try:
+        listen(listening, lambda address: say(f"serving at {address}"))
+    finally:
+        CALLER.reset(before)
 
 
 def _token_path(given: str | None) -> Path:

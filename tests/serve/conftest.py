@@ -72,12 +72,14 @@ sys.exit(main())
 
 
 @contextmanager
-def serving(top, *options, secrets, times=None, port=0):
-    words = ["serve", "--planes", str(top / "planes"), "--tokens", str(top / "tokens.json")]
+def serving(top, *options, secrets, times=None, port=0, home=None, folder=None, **variables):
+    what = ["--planes", str(top / "planes")] if home is None else ["--home", str(home)]
+    words = ["serve", *what, "--tokens", str(top / "tokens.json")]
     program = ["-m", "memplane"] if times is None else ["-c", HURRIED, times]
     process = subprocess.Popen(
         [sys.executable, *program, *words, "--port", str(port), *options],
-        stderr=subprocess.PIPE, text=True, env={**os.environ, "XDG_STATE_HOME": str(top)},
+        stderr=subprocess.PIPE, text=True, cwd=folder,
+        env={**os.environ, "XDG_STATE_HOME": str(top), **variables},
     )  # fmt: skip
     try:
         found = None
