@@ -32,12 +32,12 @@ def test_one_plane_is_served_as_main(tmp_path):
 
 @pytest.fixture
 def own(tmp_path):
-    """The user's own plane, with one event of a project, and a folder of that project."""
+    """The user's own plane, with events of two projects, and the folder of one."""
     user, folder = tmp_path / "user", tmp_path / "user" / "work" / "ferry"
     (folder / ".git").mkdir(parents=True)
     variables = {"HOME": str(user)}
 
-    def memplane(*words):
+    def memplane(*words, folder=folder):
         done = subprocess.run(
             [sys.executable, "-m", "memplane", *words], cwd=folder, text=True, check=True,
             env={**os.environ, "XDG_STATE_HOME": str(tmp_path), **variables}, capture_output=True,
@@ -45,21 +45,33 @@ def own(tmp_path):
         return json.loads(done.stdout)
 
     memplane("init", str(user / ".memplane"), "--json")
-    stored = memplane("record", "The ferry leaves at noon", "--kind", "fact", "--json")
-    return tmp_path, user / ".memplane", folder, variables, stored
+    memplane("record", "The ferry leaves at noon", "--kind", "fact", "--json")
+    other = user / "work" / "tug"
+    (other / ".git").mkdir(parents=True)
+    memplane("record", "The tug leaves at dawn", "--kind", "fact", "--json", folder=other)
+    return tmp_path, user / ".memplane", folder, variables
 
 
 def test_the_folder_where_a_server_was_started_is_no_project_of_its_clients(own):
-    top, home, folder, variables, _ = own
+    top, home, folder, variables = own
     secrets = secrets_for(top, ann=())
     with serving(top, secrets=secrets, home=home, folder=folder, **variables) as served:
-        value = {"text": "Said by a client far away", "key": "far"}
-        assert served.ask("POST", "/v1/record", value)[0] == 200
+        call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+            "name": "memory_store",
+            "arguments": {"content": "Said by one far away", "type": "fact", "key": "far"},
+        }}  # fmt: skip
+        mcp = [
+            ("Content-Type", "application/json"),
+            ("Accept", "application/json, text/event-stream"),
+        ]
+        assert served.ask("POST", "/mcp", call, "ann", mcp)[0] == 200
         assert served.ask("GET", "/v1/get?key=far")[1]["ns"] == "/global"
+        _, found = served.ask("POST", "/v1/search", {"query": "when does the tug leave"})
+        assert "The tug leaves at dawn" in json.dumps(found)
 
 
 def test_a_token_of_one_project_of_the_own_plane_sees_that_one_alone(own):
-    top, home, folder, variables, _ = own
+    top, home, folder, variables = own
     with serving(
         top, secrets=secrets_for(top, ann=()), home=home, folder=folder, **variables
     ) as served:
