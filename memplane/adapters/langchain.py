@@ -20,7 +20,7 @@ from types import new_class
 from typing import TYPE_CHECKING, Any, Final
 
 from memplane.adapters.blobs import BlobRows, read_back, short_name, spelled, spelled_prefix
-from memplane.adapters.turns import Said, SessionTurns, said_at, texts_in
+from memplane.adapters.turns import Said, SessionTurns, call_said, said_at, texts_in
 from memplane.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -122,6 +122,9 @@ def message_said(message: Any) -> Said:
     content = value["data"]["content"]
     role = _ROLES.get(value["type"])
     kind = "tool_result" if role == "tool" else "message"
+    calls = value["data"].get("tool_calls")
+    if calls and not content:
+        return call_said(value, calls[0]["name"], calls[0]["args"])
     if isinstance(content, str):
         return Said(role, value, ("data", "content"), kind=kind)
     paths = [("data", "content", *path) for path in texts_in(content)]
