@@ -8,9 +8,9 @@
     await store.save(await agent.run("Where do herons nest?", conversation=conversation))
 
 A conversation is a session, a message a turn of it. What points at its newest message lies under a
-key in `/agent/pydantic-ai`, with a version behind each other one: of two that save at once, in
-whatever processes, one is told of a conflict and stores nothing. A deletion forgets the messages
-that no conversation has any more.
+key in `/agent/pydantic-ai`, one version behind the other: of two that save at once, in whatever
+processes, one is told of a conflict, and its messages are forgotten. A deletion forgets the
+messages that no conversation has any more.
 
 Source: `pydantic_ai.conversation_store`, its five primitives.
 """
@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 from memplane.adapters.blobs import Blob, BlobRows, short_name
 from memplane.adapters.placing import ContextPacks, kept_from
 from memplane.adapters.turns import Said, SessionTurns, call_said, said_at
-from memplane.errors import ConflictError, MissingExtraError, NotFoundError
+from memplane.errors import MissingExtraError, NotFoundError
 
 if TYPE_CHECKING:
     from memplane.plane.plane import Plane
@@ -145,14 +145,19 @@ class _Store:
         return before
 
     def _keep(self, name: str, before: Blob | None, head: dict[str, Any], rows: list[Any]) -> None:
-        """Store what stands behind a version; another that stands there already is a conflict."""
+        """Store what stands behind a version, in one write.
+
+        The id of a record names the version before, and the log takes an id once: where another
+        record stands behind that version, the new entries are forgotten, and it is a conflict.
+        """
         told = short_name(name)
         made = self._heads.rows(f"c/{told}", {"record": head}, owner=_OWNER)
         made[-1]["id"] = f"{PROGRAM}.{_OWNER}:{told}.{0 if before is None else before.seq}"
-        try:
-            self._heads.keep(rows + made)
-        except ConflictError:
-            raise _conflict(name) from None
+        done = self._plane.record_many(rows + made, batch=len(rows) + len(made))
+        if done.duplicates:
+            for row in rows:
+                self._plane.forget(id=row["id"], reason="another save came first")
+            raise _conflict(name)
 
 
 def entry_said(entry: dict[str, Any]) -> Said:

@@ -11,10 +11,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from scripted_agents import BUDGET, KEPT, LAST
+from scripted_agents import BUDGET, LAST
 
 import memplane
-from memplane.adapters.placing import kept_from
 
 pytestmark = pytest.mark.frameworks
 SCRIPT = Path(__file__).parent / "scripted_agents.py"
@@ -61,16 +60,6 @@ def test_what_was_said_in_turn_3_answers_turn_60_three_restarts_later(tmp_path, 
     with capsys.disabled():
         sys.stdout.write(f" {framework}: {part:.0%} of a call begins the next one ")
     assert part >= floor
-
-
-def test_a_session_is_cut_in_steps_of_half_of_its_turns():
-    firsts = [kept_from(prompts, KEPT) for prompts in range(1, 100)]
-    assert firsts[: KEPT + 1] == [0] * (KEPT + 1)
-    assert {*firsts} == {*range(0, 95, KEPT // 2)}
-    for prompts, first in enumerate(firsts, 1):
-        assert prompts - 1 - KEPT <= first < prompts
-    with pytest.raises(memplane.InputError):
-        kept_from(1, 0)
 
 
 def _tool_calls(plane, marks):

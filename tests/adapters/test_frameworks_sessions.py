@@ -10,6 +10,7 @@ import random
 from contextlib import suppress
 
 import pytest
+from builders_framework_messages import adk_event, chat_message, item, model_message
 
 import memplane
 
@@ -37,36 +38,6 @@ def reopened(tmp_path):
     made.plane.close()
 
 
-def _words(chance):
-    return " ".join(
-        chance.choices(["heron", "nest", "grey", "öl", "鷺", "line\nbreak", '"q"'], k=4)
-    )
-
-
-def _item(chance, step):
-    """An item of the Responses API."""
-    said = f"{_words(chance)} {step}"
-    return chance.choice([
-        {"role": "user", "content": said},
-        {"role": "user", "content": ""},
-        {"role": "developer", "content": said},
-        {"role": "user", "content": [{"type": "input_text", "text": said},
-                                     {"type": "input_image", "image_url": "data:," + "x" * step}]},
-        {"role": "user", "content": [{"type": "input_text", "text": said},
-                                     {"type": "input_text", "text": "and"}]},
-        {"type": "message", "id": f"m{step}", "role": "assistant", "status": "completed",
-         "content": [{"type": "output_text", "text": said, "annotations": []}]},
-        {"type": "message", "id": f"r{step}", "role": "assistant", "status": "completed",
-         "content": [{"type": "refusal", "refusal": said}]},
-        {"type": "function_call", "name": "look", "arguments": '{"at": "tree"}', "call_id": "c"},
-        {"type": "function_call_output", "call_id": "c", "output": said},
-        {"type": "function_call_output", "call_id": "c",
-         "output": [{"type": "input_text", "text": said}]},
-        {"type": "reasoning", "id": f"o{step}", "summary": [{"type": "summary_text", "text": said}]},
-        {"type": "computer_call", "action": {"type": "click", "x": 1}, "call_id": "d"},
-    ])  # fmt: skip
-
-
 def test_openai_sessions_answer_as_sqlite_does(reopened):
     agents = pytest.importorskip("agents")
     from memplane.adapters.openai_agents import PlaneSession
@@ -82,7 +53,7 @@ def test_openai_sessions_answer_as_sqlite_does(reopened):
             act = chance.choices(["add", "get", "pop", "clear", "reopen"], [40, 35, 20, 1, 1])[0]
             pair = theirs[name], ours[name]
             if act == "add":
-                items = [_item(chance, step) for _ in range(chance.randrange(4))]
+                items = [item(chance, step) for _ in range(chance.randrange(4))]
                 for one in pair:
                     await one.add_items(items)
             elif act == "get":
@@ -102,31 +73,6 @@ def test_openai_sessions_answer_as_sqlite_does(reopened):
             one.close()
 
     asyncio.run(run())
-
-
-def _adk_event(chance, step):
-    from google.adk.events import Event, EventActions
-    from google.genai import types
-
-    said = f"{_words(chance)} {step}"
-    parts = chance.choice([
-        [types.Part(text=said)],
-        [types.Part(text=said), types.Part(text="more")],
-        [types.Part(function_call=types.FunctionCall(name="look", args={"n": step}))],
-        [types.Part(function_response=types.FunctionResponse(name="look", response={"n": step}))],
-        None,
-    ])  # fmt: skip
-    keys = ["k", "l", "user:k", "app:k", "temp:k"]
-    delta = {key: [step, said] for key in keys if chance.random() < 0.3}
-    return Event(
-        author=chance.choice(["user", "agent"]),
-        invocation_id=f"i{step}",
-        id=f"e{step}",
-        timestamp=1_750_000_000.0 + step,
-        content=None if parts is None else types.Content(role="user", parts=parts),
-        actions=EventActions(state_delta=delta),
-        partial=chance.random() < 0.05,
-    )
 
 
 def _told(session):
@@ -166,7 +112,7 @@ class BothAdk:
         sessions = self.held.get((*named.values(), id_))
         if sessions is None:
             return
-        event = _adk_event(self.chance, step)
+        event = adk_event(self.chance, step)
         if again and self.earlier:
             event = self.earlier[-1]
         if "temp:k" not in event.actions.state_delta:
@@ -309,25 +255,6 @@ def test_adk_memories_answer_as_those_in_memory(reopened):
     asyncio.run(run())
 
 
-def _model_message(chance, step):
-    from pydantic_ai import messages as kinds
-
-    said = f"{_words(chance)} {step}"
-    call = kinds.ToolCallPart("look", {"at": step}, tool_call_id=f"c{step}")
-    returned = kinds.ToolReturnPart("look", said, tool_call_id=f"c{step}")
-    return chance.choice([
-        kinds.ModelRequest(parts=[kinds.UserPromptPart(said)]),
-        kinds.ModelRequest(parts=[kinds.SystemPromptPart("Be brief"), kinds.UserPromptPart(said)]),
-        kinds.ModelRequest(parts=[kinds.UserPromptPart([said, "and more"])]),
-        kinds.ModelRequest(parts=[returned]),
-        kinds.ModelRequest(parts=[returned, kinds.UserPromptPart(said)]),
-        kinds.ModelResponse(parts=[kinds.TextPart(said)]),
-        kinds.ModelResponse(parts=[kinds.TextPart(said), call]),
-        kinds.ModelResponse(parts=[call]),
-        kinds.ModelResponse(parts=[kinds.ThinkingPart(said)]),
-    ])  # fmt: skip
-
-
 def test_pydantic_conversations_answer_as_those_in_memory(reopened):
     """But for ids and revisions, which are chance's."""
     pytest.importorskip("pydantic_ai.conversation_store")
@@ -356,7 +283,7 @@ def test_pydantic_conversations_answer_as_those_in_memory(reopened):
                 ["save", "stale", "load", "branch", "fork", "list", "delete", "reopen"],
                 [30, 5, 25, 8, 8, 8, 4, 1],
             )[0]
-            more = [_model_message(chance, step) for _ in range(chance.randrange(3))]
+            more = [model_message(chance, step) for _ in range(chance.randrange(3))]
             keep = chance.random() < 0.8
             where, to = chance.randrange(6), chance.choice("abcd")
             limit = chance.choice([None, None, 0, 1, 3])
@@ -410,24 +337,6 @@ def test_pydantic_conversations_answer_as_those_in_memory(reopened):
     asyncio.run(run())
 
 
-def _chat_message(chance, step):
-    from llama_index.core.base.llms.types import ToolCallBlock
-    from llama_index.core.llms import ChatMessage, ImageBlock, TextBlock
-
-    said = f"{_words(chance)} {step}"
-    call = ToolCallBlock(tool_name="look", tool_kwargs={"at": step}, tool_call_id="c")
-    return chance.choice([
-        ChatMessage(role="user", content=said),
-        ChatMessage(role="system", content="Be brief"),
-        ChatMessage(role="assistant", content=said, additional_kwargs={"n": step}),
-        ChatMessage(role="tool", content=said, additional_kwargs={"tool_call_id": "c"}),
-        ChatMessage(role="assistant", blocks=[call]),
-        ChatMessage(role="user", blocks=[TextBlock(text=said), TextBlock(text="and")]),
-        ChatMessage(role="user", blocks=[TextBlock(text=said), ImageBlock(url="http://a.b/c")]),
-        ChatMessage(role="user", content=""),
-    ])  # fmt: skip
-
-
 def test_llamaindex_chat_stores_answer_as_the_simple_one(reopened):
     """But for the order of keys, and the last message of a key without any: theirs raises."""
     pytest.importorskip("llama_index.core.storage.chat_store")
@@ -445,11 +354,11 @@ def test_llamaindex_chat_stores_answer_as_the_simple_one(reopened):
         )[0]
         pair = theirs, ours
         if act == "add":
-            message = _chat_message(chance, step)
+            message = chat_message(chance, step)
             for one in pair:
                 one.add_message(key, message)
         elif act == "set":
-            messages = [_chat_message(chance, step) for _ in range(chance.randrange(4))]
+            messages = [chat_message(chance, step) for _ in range(chance.randrange(4))]
             for one in pair:
                 one.set_messages(key, list(messages))
         elif act == "get":
