@@ -187,6 +187,7 @@ def test_the_walk_of_a_query_goes_up_through_the_one_port_alone():
 
 
 def test_counters_are_compared():
+    pytest.importorskip("rs_bpe", reason="exact counts need rs-bpe")
     words = ran("tools/counter_ratio.py")
     assert [line.split()[0] for line in words.splitlines()] == ["text", "English", "code", "JSON"]
 
