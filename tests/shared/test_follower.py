@@ -431,3 +431,16 @@ def test_a_log_of_another_plane_is_given_nothing(tmp_path):
         with pytest.warns(SharedLogWarning, match="another plane"):
             [kept] = a.append([draft("m1")])
         assert (kept.seq, engine.head(), a.status().waiting) == (0, 1, 1)
+
+
+def test_a_purge_parses_no_entry_of_other_events(tmp_path, monkeypatch):
+    engine, seen = begun(), []
+    with closing(follower(tmp_path / "a", engine)) as a:
+        a.append([draft(f"m{n}", f"text {n}") for n in range(2_500)])
+        monkeypatch.setattr(
+            "memplane.shared.apply.parsed", lambda payload: seen.append(payload) or parsed(payload)
+        )
+        a.erase([purge(["m7", "m1700"], [9, 1_702])], {9: "m7", 1_702: "m1700"}, [])
+        # The first entry and the two; what else is read are the purge itself and the last entry.
+        assert len(seen) < 12
+        assert written(tmp_path / "a") == derived(engine.read(0, 5_000), 4_000_000)
