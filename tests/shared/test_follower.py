@@ -1,6 +1,7 @@
 """Every machine derives the same log from one shared log, whatever happens on the way."""
 
 import hashlib
+import shutil
 import warnings
 from contextlib import closing, suppress
 
@@ -431,6 +432,21 @@ def test_a_log_of_another_plane_is_given_nothing(tmp_path):
         with pytest.warns(SharedLogWarning, match="another plane"):
             [kept] = a.append([draft("m1")])
         assert (kept.seq, engine.head(), a.status().waiting) == (0, 1, 1)
+
+
+def test_a_copy_of_a_machines_folder_follows_from_where_that_stood(tmp_path):
+    engine = begun()
+    with closing(follower(tmp_path / "a", engine)) as a:
+        a.append([draft(f"m{n}") for n in range(300)])
+        shutil.copytree(tmp_path / "a", tmp_path / "b")
+        a.append([draft("after the copy")])
+    asked = []
+    watched = Unreached(engine)
+    watched.read = lambda after, limit: asked.append(after) or engine.read(after, limit)
+    with closing(follower(tmp_path / "b", watched)) as b:
+        b.exchange()
+    assert min(asked) >= 300
+    assert written(tmp_path / "a") == written(tmp_path / "b")
 
 
 def test_a_purge_parses_no_entry_of_other_events(tmp_path, monkeypatch):
