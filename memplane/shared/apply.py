@@ -78,6 +78,9 @@ class DerivedLog(Protocol):
     def put_lines(self, active: Active, lines: list[DerivedLine], rec: str, /) -> None:
         """Write lines behind the last one."""
 
+    def sealed(self, number: int, following: int, /) -> None:
+        """Note that a segment is followed by another one."""
+
     def purge(self, writer: FollowerWriter, one: DerivedLine, rec: str, /) -> Active:
         """Write the line of a purge event and erase what it names."""
 
@@ -219,7 +222,10 @@ class Applying:
             store_body(self._log.home, body, self._writer.disk)
         if one.header:
             self.put()
+            before = self._active
             self._active = self._writer.begin_derived(self._place.segment, one.header)
+            if before is not None:
+                self._log.sealed(before.number, self._active.number)
         if not one.line:
             return
         if one.event is not None and one.event.kind == "purge":

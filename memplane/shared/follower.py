@@ -727,6 +727,10 @@ class FollowerLog(FileLog):
         active.h, active.rec, active.seq = batch[-1][-19:-3], rec, active.seq + len(lines)
         active.end = start + len(data)
 
+    def sealed(self, number: int, following: int) -> None:
+        """Keep the table of a segment's ids while it is at hand."""
+        self._reader.sealed(number, following)
+
     def _found(self) -> Cursor:
         """Find where this log stands in what the engine has, deriving it from the beginning.
 

@@ -13,6 +13,7 @@ from memplane.errors import ConflictError, DivergedError, InputError, SharedLogE
 from memplane.home import SharedLogWarning
 from memplane.log import verify_log
 from memplane.log.reader import LinePlaces, id_hash
+from memplane.log.segments import read_segment_file
 from memplane.shared.apply import KnownIds
 from memplane.shared.entries import beginning, parsed, published
 from memplane.shared.memory import MemorySharedLog
@@ -460,3 +461,26 @@ def test_a_purge_parses_no_entry_of_other_events(tmp_path, monkeypatch):
         # The first entry and the two; what else is read are the purge itself and the last entry.
         assert len(seen) < 12
         assert written(tmp_path / "a") == derived(engine.read(0, 5_000), 4_000_000)
+
+
+def test_a_new_machine_has_the_tables_of_its_segments_and_reads_none_again(tmp_path, monkeypatch):
+    engine, read = begun(), []
+    events = [draft(f"m{n}") for n in range(2_500)]
+    engine.publish([one for each in events for one in published(each, lambda _: None)])
+    engine.publish([one for each in events[:9] for one in published(each, lambda _: None)])
+    with closing(follower(tmp_path / "a", engine, segment_bytes=4_000)) as a:
+        a.exchange()
+        monkeypatch.setattr(
+            "memplane.log.reader.read_segment_file",
+            lambda *place: read.append(place) or read_segment_file(*place),
+        )
+        a.append([draft("new")])
+        assert len(written(tmp_path / "a")) > 50
+        assert len(read) < 10
+    tables = {path: path.read_bytes() for path in (tmp_path / "a" / "index" / "ids").iterdir()}
+    assert len(tables) > 50
+    for path in tables:
+        path.unlink()
+    with closing(follower(tmp_path / "a", engine, segment_bytes=4_000)) as a:
+        assert a.find("nowhere") is None
+    assert {path: path.read_bytes() for path in tables} == tables
