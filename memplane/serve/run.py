@@ -32,14 +32,13 @@ from memplane.errors import HomeError, InputError
 from memplane.lazy import NamedTuple
 from memplane.serve.planes import OpenLimits, Planes
 from memplane.serve.tokens import TokenFile
-from memplane.serve.web import Front, RequestLimits
+from memplane.serve.web import HEAD_MAX, Front, RequestLimits
 
 HEAD_S: Final = 10.0
 WRITE_S: Final = 30.0  # in which a client takes what was written to it
 _LINGER_S: Final = 2.0  # for the rest of a body whose request was answered before it came
 CONNECTIONS_MAX: Final = 512
 OF_ADDRESS_MAX: Final = 64
-_HEAD_BYTES: Final = 32_768
 _GRACE_S: Final = 20  # for requests that have begun, at the end
 _BACKLOG: Final = 512  # that wait in the system to be taken
 
@@ -265,11 +264,12 @@ async def _serve(
         ws="none",
         lifespan="off",
         log_config=None,
+        log_level="critical",  # what strangers send is no line on stderr
         access_log=False,
         server_header=False,
         proxy_headers=False,
         backlog=listening.connections.at_once,
-        h11_max_incomplete_event_size=_HEAD_BYTES,
+        h11_max_incomplete_event_size=HEAD_MAX,
         timeout_graceful_shutdown=_GRACE_S,
     )
     server = _Server(settings, lambda: tell(f"http://{shown}:{port}"), front.end)
