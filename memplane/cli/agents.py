@@ -614,7 +614,7 @@ _Memory = Annotated[
 ]
 
 
-@command("serve", example="serve --help")
+@command("serve", example="serve --planes planes --port 8765")
 def serve(
     *,
     host: Annotated[str, Option(metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
@@ -649,6 +649,10 @@ def serve(
     """
     if planes is not None and home is not None:
         raise InputError("expected one of --planes and --home, found both")
+    if CALLER.get().project is not None:
+        raise InputError(
+            "a token says which project: token add --ns /project/NAME", where="--project"
+        )
     try:
         from memplane.serve.planes import OpenLimits  # noqa: PLC0415 - half a second
         from memplane.serve.run import ConnectionLimits, Listening, listen  # noqa: PLC0415
