@@ -657,11 +657,16 @@ async def _serve(serving: Serving) -> None:
         try:
             async with stdio_server(stdin=lines) as (read, write):  # type: ignore[arg-type] # all that it does is iterate
                 pending = lines.pending
-                await server.run(
-                    Heard(read, pending),
-                    ServerMessage(write, pending),
-                    server.create_initialization_options(),
-                )
+                try:
+                    await server.run(
+                        Heard(read, pending),
+                        ServerMessage(write, pending),
+                        server.create_initialization_options(),
+                    )
+                finally:
+                    # What a library printed leaves while descriptor 1 still is stderr's.
+                    with suppress(OSError, ValueError):
+                        sys.stdout.flush()
         except* (BrokenPipeError, anyio.BrokenResourceError):
             pass  # the client is gone, and nobody is left to tell
         finally:
