@@ -647,12 +647,7 @@ def serve(
     /openapi.json describes the API; /health and /metrics tell how it is. `memplane token add` gives
     a token to each who may ask. Needs the extra `mcp`. Off loopback put a proxy with TLS before it.
     """
-    if planes is not None and home is not None:
-        raise InputError("expected one of --planes and --home, found both")
-    if CALLER.get().project is not None:
-        raise InputError(
-            "a token says which project: token add --ns /project/NAME", where="--project"
-        )
+    folder, only = _served(planes, home)
     try:
         from memplane.serve.planes import OpenLimits  # noqa: PLC0415 - half a second
         from memplane.serve.run import ConnectionLimits, Listening, listen  # noqa: PLC0415
@@ -661,10 +656,6 @@ def serve(
         if error.name is not None and error.name.startswith("memplane"):
             raise
         raise MissingExtraError("`memplane serve`", "mcp") from None
-    folder = None if planes is None else Path(planes).expanduser()
-    if folder is not None and not folder.is_dir():
-        raise HomeError(f"{folder}: no such folder")
-    only = find_home(home) if folder is None else None
     listening = Listening(
         host,
         port,
@@ -685,6 +676,22 @@ def serve(
         listen(listening, lambda address: say(f"serving at {address}"))
     finally:
         CALLER.reset(before)
+
+
+def _served(planes: str | None, home: str | None) -> tuple[Path | None, Path | None]:
+    """The folder of planes that is served, or the one plane."""
+    if planes is not None and home is not None:
+        raise InputError("expected one of --planes and --home, found both")
+    if CALLER.get().project is not None:
+        raise InputError(
+            "a token says which project: token add --ns /project/NAME", where="--project"
+        )
+    if planes is None:
+        return None, find_home(home)
+    folder = Path(planes).expanduser()
+    if not folder.is_dir():
+        raise HomeError(f"{folder}: no such folder")
+    return folder, None
 
 
 def _token_path(given: str | None) -> Path:
