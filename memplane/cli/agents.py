@@ -602,6 +602,9 @@ _Idle = Annotated[
     int,
     Option("--idle", metavar="SECONDS", min=1, max=86_400, help="A plane closes after so long."),
 ]
+_Sessions = Annotated[
+    bool, Option("--sessions", help="Sessions and streams for MCP; else each request alone.")
+]
 _Memory = Annotated[
     int,
     Option(
@@ -635,9 +638,7 @@ def serve(
     connections_of_address: _OfAddress = None,
     open_planes: _OpenPlanes = 64,
     idle: _Idle = 300,
-    sessions: Annotated[
-        bool, Option("--sessions", help="Sessions and streams for MCP; else each request alone.")
-    ] = False,
+    sessions: _Sessions = False,
     memory: _Memory = 0,
     home: _ServedPlane = None,
     as_json: Json = False,  # noqa: ARG001 - every command takes it; errors at the start are JSON

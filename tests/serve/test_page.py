@@ -17,7 +17,8 @@ from memplane.serve.routes import REFUSALS, ROUTES
 PAGE = (Path(__file__).parents[2] / "docs" / "serve.md").read_text()
 COMMANDS = [
     line
-    for block in re.findall(r"^```\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    for kind, block in re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    if not kind
     for line in block.splitlines()
 ]
 
