@@ -18,6 +18,15 @@ from measure import Peer, Work, seconds
 from place import Place
 
 import memplane
+from memplane.adapters import (
+    adk as adapters_adk,
+    langchain as adapters_langchain,
+    langgraph as adapters_langgraph,
+    llamaindex as adapters_llamaindex,
+    openai_agents as adapters_openai_agents,
+    pydantic_ai as adapters_pydantic_ai,
+)
+from memplane.lazy import late
 
 __all__ = ["FRAMEWORK_WORKS", "not_installed"]
 
@@ -25,6 +34,20 @@ _MILLI: Final = 1e3
 _HELD: Final = 200  # turns of the session that is read
 _READS: Final = 10
 _LETTERS: Final = 120
+
+# What a framework has is imported where its row is made.
+_AGENTS: Any = late("agents")
+_ADK_EVENTS: Any = late("google.adk.events")
+_ADK_SESSIONS: Any = late("google.adk.sessions")
+_GENAI: Any = late("google.genai")
+_CONVERSATION: Any = late("pydantic_ai.conversation")
+_CONVERSATION_STORE: Any = late("pydantic_ai.conversation_store")
+_MESSAGES: Any = late("pydantic_ai.messages")
+_LLMS: Any = late("llama_index.core.llms")
+_CHAT_STORE: Any = late("llama_index.core.storage.chat_store")
+_CHAT_HISTORY: Any = late("langchain_core.chat_history")
+_CHECKPOINTS: Any = late("langgraph.checkpoint.base")
+_CHECKPOINT_MEMORY: Any = late("langgraph.checkpoint.memory")
 
 Run = Callable[[], object]
 
@@ -50,10 +73,6 @@ def _waiting(call: Callable[..., Any]) -> Callable[..., object]:
 
 
 def openai_agents(plane: memplane.Plane, place: Place) -> tuple[Side, Side]:
-    from agents import SQLiteSession
-
-    from memplane.adapters.openai_agents import PlaneSession
-
     def side(name: str, session: Any) -> Side:
         add = _waiting(session.add_items)
         told = {"role": "user"}
@@ -61,93 +80,74 @@ def openai_agents(plane: memplane.Plane, place: Place) -> tuple[Side, Side]:
             name, lambda n: add([told | {"content": _text(n)}]), _waiting(session.get_items)
         )
 
-    theirs = place.closing(SQLiteSession("s", place.new("openai-agents")))
-    return side("PlaneSession", PlaneSession(plane, "s")), side("SQLiteSession, a file", theirs)
+    theirs = place.closing(_AGENTS.SQLiteSession("s", place.new("openai-agents")))
+    return side("PlaneSession", adapters_openai_agents.PlaneSession(plane, "s")), side(
+        "SQLiteSession, a file", theirs
+    )
 
 
 def adk(plane: memplane.Plane, _: Place) -> tuple[Side, Side]:
-    from google.adk.events import Event
-    from google.adk.sessions import InMemorySessionService
-    from google.genai import types
-
-    from memplane.adapters.adk import PlaneSessionService
-
     def side(name: str, service: Any) -> Side:
         named = {"app_name": "a", "user_id": "u", "session_id": "s"}
         session = _waiting(partial(service.create_session, **named))()
         append = _waiting(service.append_event)
 
         def add(number: int) -> object:
-            content = types.Content(role="user", parts=[types.Part(text=_text(number))])
-            return append(session, Event(author="user", content=content))
+            content = _GENAI.types.Content(
+                role="user", parts=[_GENAI.types.Part(text=_text(number))]
+            )
+            return append(session, _ADK_EVENTS.Event(author="user", content=content))
 
         return Side(name, add, _waiting(partial(service.get_session, **named)))
 
-    ours = side("PlaneSessionService", PlaneSessionService(plane))
-    return ours, side("InMemorySessionService", InMemorySessionService())
+    ours = side("PlaneSessionService", adapters_adk.PlaneSessionService(plane))
+    return ours, side("InMemorySessionService", _ADK_SESSIONS.InMemorySessionService())
 
 
 def pydantic_ai(plane: memplane.Plane, _: Place) -> tuple[Side, Side]:
-    from pydantic_ai.conversation import Conversation
-    from pydantic_ai.conversation_store import InMemoryConversationStore
-    from pydantic_ai.messages import ModelRequest
-
-    from memplane.adapters.pydantic_ai import PlaneConversationStore
-
     def side(name: str, store: Any) -> Side:
-        kept = Conversation(conversation_id="s")
+        kept = _CONVERSATION.Conversation(conversation_id="s")
         save = _waiting(store.save)
 
         def add(number: int) -> object:
-            kept.messages.append(ModelRequest.user_text_prompt(_text(number)))
+            kept.messages.append(_MESSAGES.ModelRequest.user_text_prompt(_text(number)))
             return save(kept)
 
         return Side(name, add, _waiting(partial(store.load, "s")))
 
-    ours = side("PlaneConversationStore", PlaneConversationStore(plane))
-    return ours, side("InMemoryConversationStore", InMemoryConversationStore())
+    ours = side("PlaneConversationStore", adapters_pydantic_ai.PlaneConversationStore(plane))
+    return ours, side("InMemoryConversationStore", _CONVERSATION_STORE.InMemoryConversationStore())
 
 
 def llamaindex(plane: memplane.Plane, _: Place) -> tuple[Side, Side]:
-    from llama_index.core.llms import ChatMessage
-    from llama_index.core.storage.chat_store import SimpleChatStore
-
-    from memplane.adapters.llamaindex import PlaneChatStore
-
     def side(name: str, store: Any) -> Side:
         def add(number: int) -> object:
-            return store.add_message("s", ChatMessage(role="user", content=_text(number)))
+            return store.add_message("s", _LLMS.ChatMessage(role="user", content=_text(number)))
 
         return Side(name, add, partial(store.get_messages, "s"))
 
-    return side("PlaneChatStore", PlaneChatStore(plane)), side("SimpleChatStore", SimpleChatStore())
+    return side("PlaneChatStore", adapters_llamaindex.PlaneChatStore(plane)), side(
+        "SimpleChatStore", _CHAT_STORE.SimpleChatStore()
+    )
 
 
 def langchain(plane: memplane.Plane, _: Place) -> tuple[Side, Side]:
-    from langchain_core.chat_history import InMemoryChatMessageHistory
-
-    from memplane.adapters.langchain import PlaneChatHistory
-
     def side(name: str, history: Any) -> Side:
         return Side(name, lambda n: history.add_user_message(_text(n)), lambda: history.messages)
 
-    ours = side("PlaneChatHistory", PlaneChatHistory(plane, session="s"))
-    return ours, side("InMemoryChatMessageHistory", InMemoryChatMessageHistory())
+    ours = side("PlaneChatHistory", adapters_langchain.PlaneChatHistory(plane, session="s"))
+    return ours, side("InMemoryChatMessageHistory", _CHAT_HISTORY.InMemoryChatMessageHistory())
 
 
 def langgraph(plane: memplane.Plane, _: Place) -> tuple[Side, Side]:
     """Here a turn is a checkpoint, and what is read is the newest of so many."""
-    from langgraph.checkpoint.base import empty_checkpoint
-    from langgraph.checkpoint.memory import InMemorySaver
-
-    from memplane.adapters.langgraph import PlaneSaver
 
     def side(name: str, saver: Any) -> Side:
         config = {"configurable": {"thread_id": "s", "checkpoint_ns": ""}}
 
         def add(number: int) -> object:
             versions = {"messages": f"{number:08}"}
-            given = empty_checkpoint() | {
+            given = _CHECKPOINTS.empty_checkpoint() | {
                 "id": f"{number:08}",
                 "channel_values": {"messages": [_text(number)]},
                 "channel_versions": versions,
@@ -156,7 +156,9 @@ def langgraph(plane: memplane.Plane, _: Place) -> tuple[Side, Side]:
 
         return Side(name, add, partial(saver.get_tuple, config))
 
-    return side("PlaneSaver", PlaneSaver(plane)), side("InMemorySaver", InMemorySaver())
+    return side("PlaneSaver", adapters_langgraph.PlaneSaver(plane)), side(
+        "InMemorySaver", _CHECKPOINT_MEMORY.InMemorySaver()
+    )
 
 
 _FRAMEWORKS: Final[dict[str, tuple[str, Both]]] = {

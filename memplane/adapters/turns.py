@@ -47,10 +47,11 @@ class Said(NamedTuple):
 
 
 class KeptTurn(NamedTuple):
-    """A message that was stored: its event's seq, id and role, and its JSON value."""
+    """A message that was stored: its event's seq, id, session and role, and its JSON value."""
 
     seq: int
     id: str
+    session: str | None
     role: str | None
     value: Any
 
@@ -159,7 +160,7 @@ class SessionTurns:
         return None if event is None else self._turn(event)
 
     def _turn(self, event: Event) -> KeptTurn:
-        return KeptTurn(event.seq, event.id, event.role, self._value(event))
+        return KeptTurn(event.seq, event.id, event.session, event.role, self._value(event))
 
     def forget(self, id_: str) -> None:
         """Forget one message; NotFoundError where it is not there."""
