@@ -48,8 +48,9 @@ _ORDERS: Final[Mapping[str, Callable[[float, float], bool]]] = {
 class StoredItems:
     """Items under namespaces and keys. Threads and processes may share the plane.
 
-    Stores of other agents are apart. `now` gives the time that a TTL counts from. Raises InputError
-    for what cannot be stored.
+    Stores of other agents are apart. `fields` are the paths of what an item is found by where a put
+    names none; a search by vectors first makes those that the plane's embedder owes. `now` gives
+    the time that a TTL counts from. Raises InputError for what cannot be stored.
     """
 
     supports_ttl = True
@@ -60,9 +61,11 @@ class StoredItems:
         *,
         agent: str = "store",
         similar: bool = False,
+        fields: Sequence[str] | None = None,
         now: Callable[[], datetime] | None = None,
     ) -> None:
         self._plane, self._ns, self._similar = plane, f"{_NS}{agent}", similar
+        self._fields = fields
         self._now = now or (lambda: datetime.now(UTC))
 
     def batch(self, ops: Iterable[Any]) -> list[Any]:
@@ -118,6 +121,9 @@ class StoredItems:
         """The items below a namespace: by relevance where there is a query, else in key order."""
         begins = "".join(f"{_quoted(one)}/" for one in asked.namespace_prefix)
         if asked.query:
+            if self._similar:
+                with suppress(InputError):  # no embedder is named: the static table it is
+                    self._plane.upkeep.embed()
             asking: dict[str, Any] = {"ns": self._ns, "kind": "fact", "similar": self._similar}
             for hit in self._plane.search(asked.query, _HITS_MAX, **asking):
                 event = hit.event
@@ -158,7 +164,7 @@ class StoredItems:
             "role": "assistant",
             "ns": self._ns,
             "key": key,
-            "text": _text(value, put.index),
+            "text": _text(value, self._fields if put.index is None else put.index),
             "data": data,
         }
         if put.ttl is None:
