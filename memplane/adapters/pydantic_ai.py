@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memplane.adapters.blobs import Blob, BlobRows, short_name
 from memplane.adapters.placing import ContextPacks, kept_from
-from memplane.adapters.turns import KeptTurn, Said, SessionTurns, call_said, said_at
+from memplane.adapters.turns import KeptTurn, RecentTurns, Said, SessionTurns, call_said, said_at
 from memplane.errors import MissingExtraError, NotFoundError
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 PROGRAM: Final = "pydantic-ai"
 _OWNER: Final = "records"
-_KEPT: Final = 64  # conversations whose turns are held in memory
 _USERS: Final = ("user-prompt",)
 _TOOLS: Final = ("tool-return", "retry-prompt")
 
@@ -50,7 +49,7 @@ class _Store:
 
     def __init__(self, plane: Plane, *, ns: str | None = None) -> None:
         self._plane, self._ns = plane, ns
-        self._kept: dict[str, SessionTurns] = {}
+        self._recent = RecentTurns()
         self._heads = BlobRows(
             plane, ns=f"/agent/{PROGRAM}", kind=f"custom:{PROGRAM}", source=PROGRAM
         )
@@ -77,12 +76,9 @@ class _Store:
         await asyncio.to_thread(self._delete, conversation_id, expected_revision)
 
     def _turns(self, conversation_id: str) -> SessionTurns:
-        kept = self._kept
-        if conversation_id not in kept:
-            while len(kept) >= _KEPT:
-                kept.pop(next(iter(kept)))
-            kept[conversation_id] = _turns(self._plane, conversation_id, self._ns)
-        return kept[conversation_id]
+        return self._recent.of(
+            conversation_id, lambda: _turns(self._plane, conversation_id, self._ns)
+        )
 
     def _entry(self, entry_id: str) -> Any:
         return self._made(self._turn(entry_id))
