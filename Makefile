@@ -53,7 +53,7 @@ test-servers: $(STAMP)  ## stores on real servers on loopback, started by the te
 	$(BIN)/python -m pytest -q -m servers tests
 
 FRAMEWORKS := .frameworks
-test-frameworks: $(STAMP)  ## LangGraph's and LangChain's own suites, and random calls beside their stores
+test-frameworks: $(STAMP)  ## frameworks' own suites, random calls beside their stores, agents of each
 	test -x $(FRAMEWORKS)/bin/python || $(PYTHON) -m venv $(FRAMEWORKS)
 	$(FRAMEWORKS)/bin/python -m pip install --quiet --disable-pip-version-check -e . -r requirements-dev.txt -r requirements-frameworks.txt
 	$(FRAMEWORKS)/bin/python -m pytest -q -m frameworks -o asyncio_default_fixture_loop_scope=function -o asyncio_mode=auto tests/adapters

@@ -7,13 +7,14 @@ this process shows what following costs without a network and a disk.
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache, partial
 from pathlib import Path
 from typing import Final
@@ -40,7 +41,7 @@ __all__ = ["SHARED_LARGE_WORKS", "SHARED_WORKS"]
 _MICRO: Final = 1e6
 _MILLI: Final = 1e3
 _WRITERS: Final = 4
-_BATCH: Final = 200  # events that fill a log, in one step
+_BATCH: Final = 500  # events that fill a log, in one step
 _PLANE: Final = "01KE68AHX0S9HNAPC8C6XVDB1V"
 
 Make = Callable[[Place, int], Work]
@@ -51,7 +52,7 @@ class _Engine:
 
     def __init__(self, place: Place, wanted: str) -> None:
         self._place, self.name = place, wanted
-        self._address = _STARTS[wanted](place)
+        self._address = STARTS[wanted](place)
         if not self._address:
             self.name = f"in this process, without {wanted}"
 
@@ -123,7 +124,7 @@ def _nats(place: Place) -> str:
     return f"nats://127.0.0.1:{port}"
 
 
-_STARTS: Final = {"PostgreSQL": _postgres, "NATS": _nats}
+STARTS: Final = {"PostgreSQL": _postgres, "NATS": _nats}
 
 
 @cache
@@ -229,11 +230,13 @@ def lag(wanted: str, place: Place, runs: int) -> Work:
 
 def _joined(wanted: str, place: Place, events: int, what: str) -> Work:
     """A log of so many events, derived by a machine that had nothing."""
-    engine, draft = _engine(place, wanted), _drafts(place)
+    engine = _engine(place, wanted)
     opened = engine.new()
     log = opened()
-    for _ in range(0, events, _BATCH):
-        log.publish([one for _ in range(_BATCH) for one in published(draft(), _nothing)])
+    for step in _steps(place, events):
+        log.publish(step)
+    copied = place.new("copied")
+    homes: list[Path] = []
 
     def read() -> None:
         after = 0
@@ -244,14 +247,44 @@ def _joined(wanted: str, place: Place, events: int, what: str) -> Work:
         machine = engine.follower(opened)
         machine.exchange()
         machine.close()
+        homes[:] = [Path(machine.home)]
+        size = sum(file.stat().st_size for file in (homes[0] / "log").glob("*.jsonl"))
+        work.name = f"{name} ({size / 1e6:,.0f} MB)"
+
+    def copy() -> None:
+        """The files of a log, which another machine would not know to be whole."""
+        if not homes:
+            join()
+        shutil.rmtree(copied, ignore_errors=True)
+        shutil.copytree(homes[0] / "log", copied)
+        for file in copied.glob("*.jsonl"):
+            with file.open("rb") as one:
+                os.fdatasync(one.fileno())
 
     def rate(act: Callable[[], None]) -> list[float]:
         return [events / seconds(act)]
 
-    return Work(
-        f"{what}, {events:,} events, {engine.name}", "events/s", partial(rate, join),
-        more_is_better=True, peers=[Peer("reading the engine alone", partial(rate, read))],
+    name = f"{what}, {events:,} events, {engine.name}"
+    work = Work(
+        name, "events/s", partial(rate, join), more_is_better=True,
+        peers=[
+            Peer("reading the engine alone", partial(rate, read)),
+            Peer("copying a log's files, synced", partial(rate, copy)),
+        ],
     )  # fmt: skip
+    return work
+
+
+def _steps(place: Place, events: int) -> Iterator[list[tuple[str, bytes]]]:
+    """The entries of so many events, in steps; a few hundred texts come again and again."""
+    draft = _drafts(place)
+    drafts = [draft() for _ in range(_BATCH)]
+    for begin in range(0, events, _BATCH):
+        yield [
+            entry
+            for one in drafts[: events - begin]
+            for entry in published(one._replace(id=uuid4().hex), _nothing)
+        ]
 
 
 def follow(wanted: str, place: Place, _runs: int) -> Work:
@@ -267,9 +300,9 @@ def join_large(wanted: str, place: Place, _runs: int) -> Work:
 _WORKS: Final = {"publish": publish, "publish-4": publish_many, "lag": lag, "follow": follow}
 SHARED_WORKS: Final[dict[str, Make]] = {
     f"{wanted.lower()}-{name}": partial(make, wanted)
-    for wanted in _STARTS
+    for wanted in STARTS
     for name, make in _WORKS.items()
 }
 SHARED_LARGE_WORKS: Final[dict[str, Make]] = {
-    f"{wanted.lower()}-join": partial(join_large, wanted) for wanted in _STARTS
+    f"{wanted.lower()}-join": partial(join_large, wanted) for wanted in STARTS
 }

@@ -7,11 +7,12 @@
  *   ChunkSums     memplane/tokens/bound.py
  *   TokenNumbers  memplane/index/terms.py
  *   TokenParts    memplane/index/terms.py
+ *   PostingSums   memplane/index/lexical.py
  *
  * The twin is what counts: tests/kernel holds the two equal over any text. What is rare is asked
  * of Python by a callback, and remembered. Nothing here reads a clock, chance, a file or the
- * environment. All of it runs under the interpreter's lock; a callback may give that up, so nothing
- * found before one is used behind it. Stable ABI of CPython 3.11 (PEP 384).
+ * environment. All but the sums of postings runs under the interpreter's lock; a callback may give
+ * that up, so nothing found before one is used behind it. Stable ABI of CPython 3.11 (PEP 384).
  */
 #define Py_LIMITED_API 0x030B0000
 #define PY_SSIZE_T_CLEAN
@@ -20,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KERNEL_VERSION 2 /* the same as in memplane/kernel.py; raise both with any change */
+#define KERNEL_VERSION 3 /* the same as in memplane/kernel.py; raise both with any change */
 
 typedef uint8_t byte;
 
@@ -1171,11 +1172,347 @@ static PyType_Spec token_parts_spec = {
     token_parts_slots,
 };
 
+/* ---- PostingSums ---- */
+
+#define FIELDS 4     /* words, bigrams, prefixes, related */
+#define LENGTHS 3    /* the related words are measured by the words */
+#define SLICE_SIZE 5 /* block, field, place, begin, end */
+#define NORMS 512    /* longer texts are computed one by one */
+
+typedef struct {
+    Py_ssize_t first, size;
+    Py_buffer docs, times, lengths[LENGTHS];
+} PostingBlock;
+
+typedef struct {
+    PyObject_HEAD
+    PostingBlock *blocks;
+    Py_ssize_t block_count, limit;
+    Py_buffer slices, hidden, apart; /* the last two without an object where there is none */
+} PostingSums;
+
+/* One term in one block. */
+typedef struct {
+    const PostingBlock *block;
+    const uint16_t *docs, *lengths;
+    const byte *times;
+    int64_t field, place, count;
+} Slice;
+
+/* What a postings' document is worth. */
+typedef struct {
+    const double *strength, *rare;
+    double average[FIELDS], k1, b;
+} Worth;
+
+static int64_t slice_count(const PostingSums *self) { return self->slices.len / (8 * SLICE_SIZE); }
+
+static Slice slice_at(const PostingSums *self, int64_t at)
+{
+    const int64_t *row = (const int64_t *)self->slices.buf + at * SLICE_SIZE;
+    const PostingBlock *block = &self->blocks[row[0]];
+    Slice found = {
+        block,
+        (const uint16_t *)block->docs.buf + row[3],
+        block->lengths[row[1] % LENGTHS].buf,
+        (const byte *)block->times.buf + row[3],
+        row[1],
+        row[2],
+        row[4] - row[3],
+    };
+    return found;
+}
+
+/* Whether each slice lies within its block, and each document of it below the limit. */
+static int slices_fit(const PostingSums *self)
+{
+    for (int64_t at = 0; at < slice_count(self); at++) {
+        const int64_t *row = (const int64_t *)self->slices.buf + at * SLICE_SIZE;
+        if (row[0] < 0 || row[0] >= self->block_count || row[1] < 0 || row[1] >= FIELDS ||
+            row[2] < 0)
+            return 0;
+        const PostingBlock *block = &self->blocks[row[0]];
+        Py_ssize_t known = block->docs.len / 2 < block->times.len ? block->docs.len / 2
+                                                                  : block->times.len;
+        if (row[3] < 0 || row[4] < row[3] || row[4] > known)
+            return 0;
+        Py_ssize_t most = self->limit - block->first;
+        most = most < block->size ? most : block->size;
+        Slice slice = slice_at(self, at);
+        for (int64_t one = 0; one < slice.count; one++)
+            if (slice.docs[one] >= most)
+                return 0;
+    }
+    return 1;
+}
+
+/* Mark the documents that have a posting and may be seen, and give each a place among them. */
+static int64_t place_documents(const PostingSums *self, byte *seen, int32_t *places)
+{
+    const byte *hidden = self->hidden.obj == NULL ? NULL : self->hidden.buf;
+    const byte *apart = self->apart.obj == NULL ? NULL : self->apart.buf;
+    for (int64_t at = 0; at < slice_count(self); at++) {
+        Slice slice = slice_at(self, at);
+        byte *from = seen + slice.block->first;
+        for (int64_t one = 0; one < slice.count; one++)
+            from[slice.docs[one]] = 1;
+    }
+    int64_t count = 0;
+    for (Py_ssize_t doc = 0; doc < self->limit; doc++) {
+        int there = seen[doc] && !(hidden != NULL && hidden[doc]) && !(apart != NULL && apart[doc]);
+        places[doc] = there ? (int32_t)count++ : -1;
+    }
+    return count;
+}
+
+static double length_norm(double length, double average, const Worth *worth)
+{
+    double share = worth->b * (length / average);
+    share = (1.0 - worth->b) + share;
+    return worth->k1 * share;
+}
+
+static void fill_norms(double *norms, double average, const Worth *worth)
+{
+    for (int length = 0; length < NORMS; length++)
+        norms[length] = length_norm(length, average, worth);
+}
+
+/* Add what the postings give each document: in the order of the slices, as the twin does. */
+static void add_gains(
+    const PostingSums *self, const Worth *worth, const int32_t *places, double *sums, int64_t count)
+{
+    double norms[NORMS], *coverage = sums + FIELDS * count;
+    int64_t field = -1;
+    for (int64_t at = 0; at < slice_count(self); at++) {
+        Slice slice = slice_at(self, at);
+        double average = worth->average[slice.field];
+        if (slice.field != field)
+            fill_norms(norms, average, worth);
+        field = slice.field;
+        double strength = worth->strength[slice.place], rare = worth->rare[slice.place];
+        double *own = sums + field * count;
+        const int32_t *from = places + slice.block->first;
+        for (int64_t one = 0; one < slice.count; one++) {
+            int32_t place = from[slice.docs[one]];
+            if (place < 0)
+                continue;
+            uint16_t length = slice.lengths[slice.docs[one]];
+            double norm = length < NORMS ? norms[length] : length_norm(length, average, worth);
+            double times = slice.times[one];
+            double gain = times * (worth->k1 + 1.0);
+            gain *= strength;
+            gain /= times + norm;
+            own[place] += gain;
+            if (field == 0)
+                coverage[place] += rare;
+        }
+    }
+}
+
+/* Return how many documents of each slice are not apart, eight bytes each. */
+static PyObject *posting_sums_counts(PostingSums *self, PyObject *unused)
+{
+    (void)unused;
+    PyObject *made = PyByteArray_FromStringAndSize(NULL, 8 * (Py_ssize_t)slice_count(self));
+    if (made == NULL)
+        return NULL;
+    int64_t *counts = (int64_t *)PyByteArray_AsString(made);
+    const byte *apart = self->apart.obj == NULL ? NULL : self->apart.buf;
+    for (int64_t at = 0; at < slice_count(self); at++) {
+        Slice slice = slice_at(self, at);
+        counts[at] = slice.count;
+        for (int64_t one = 0; apart != NULL && one < slice.count; one++)
+            counts[at] -= apart[slice.block->first + slice.docs[one]] != 0;
+    }
+    return made;
+}
+
+/* Whether there is a weight for the place of every slice. */
+static int places_fit(const PostingSums *self, Py_ssize_t places)
+{
+    for (int64_t at = 0; at < slice_count(self); at++)
+        if (slice_at(self, at).place >= places)
+            return 0;
+    return 1;
+}
+
+/* The documents and their sums. They are computed without the interpreter's lock: what is read is
+ * held by this object, what is written nobody else has yet. */
+static PyObject *summed(PostingSums *self, const Worth *worth)
+{
+    byte *seen = calloc((size_t)self->limit + 1, 1);
+    int32_t *places = malloc(((size_t)self->limit + 1) * sizeof(*places));
+    PyObject *docs = NULL, *sums = NULL, *made = NULL;
+    int64_t count = 0;
+    if (seen == NULL || places == NULL) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    PyThreadState *state = PyEval_SaveThread();
+    count = place_documents(self, seen, places);
+    PyEval_RestoreThread(state);
+    docs = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)(4 * count));
+    sums = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)(8 * (FIELDS + 1) * count));
+    if (docs == NULL || sums == NULL)
+        goto done;
+    int32_t *doc_at = (int32_t *)PyByteArray_AsString(docs);
+    double *sum_at = (double *)PyByteArray_AsString(sums);
+    state = PyEval_SaveThread();
+    for (Py_ssize_t doc = 0; doc < self->limit; doc++)
+        if (places[doc] >= 0)
+            doc_at[places[doc]] = (int32_t)doc;
+    memset(sum_at, 0, (size_t)(8 * (FIELDS + 1) * count));
+    add_gains(self, worth, places, sum_at, count);
+    PyEval_RestoreThread(state);
+    made = PyTuple_Pack(2, docs, sums);
+done:
+    free(seen);
+    free(places);
+    Py_XDECREF(docs);
+    Py_XDECREF(sums);
+    return made;
+}
+
+static PyObject *posting_sums_of(PostingSums *self, PyObject *args)
+{
+    Py_buffer strength, rare;
+    Worth worth;
+    if (!PyArg_ParseTuple(args, "y*y*(dddd)(dd)", &strength, &rare, &worth.average[0],
+                          &worth.average[1], &worth.average[2], &worth.average[3], &worth.k1,
+                          &worth.b))
+        return NULL;
+    worth.strength = strength.buf;
+    worth.rare = rare.buf;
+    PyObject *made = NULL;
+    Py_ssize_t known = strength.len < rare.len ? strength.len : rare.len;
+    if (places_fit(self, known / 8))
+        made = summed(self, &worth);
+    else
+        PyErr_SetString(PyExc_ValueError, "a slice is of a term without a weight");
+    PyBuffer_Release(&strength);
+    PyBuffer_Release(&rare);
+    return made;
+}
+
+static int open_block(PostingBlock *block, PyObject *given)
+{
+    PyObject *docs, *times, *lengths[LENGTHS];
+    if (!PyArg_ParseTuple(given, "nnOOOOO", &block->first, &block->size, &docs, &times,
+                          &lengths[0], &lengths[1], &lengths[2]) ||
+        PyObject_GetBuffer(docs, &block->docs, PyBUF_SIMPLE) < 0 ||
+        PyObject_GetBuffer(times, &block->times, PyBUF_SIMPLE) < 0)
+        return 0;
+    int whole = block->first >= 0 && block->size >= 0;
+    for (int at = 0; at < LENGTHS; at++) {
+        if (PyObject_GetBuffer(lengths[at], &block->lengths[at], PyBUF_SIMPLE) < 0)
+            return 0;
+        whole = whole && block->lengths[at].len / 2 >= block->size;
+    }
+    if (!whole)
+        PyErr_SetString(PyExc_ValueError, "a block has not as many lengths as documents");
+    return whole;
+}
+
+/* Take an array of a byte a document. */
+static int open_mask(Py_buffer *mask, PyObject *given, Py_ssize_t limit)
+{
+    if (given == Py_None)
+        return 1;
+    if (PyObject_GetBuffer(given, mask, PyBUF_SIMPLE) < 0)
+        return 0;
+    if (mask->len < limit)
+        PyErr_SetString(PyExc_ValueError, "a mask is shorter than the limit");
+    return mask->len >= limit;
+}
+
+static int open_sums(PostingSums *self, PyObject *blocks, PyObject *given, PyObject *masks[2])
+{
+    self->block_count = PyTuple_Size(blocks);
+    self->blocks = calloc((size_t)self->block_count + 1, sizeof(*self->blocks));
+    if (self->blocks == NULL) {
+        PyErr_NoMemory();
+        return 0;
+    }
+    for (Py_ssize_t at = 0; at < self->block_count; at++)
+        if (!open_block(&self->blocks[at], PyTuple_GetItem(blocks, at)))
+            return 0;
+    if (PyObject_GetBuffer(given, &self->slices, PyBUF_SIMPLE) < 0 ||
+        !open_mask(&self->hidden, masks[0], self->limit) ||
+        !open_mask(&self->apart, masks[1], self->limit))
+        return 0;
+    if (self->limit < 0 || self->limit > INT32_MAX || !slices_fit(self)) {
+        PyErr_SetString(PyExc_ValueError, "a slice does not lie within its block");
+        return 0;
+    }
+    return 1;
+}
+
+static PyObject *posting_sums_new(PyTypeObject *type, PyObject *args, PyObject *named)
+{
+    PyObject *blocks, *slices, *masks[2];
+    Py_ssize_t limit;
+    (void)named;
+    if (!PyArg_ParseTuple(
+            args, "O!OnOO", &PyTuple_Type, &blocks, &slices, &limit, &masks[0], &masks[1]))
+        return NULL;
+    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    PostingSums *self = (PostingSums *)allocate(type, 0);
+    if (self == NULL)
+        return NULL;
+    self->limit = limit;
+    if (!open_sums(self, blocks, slices, masks))
+        Py_CLEAR(self);
+    return (PyObject *)self;
+}
+
+static void let_go(Py_buffer *buffer)
+{
+    if (buffer->obj != NULL)
+        PyBuffer_Release(buffer);
+}
+
+static void posting_sums_dealloc(PostingSums *self)
+{
+    for (Py_ssize_t at = 0; self->blocks != NULL && at < self->block_count; at++) {
+        let_go(&self->blocks[at].docs);
+        let_go(&self->blocks[at].times);
+        for (int field = 0; field < LENGTHS; field++)
+            let_go(&self->blocks[at].lengths[field]);
+    }
+    free(self->blocks);
+    let_go(&self->slices);
+    let_go(&self->hidden);
+    let_go(&self->apart);
+    freed((PyObject *)self);
+}
+
+static PyMethodDef posting_sums_methods[] = {
+    {"counts", (PyCFunction)posting_sums_counts, METH_NOARGS,
+     "Return how many documents of each slice are not apart, eight bytes each."},
+    {"of", (PyCFunction)posting_sums_of, METH_VARARGS,
+     "Return the documents, four bytes each, and five rows of their sums."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot posting_sums_slots[] = {
+    {Py_tp_new, posting_sums_new},
+    {Py_tp_dealloc, posting_sums_dealloc},
+    {Py_tp_methods, posting_sums_methods},
+    {0, NULL},
+};
+
+static PyType_Spec posting_sums_spec = {
+    "memplane._kernel.PostingSums", sizeof(PostingSums), 0, Py_TPFLAGS_DEFAULT, posting_sums_slots,
+};
+
 /* ---- the module ---- */
 
 static int fill_module(PyObject *module)
 {
-    PyType_Spec *specs[] = {&chunk_sums_spec, &token_numbers_spec, &token_parts_spec};
+    PyType_Spec *specs[] = {
+        &chunk_sums_spec, &token_numbers_spec, &token_parts_spec, &posting_sums_spec,
+    };
     for (size_t at = 0; at < sizeof(specs) / sizeof(*specs); at++) {
         PyObject *type = PyType_FromModuleAndSpec(module, specs[at], NULL);
         if (type == NULL)

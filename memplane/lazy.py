@@ -189,6 +189,8 @@ class _Record(tuple[Any, ...]):
             raise ValueError(f"Got unexpected field names: {list(named)!r}")
         return made
 
+    __replace__ = _replace  # what `copy.replace` of Python 3.13 asks for
+
     def __repr__(self) -> str:
         values = zip(self._fields, self, strict=True)
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in values)})"

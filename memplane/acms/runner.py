@@ -55,6 +55,7 @@ from memplane.plane import Plane
 from memplane.plane.plane import PlaneUpkeep
 from memplane.plane.work import PlaneWork
 from memplane.providers.bridge import Bridged, identity_of
+from memplane.work.agent_batches import AgentRow, record_each_as
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Mapping
@@ -75,9 +76,9 @@ _ROWS_MAX: Final = 256  # of one write
 
 
 class _Waiting(NamedTuple):
-    """A row, and who waits for its receipt."""
+    """A row, and who waits for its receipt. An `AgentRow` is judged for its agent."""
 
-    row: Mapping[str, Any]
+    row: Mapping[str, Any] | AgentRow
     receipt: asyncio.Future[Receipt]
     correlation: str
 
@@ -90,11 +91,12 @@ class GroupCommit:
         self._waiting: list[_Waiting] = []
         self._writing: asyncio.Task[None] | None = None
 
-    async def write(self, row: Mapping[str, Any]) -> Receipt:
+    async def write(self, row: Mapping[str, Any] | AgentRow) -> Receipt:
         """Store one event; returns when it is as safe as the plane's durability says.
 
         Who is cancelled while he waits does not know whether it was stored; with an id of his own
-        he may write the same again. Raises what `Plane.record` does.
+        he may write the same again. Raises what `Plane.record` does, and for the row of an agent
+        what `record_as` does.
         """
         receipt: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(row, receipt, correlation_id()))
@@ -139,7 +141,8 @@ class GroupCommit:
         """Tell the observer of a record that shared its write, under its caller's own id."""
         observing = self._runner.plane.context.observing
         if observing is not None:
-            session = one.row.get("session")
+            row = one.row.row if isinstance(one.row, AgentRow) else one.row
+            session = row.get("session")
             with correlated(one.correlation or None):
                 observing.event(
                     "record", {"seq": stored.seq, "count": 1, "session": hashed(session)}
@@ -178,11 +181,18 @@ class GroupEmbed:
         return await self._runner.aside(self._runner.plane.upkeep.embed)
 
 
-def write_each(plane: Plane, rows: list[Mapping[str, Any]]) -> list[Receipt | Exception]:
-    """Record rows in one write, each with its own receipt or error."""
+def write_each(plane: Plane, rows: list[Mapping[str, Any] | AgentRow]) -> list[Receipt | Exception]:
+    """Record rows in one write, each with its own receipt or error; those of agents in another."""
     context = plane.context
-    done = context.recorder.each(rows, context.drafting())
-    return [_receipt(plane, one) for one in done]
+    found: dict[int, Receipt | Exception] = {}
+    own = {at: row for at, row in enumerate(rows) if not isinstance(row, AgentRow)}
+    if own:
+        done = context.recorder.each(list(own.values()), context.drafting())
+        found |= zip(own, (_receipt(plane, one) for one in done), strict=True)
+    agents = {at: row for at, row in enumerate(rows) if isinstance(row, AgentRow)}
+    if agents:
+        found |= zip(agents, record_each_as(context, list(agents.values())), strict=True)
+    return [found[at] for at in range(len(rows))]
 
 
 def _receipt(plane: Plane, answer: Appended | MemplaneError) -> Receipt | Exception:

@@ -13,18 +13,17 @@ searches use them as any others.
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib import import_module
 from types import new_class
 from typing import TYPE_CHECKING, Any, Final
 
 from memplane.adapters.blobs import BlobRows, read_back, short_name, spelled, spelled_prefix
-from memplane.errors import InputError, MissingExtraError, NotFoundError
+from memplane.adapters.turns import Said, SessionTurns, call_said, said_at, texts_in
+from memplane.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
-    from memplane.event import Event
     from memplane.plane.plane import Plane
 
     PlaneByteStore: Any
@@ -100,68 +99,36 @@ class _ChatHistory:
     """
 
     def __init__(self, plane: Plane, *, session: str) -> None:
-        self._plane, self._session = plane, session
-        self._source = f"{CHAT_SOURCE}.{short_name(session)}"
-        self._seqs: list[int] = []  # of the messages up to the seq `_upto`
-        self._upto = 0
+        self._kept = SessionTurns(plane, session=session, program=CHAT_SOURCE)
 
     @property
     def messages(self) -> list[Any]:
         """The messages in force; only what was recorded since the last look is read for them."""
-        plane, head = self._plane, self._plane.head().seq
-        if head > self._upto:
-            fresh = plane.events(session=self._session, after=self._upto)
-            begin = f"{self._source}:"
-            self._seqs += [one.seq for one in fresh if one.id.startswith(begin)]
-            self._upto = max([head, *self._seqs[-1:]])
-        found: list[Any] = []
-        left: list[int] = []
-        for seq in self._seqs:
-            try:
-                event = plane.event(seq)
-            except NotFoundError:  # purged
-                continue
-            left.append(seq)
-            if plane.work.archived(event) is None:
-                found.append(self._message(event))
-        self._seqs = left
-        return found
+        told = [turn.value for turn in self._kept.turns()]
+        return list(_core("messages").messages_from_dict(told))
 
     def add_messages(self, messages: Sequence[Any]) -> None:
         """Record messages with one write."""
-        rows = [self._row(one) for one in messages]
-        if rows:
-            self._plane.record_many(rows, batch=len(rows))
+        self._kept.add(map(message_said, messages))
 
     def clear(self) -> None:
         """Forget the messages; nothing where there are none."""
-        try:
-            self._plane.forget(source=self._source, reason="cleared by LangChain")
-        except NotFoundError:
-            return
+        self._kept.clear()
 
-    def _row(self, message: Any) -> dict[str, Any]:
-        said = _core("messages").message_to_dict(message)
-        text = said["data"]["content"]
-        if isinstance(text, str):
-            said["data"].pop("content")
-        else:
-            text = str(message.text)
-        row = {
-            "kind": "tool_result" if _ROLES.get(said["type"]) == "tool" else "message",
-            "session": self._session,
-            "id": f"{self._source}:{uuid.uuid4().hex}",
-            "text": text,
-            "data": {"langchain": said},
-        }
-        role = _ROLES.get(said["type"])
-        return row if role is None else {**row, "role": role}
 
-    def _message(self, event: Event) -> Any:
-        said: Mapping[str, Any] = event.data["langchain"]
-        content = {"content": self._plane.text(event)}
-        whole = {"type": said["type"], "data": {**content, **said["data"]}}
-        return _core("messages").messages_from_dict([whole])[0]
+def message_said(message: Any) -> Said:
+    """What a message says."""
+    value = _core("messages").message_to_dict(message)
+    content = value["data"]["content"]
+    role = _ROLES.get(value["type"])
+    kind = "tool_result" if role == "tool" else "message"
+    calls = value["data"].get("tool_calls")
+    if calls and not content:
+        return call_said(value, calls[0]["name"], calls[0]["args"])
+    if isinstance(content, str):
+        return Said(role, value, ("data", "content"), kind=kind)
+    paths = [("data", "content", *path) for path in texts_in(content)]
+    return said_at(role, value, paths, kind=kind)
 
 
 def _documents(self: Any, query: str, *, run_manager: Any, k: int | None = None) -> list[Any]:

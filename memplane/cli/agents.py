@@ -38,6 +38,8 @@ from memplane.trust import (
     upward,
 )
 from memplane.wiring import (
+    CALLER,
+    Caller,
     find_home,
     held_words,
     init,
@@ -573,6 +575,45 @@ _ServedPlane = Annotated[
 ]
 
 
+_Connections = Annotated[
+    int,
+    Option(
+        "--connections",
+        metavar="N",
+        min=1,
+        max=65_536,
+        help="Connections at once; one more takes the place of one without a request.",
+    ),
+]
+_OfAddress = Annotated[
+    int | None,
+    Option(
+        "--connections-of-address",
+        metavar="N",
+        min=1,
+        max=65_536,
+        help="Of one address; else 64, and of loopback as many as there are in all.",
+    ),
+]
+_OpenPlanes = Annotated[
+    int, Option("--open-planes", metavar="N", min=1, max=4_096, help="Planes open at once.")
+]
+_Idle = Annotated[
+    int,
+    Option("--idle", metavar="SECONDS", min=1, max=86_400, help="A plane closes after so long."),
+]
+_Memory = Annotated[
+    int,
+    Option(
+        "--memory",
+        metavar="MB",
+        min=0,
+        max=1 << 20,
+        help="Above this idle planes close before another opens; 0: no bound.",
+    ),
+]
+
+
 @command("serve", example="serve --help")
 def serve(
     *,
@@ -590,6 +631,14 @@ def serve(
     rate: Annotated[
         int, Option(metavar="N", min=1, max=100_000, help="Requests a second of one token.")
     ] = 50,
+    connections: _Connections = 512,
+    connections_of_address: _OfAddress = None,
+    open_planes: _OpenPlanes = 64,
+    idle: _Idle = 300,
+    sessions: Annotated[
+        bool, Option("--sessions", help="Sessions and streams for MCP; else each request alone.")
+    ] = False,
+    memory: _Memory = 0,
     home: _ServedPlane = None,
     as_json: Json = False,  # noqa: ARG001 - every command takes it; errors at the start are JSON
 ) -> None:
@@ -601,7 +650,8 @@ def serve(
     if planes is not None and home is not None:
         raise InputError("expected one of --planes and --home, found both")
     try:
-        from memplane.serve.run import Listening, listen  # noqa: PLC0415 - half a second
+        from memplane.serve.planes import OpenLimits  # noqa: PLC0415 - half a second
+        from memplane.serve.run import ConnectionLimits, Listening, listen  # noqa: PLC0415
         from memplane.serve.web import RequestLimits  # noqa: PLC0415 - as above
     except ModuleNotFoundError as error:
         if error.name is not None and error.name.startswith("memplane"):
@@ -619,9 +669,18 @@ def serve(
         only,
         tuple(allow_host or ()),
         tuple(allow_origin or ()),
-        RequestLimits(rate=rate),
+        RequestLimits(rate=rate, running=max(4, connections // 2)),
+        ConnectionLimits(connections, connections_of_address),
+        OpenLimits(open_planes, idle, memory << 20),
+        sessions,
     )
-    listen(listening, lambda address: say(f"serving at {address}"))
+    # Clients work in no folder of this machine: the one where the server was started is no project
+    # of theirs, should the plane be the user's own.
+    before = CALLER.set(Caller())
+    try:
+        listen(listening, lambda address: say(f"serving at {address}"))
+    finally:
+        CALLER.reset(before)
 
 
 def _token_path(given: str | None) -> Path:

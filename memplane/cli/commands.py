@@ -396,7 +396,9 @@ def _annotation(function: Callable[..., Any], name: str) -> Any:
 
 def _parameter(name: str, annotation: Any, *, required: bool) -> _Parameter:
     kind = annotation.__origin__
-    for one in getattr(kind, "__args__", ()) if getattr(kind, "__origin__", None) is None else ():
+    for one in (
+        getattr(kind, "__args__", ()) if getattr(kind, "__origin__", None) is not list else ()
+    ):
         if one is not type(None):
             kind = one  # of `str | None`
     many = getattr(kind, "__origin__", None) is list

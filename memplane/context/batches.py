@@ -100,7 +100,7 @@ def many(
 
 
 def each(
-    append: Append, rows: Sequence[Mapping[str, Any]], make: Callable[[Any, str], Draft]
+    append: Append, rows: Sequence[Any], make: Callable[[Any, str], Draft]
 ) -> list[Appended | MemplaneError]:
     """Append rows of several callers in one write; each gets its own receipt or error.
 
@@ -112,7 +112,7 @@ def each(
     for at, row in enumerate(rows):
         try:
             drafts.append((at, make(row, "")))
-        except InputError as error:
+        except MemplaneError as error:
             found[at] = error
     once, again = _first_of_each(drafts)
     for batch in (once, *([row] for row in again)):

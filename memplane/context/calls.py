@@ -34,11 +34,12 @@ if TYPE_CHECKING:
     from memplane.pack.request import Request
     from memplane.policy import Policies
     from memplane.ports import Appended, Line
-    from memplane.recall import gate as recall_gate
+    from memplane.recall import gate as recall_gate, suppress as recall_suppress
 else:
     batches = late("memplane.context.batches")
     pack_request = late("memplane.pack.request")
     recall_gate = late("memplane.recall.gate")
+    recall_suppress = late("memplane.recall.suppress")
 
 _SEQ_MAX: Final = 2**63 - 1
 MARKS_MAX: Final = 800  # sentences that a caller holds: they stand in the report
@@ -165,6 +166,7 @@ def checked_request(
     _check_marks(fields["held_marks"])
     for ns in fields["ns"]:
         namespace(ns)
+    fields["ns"] = recall_suppress.asked_within(fields["ns"], policies.bounds)
     fields |= _times(asked)
     fields["now"] = fields["now"] or clock()
     fields["budget"] = asked.get("budget")

@@ -139,8 +139,12 @@ class EventAccess:
         return found
 
     def may_write(self, ns: str) -> bool:
-        """Whether the reader may write there: not into other agents' and projects' namespaces."""
-        if self._scope.elsewhere(ns):
+        """Whether the reader may write there: not into other agents' and projects' namespaces.
+
+        Nor into one outside of the namespaces that the caller is bound to.
+        """
+        bounds = self.policies.bounds
+        if self._scope.elsewhere(ns) or (bounds and ns not in bounds):
             return False
         own = self._scope.owner or ns == f"{_AGENTS}{self._scope.agent}"
         return own or not ns.startswith(_AGENTS)

@@ -11,6 +11,7 @@ import errno
 import hashlib
 import os
 import time
+from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -51,6 +52,25 @@ _FORMS_KEPT: Final = 6
 _FREE: Final = frozenset(("policies/budgets.yaml", "policies/scoring.yaml"))
 _PLANE_YAML: Final = "plane.yaml"
 _NO_OVERRIDES: Final[dict[str, str]] = {}
+_BOUNDS: Final[ContextVar[tuple[str, ...]]] = ContextVar("bounds", default=())
+
+
+@contextlib.contextmanager
+def bound_to(spaces: tuple[str, ...]) -> Iterator[None]:
+    """Bind what this thread asks of planes to these namespaces; empty: to none in particular.
+
+    All that is read and written goes by the policies, so they carry it: see `Policies.bounds`.
+    """
+    before = _BOUNDS.set(spaces)
+    try:
+        yield
+    finally:
+        _BOUNDS.reset(before)
+
+
+def _bound(policies: Policies) -> Policies:
+    bounds = _BOUNDS.get()
+    return policies._replace(bounds=bounds) if bounds else policies
 
 
 def put_schemas(home: Path) -> None:
@@ -128,11 +148,9 @@ class Watched:
         """The policies as they are now; raises PolicyError with every mistake in them."""
         files = self._policy_bytes()
         given = tuple(files.values())
-        if self._policies is not None and given == self._hashes:
-            return self._policies
-        loaded = self._loaded(files, self.overrides)
-        self._policies, self._hashes = loaded, given
-        return loaded
+        if self._policies is None or given != self._hashes:
+            self._policies, self._hashes = self._loaded(files, self.overrides), given
+        return _bound(self._policies)
 
     def policies_or_last(self) -> Policies:
         """For recording, which goes on under a broken policy: the last good one, else the defaults.
@@ -155,14 +173,14 @@ class Watched:
             return self.policies()
         except PolicyError:
             if self._policies is not None:
-                return self._policies
+                return _bound(self._policies)
         privacy = self.bytes_of(self._paths["privacy.yaml"])
         try:
-            return self._loaded({"privacy.yaml": privacy}, _NO_OVERRIDES)
+            return _bound(self._loaded({"privacy.yaml": privacy}, _NO_OVERRIDES))
         except PolicyError:
             defaults = self._loaded({}, _NO_OVERRIDES)
             found = defaults.privacy.redact_patterns + _quoted_patterns(privacy or b"")
-            return defaults._replace(
+            return _bound(defaults)._replace(
                 privacy=defaults.privacy._replace(redact_patterns=found),
                 hashes={
                     **defaults.hashes,
@@ -253,7 +271,7 @@ class Watched:
     def policies_last_read(self) -> Policies:
         """The policies of a moment ago, for what follows in the same call."""
         last = self._policies
-        return self.policies_or_last() if last is None else self._countable(last)
+        return self.policies_or_last() if last is None else self._countable(_bound(last))
 
     def view(self, path: str) -> request.View:
         """A view by its path under the home; one that leads outside it is not read."""

@@ -57,6 +57,17 @@ class FillingParameters(NamedTuple):
         """The p of a block of so many tokens."""
         return next((p for most, p in self.powers if budget <= most), self.power)
 
+    def cuts(self, tokens: int) -> bool:
+        """Whether a turn of so many tokens may be shown as a passage."""
+        return tokens > self.whole_tokens and self.passage_tokens > 0
+
+    def least_room(self, tokens: int, *, whole: bool) -> int:
+        """With less room no part of the turn is tried; `whole`: nor all of it at once."""
+        entire = tokens - self.passage_tokens
+        if not self.cuts(tokens):
+            return entire
+        return min(self.passage_mean, entire) if whole else self.passage_mean
+
 
 class Steps(NamedTuple):
     """What to try, best first: the place among the events given, whether it grows, the value."""

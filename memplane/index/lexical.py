@@ -6,16 +6,17 @@ Answers are as of any document number: later documents do not count.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate, pairwise, starmap
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, groupby, pairwise
 from math import isqrt
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 
 from memplane.index.bm25 import BM25, Weights, combined, idf, length_norm, term_gain
-from memplane.index.segment import Array, Pieces, Postings
+from memplane.index.segment import LENGTHS, Array, Pieces, Postings
 from memplane.index.terms import Query
+from memplane.kernel import kernel_twin
 from memplane.lazy import NamedTuple
 from memplane.ports import ONE
 
@@ -65,95 +66,117 @@ class PostingBlock(Protocol):
     def kept(self) -> Pieces: ...
 
 
-_LENGTHS: Final = ("words", "bigrams", "prefixes", "words")  # of the fields of a query
+_FIELDS: Final = 4  # of a query; the related words, the last, are measured by the words
 _ROW_MIN: Final = 16
 _ROW_MAX: Final = 128
 _SAMPLED: Final = 4_096
 
 
-class _Gathered(NamedTuple):
-    """The postings of a query below a limit, field by field, within a field block by block.
+class PostingSums:
+    """What postings below a limit add up to; the twin of that in the kernel.
 
-    `docs` are numbered in the index; `ends` says where the postings of each field end. A slice
-    is one term in one block: `places` names the term, `counts` how many postings it has there.
+    `blocks` are (first document, documents, docs, times, words, bigrams, prefixes): arrays of
+    u16, u8 and three of u16, the lengths. `slices` are i64 rows of (block, field, term, begin,
+    end), field by field, within a field block by block: the postings of one term in one block.
+    `hidden` and `apart` are as for `match`, a byte a document, or None.
     """
 
-    docs: Array
-    times: Array
-    lengths: Array  # of the documents, as the field counts them
-    places: Array
-    counts: Array
-    ends: tuple[int, ...]
-    having: list[int]  # documents of each term
+    def __init__(
+        self,
+        blocks: tuple[tuple[Any, ...], ...],
+        slices: Array,
+        limit: int,
+        hidden: Array | None,
+        apart: Array | None,
+    ) -> None:
+        self._limit, self._hidden = limit, hidden
+        self._terms, counts = slices[:, 2], slices[:, 4] - slices[:, 3]
+        total = int(counts.sum())
+        docs, times, lengths = np.empty(total, np.int64), np.empty(total), np.empty(total, "u2")
+        start = 0
+        for (place, field), rows in groupby(slices.tolist(), lambda row: row[:2]):
+            first, _, own, often, *columns = blocks[place]
+            cuts = [slice(*row[3:]) for row in rows]
+            found = np.concatenate([own[cut] for cut in cuts])
+            end = start + len(found)
+            np.concatenate([often[cut] for cut in cuts], out=times[start:end])
+            columns[field % len(columns)].take(found, out=lengths[start:end], mode="clip")
+            np.add(found, first, out=docs[start:end], dtype=np.int64)
+            start = end
+        if apart is not None:
+            keep = ~apart[docs]
+            docs, times, lengths = docs[keep], times[keep], lengths[keep]
+            of_slice = np.repeat(np.arange(len(counts)), counts)
+            counts = np.bincount(of_slice[keep], minlength=len(counts)).astype(np.int64)
+        self._docs, self._times, self._lengths, self._counts = docs, times, lengths, counts
+        # Where the postings of each field end.
+        ends = np.concatenate(([0], counts.cumsum()))
+        self._fields = ends[slices[:, 1].searchsorted(np.arange(_FIELDS + 1))].tolist()
+
+    def counts(self) -> Array:
+        """Return how many documents of each slice are not apart."""
+        return self._counts
+
+    def of(
+        self, strength: Array, rare: Array, averages: tuple[float, ...], bm25: BM25
+    ) -> tuple[Array, Array]:
+        """Return the documents, rising, i32, and their sums in f64.
+
+        The sums are a row for each field, and one for `rare` over the words.
+        """
+        each = np.repeat(self._terms, self._counts)
+        norms = np.empty(len(each))
+        for (start, end), average in zip(pairwise(self._fields), averages, strict=True):
+            if start < end:
+                _fill_norms(self._lengths[start:end], average, bm25, norms[start:end])
+        gain = term_gain(strength[each], self._times, norms, bm25)
+        docs, places = self._places()
+        count = len(docs)
+
+        # bincount adds in the order given, one by one: a document's terms rise within its block.
+        def added(start: int, end: int, what: Array) -> Array:
+            if start == end:
+                return np.zeros(count)
+            return np.bincount(places[start:end], what, count + 1)[:count]
+
+        rows = [added(start, end, gain[start:end]) for start, end in pairwise(self._fields)]
+        words = self._fields[1]
+        rows.append(added(0, words, rare[each[:words]]))
+        return docs.astype(np.int32), np.array(rows)
+
+    def _places(self) -> tuple[Array, Array]:
+        """The documents that may be seen, and the place of each posting's among them."""
+        limit, hidden = self._limit, self._hidden
+        seen = np.zeros(limit, bool)
+        seen[self._docs] = True
+        if hidden is not None:
+            seen &= ~hidden[:limit]
+        docs = np.flatnonzero(seen)
+        # One slot more takes what hidden documents would have got.
+        slots = np.full(limit, len(docs))
+        slots[docs] = np.arange(len(docs))
+        return docs, slots.take(self._docs)
 
 
-class _Run(NamedTuple):
-    """The postings of the terms of one field in one block."""
-
-    block: PostingBlock
-    places: list[int]
-    begins: list[int]
-    ends: list[int]
-
-
-def _runs(blocks: Sequence[PostingBlock], query: Query, limit: int) -> Iterator[list[_Run]]:
-    """Give the runs of each field, cut where the limit is."""
+def _slices(blocks: Sequence[PostingBlock], query: Query, limit: int) -> Array:
+    """The postings of a query below the limit, as `PostingSums` takes them."""
     wanted = np.array([term for field in query for term, _ in field], np.uint64)
     bounds = [0, *accumulate(map(len, query))]
-    found = []
-    for block in blocks:
+    fields: list[list[tuple[int, ...]]] = [[] for _ in query]
+    for at, block in enumerate(blocks):
         places, begins, ends = block.postings.runs(wanted)
         if block.first + block.size > limit:
             cut, docs = limit - block.first, block.postings.docs
             ends = [a + int(docs[a:b].searchsorted(cut)) for a, b in zip(begins, ends, strict=True)]
-        found.append((places, begins, ends, [bisect_left(places, bound) for bound in bounds]))
-    for field in range(len(query)):
-        runs = []
-        for block, (places, begins, ends, cuts) in zip(blocks, found, strict=True):
-            part = slice(cuts[field], cuts[field + 1])
-            if part.start < part.stop:
-                runs.append(_Run(block, places[part], begins[part], ends[part]))
-        yield runs
-
-
-def _gather(blocks: Sequence[PostingBlock], query: Query, limit: int) -> _Gathered:
-    fields = list(_runs(blocks, query, limit))
-    runs = [run for field in fields for run in field]
-    places = np.array([place for run in runs for place in run.places], np.int64)
-    counts = np.array([end for run in runs for end in run.ends], np.int64)
-    counts -= np.array([begin for run in runs for begin in run.begins], np.int64)
-    having = np.bincount(places, counts, sum(map(len, query))).astype(np.int64)
-    total = int(counts.sum())
-    docs, times, lengths = np.empty(total, np.int64), np.empty(total), np.empty(total, np.uint16)
-    start, all_ends = 0, []
-    for kind, field in zip(_LENGTHS, fields, strict=True):
-        for block, _, begins, ends in field:
-            postings, cuts = block.postings, list(starmap(slice, zip(begins, ends, strict=True)))
-            own = np.concatenate([postings.docs[cut] for cut in cuts])
-            end = start + len(own)
-            np.concatenate([postings.times[cut] for cut in cuts], out=times[start:end])
-            block.columns[kind].take(own, out=lengths[start:end], mode="clip")
-            np.add(own, block.first, out=docs[start:end], dtype=np.int64)
-            start = end
-        all_ends.append(start)
-    return _Gathered(docs, times, lengths, places, counts, tuple(all_ends), having.tolist())
-
-
-def _without(found: _Gathered, apart: Array) -> _Gathered:
-    """The postings of the documents that are not apart."""
-    keep = ~apart[found.docs]
-    slices = np.repeat(np.arange(len(found.counts)), found.counts)
-    counts = np.bincount(slices[keep], minlength=len(found.counts)).astype(np.int64)
-    kept = [0, *np.cumsum(keep).tolist()]
-    return _Gathered(
-        found.docs[keep],
-        found.times[keep],
-        found.lengths[keep],
-        found.places,
-        counts,
-        tuple(kept[end] for end in found.ends),
-        np.bincount(found.places, counts, len(found.having)).astype(np.int64).tolist(),
-    )
+        cuts = [bisect_left(places, bound) for bound in bounds]
+        for field, (start, end) in enumerate(pairwise(cuts)):
+            part = slice(start, end)
+            fields[field].extend(
+                (at, field, *row)
+                for row in zip(places[part], begins[part], ends[part], strict=True)
+            )
+    rows = [row for field in fields for row in field]
+    return np.array(rows, np.int64).reshape(-1, 5)
 
 
 def length_total(
@@ -163,7 +186,7 @@ def length_total(
     total = 0
     if apart is not None:
         for block in blocks:
-            part = block.columns[_LENGTHS[kind]][: max(limit - block.first, 0)]
+            part = block.columns[LENGTHS[kind]][: max(limit - block.first, 0)]
             own = apart[block.first : block.first + len(part)]
             total += int(part[~own].sum(dtype=np.int64))
         return total
@@ -171,7 +194,7 @@ def length_total(
         if block.first + block.size <= limit:
             total += block.totals[kind]
         else:
-            part = block.columns[_LENGTHS[kind]][: limit - block.first]
+            part = block.columns[LENGTHS[kind]][: limit - block.first]
             total += int(part.sum(dtype=np.int64))
     return total
 
@@ -195,62 +218,39 @@ def match(
     `hidden` says of each document whether it may not be seen: such a one is no match, and
     counts in the statistics all the same. Those that are `apart` are as if they were not there.
     """
-    found = _gather(blocks if limit else (), query, limit)
-    there = limit
-    if apart is not None:
-        found = _without(found, apart)
-        there -= int(np.count_nonzero(apart[:limit]))
-    rare = [idf(there, df) for df in found.having]
+    blocks = blocks if limit else ()
+    slices = _slices(blocks, query, limit)
+    sums = kernel_twin(PostingSums)(tuple(map(_columns, blocks)), slices, limit, hidden, apart)
+    there = limit if apart is None else limit - int(np.count_nonzero(apart[:limit]))
+    counts = np.frombuffer(sums.counts(), np.int64)
+    terms = sum(map(len, query))
+    having = np.bincount(slices[:, 2], counts, terms).astype(np.int64).tolist()
+    rare = [idf(there, df) for df in having]
     weights = [weight for field in query for _, weight in field]
     strength = np.array([weight * value for weight, value in zip(weights, rare, strict=True)])
-    norms = np.empty(len(found.times))
-    start = 0
-    for kind, end in enumerate(found.ends):
-        if start < end:
-            average = length_total(blocks, kind % 3, limit, apart) / there
-            _fill_norms(found.lengths[start:end], average, bm25, norms[start:end])
-        start = end
-    each = np.repeat(strength[found.places], found.counts)
-    gain = term_gain(each, found.times, norms, bm25)
-    words = sum(found.having[: len(query.words)])
-    slices = int(np.searchsorted(np.cumsum(found.counts), words, "right"))
-    rarity = np.repeat(np.array(rare)[found.places[:slices]], found.counts[:slices])
+    averages, start = [], 0
+    for kind, field in enumerate(query):
+        holds = any(having[start : start + len(field)])
+        start += len(field)
+        total = length_total(blocks, kind % 3, limit, apart) if holds else 0
+        averages.append(total / there if holds else 1.0)
+    found, added = sums.of(strength, np.array(rare), tuple(averages), bm25)
+    docs = np.frombuffer(found, np.int32)
+    rows = np.frombuffer(added, np.float64).reshape(_FIELDS + 1, len(docs))
     mass = 0.0
     for value in rare[: len(query.words)]:
         mass += value
-    return _added(found, gain, rarity, limit, hidden, mass)
-
-
-def _added(
-    found: _Gathered, gain: Array, rarity: Array, limit: int, hidden: Array | None, mass: float
-) -> Matches:
-    """Sum up what the postings add to each document that may be seen."""
-    seen = np.zeros(limit, bool)
-    seen[found.docs] = True
-    if hidden is not None:
-        seen &= ~hidden[:limit]
-    docs = np.flatnonzero(seen)
-    count = len(docs)
-    # One slot more takes what hidden documents would have got.
-    slots = np.empty(limit, np.int64) if hidden is None else np.full(limit, count)
-    slots[docs] = np.arange(count)
-    places = slots.take(found.docs)
-
-    # bincount adds in the order given, one by one: a document's terms rise within its block.
-    def added(start: int, what: Array) -> Array:
-        if not len(what):
-            return np.zeros(count)
-        return np.bincount(places[start : start + len(what)], what, count + 1)[:count]
-
-    starts = (0, *found.ends)
-    words, bigrams, prefixes, related = (
-        added(start, gain[start:end]) for start, end in pairwise(starts)
-    )
-    coverage = added(0, rarity)
     if mass > 0.0:
-        coverage /= mass
-    kinds = np.zeros(count)
-    return Matches(docs.astype(np.int32), words, bigrams, prefixes, related, coverage, kinds)
+        rows[-1] /= mass
+    words, bigrams, prefixes, related, coverage = rows
+    kinds = np.zeros(len(docs))
+    return Matches(docs, words, bigrams, prefixes, related, coverage, kinds)
+
+
+def _columns(block: PostingBlock) -> tuple[Any, ...]:
+    """A block as `PostingSums` takes it."""
+    lengths = [block.columns[kind] for kind in LENGTHS]
+    return (block.first, block.size, block.postings.docs, block.postings.times, *lengths)
 
 
 def with_kinds(

@@ -148,6 +148,11 @@ class SealedIds:
             ],
         )
 
+    @property
+    def hashes(self) -> Sequence[int]:
+        """The hashes of all ids, sorted."""
+        return self._hashes
+
     def by_seq(self, seq: int) -> LinePlace | None:
         """The line with that seq."""
         wanted = seq - self._first
@@ -312,6 +317,12 @@ class LinePlaces:
             if data is not None and not may_hold_id(data, id_):
                 return ()
             return self._of(number).by_id(id_)
+
+    def id_hashes(self, number: int) -> Sequence[int]:
+        """The hashes of all ids of a segment."""
+        with self._mutex:
+            table = self._of(number)
+            return table.hashes if isinstance(table, SealedIds) else [*map(id_hash, table.ids)]
 
     def _searched(self, number: int) -> bytes | None:
         """The bytes of the last segment while it has no table and few have asked; None else."""
@@ -610,6 +621,11 @@ class LogReader:
                 if line is None and self._erased_id(number, each) == id_:
                     return each.seq
         return None
+
+    def id_hashes(self, numbers: Sequence[int]) -> Iterator[int]:
+        """The hashes (`id_hash`) of all ids in segments, purged lines' too."""
+        for number in numbers:
+            yield from self._places.id_hashes(number)
 
     def gaps(self) -> tuple[Gap, ...]:
         """What reading and looking up had to skip so far, in log order."""

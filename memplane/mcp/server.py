@@ -167,7 +167,9 @@ class _Handlers:
             return _failed(f"this server reads only (--read-only); {tool.name} writes")
         try:
             given = checked(tool, params.arguments)
-            answer = await self._done(context, partial(_ACTS[tool.name], given=given), tool.writes)
+            named = (params.arguments or {}).get("ns") is not None
+            act = partial(_acted, tool.name, given, named)
+            answer = await self._done(context, act, tool.writes)
         except MemplaneError as error:
             return _failed(_words(error))
         except OSError as error:  # the disk's fault, or of whoever made these files
@@ -222,6 +224,13 @@ class _Handlers:
             raise MCPError(types.INTERNAL_ERROR, _bug("resources/read")) from None
         contents = types.TextResourceContents(uri=params.uri, mime_type=mime, text=text)
         return types.ReadResourceResult(contents=[contents])
+
+
+def _acted(tool: str, given: dict[str, Any], named: bool, desk: Desk) -> Answer:
+    """Do what a tool does; `named`: the call names its namespace."""
+    if desk.spaces and "ns" in given and not named:
+        given = {**given, "ns": desk.spaces[0]}
+    return _ACTS[tool](desk, given=given)
 
 
 class _OneClient:
@@ -417,13 +426,16 @@ def _fitting(desk: Desk, texts: Iterable[str], total: int, rest: str) -> str:
 def _report(desk: Desk) -> str:
     """The newest report of this channel, without its longest lists where it does not fit whole.
 
-    None of another agent's or project's packs, which name what is in its namespace.
+    None of another agent's or project's packs, which name what is in its namespace; nor of one that
+    had more namespaces than this agent may use.
     """
     project = desk.plane.context.home.project
     for one in reports.saved(desk.plane.home):
         request = one.report["request"]
         whose = (one.report["channel"], request.get("agent", desk.actor), request.get("project"))
-        if whose == (desk.channel, desk.actor, project):
+        spaces = request.get("ns", ())
+        bound = not desk.spaces or (spaces and set(spaces) <= set(desk.spaces))
+        if bound and whose == (desk.channel, desk.actor, project):
             return _cut_report(desk, one)
     raise NotFoundError("no report is saved yet; memory_curate saves one")
 
@@ -645,11 +657,16 @@ async def _serve(serving: Serving) -> None:
         try:
             async with stdio_server(stdin=lines) as (read, write):  # type: ignore[arg-type] # all that it does is iterate
                 pending = lines.pending
-                await server.run(
-                    Heard(read, pending),
-                    ServerMessage(write, pending),
-                    server.create_initialization_options(),
-                )
+                try:
+                    await server.run(
+                        Heard(read, pending),
+                        ServerMessage(write, pending),
+                        server.create_initialization_options(),
+                    )
+                finally:
+                    # What a library printed leaves while descriptor 1 still is stderr's.
+                    with suppress(OSError, ValueError):
+                        sys.stdout.flush()
         except* (BrokenPipeError, anyio.BrokenResourceError):
             pass  # the client is gone, and nobody is left to tell
         finally:

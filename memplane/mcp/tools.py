@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from memplane.context.calls import Receipt
-from memplane.errors import ConflictError, InputError, NotFoundError
+from memplane.errors import ConflictError, InputError, NotFoundError, ScopeError
 from memplane.event import GLOBAL, RELAYED, TYPED_KINDS, Event, speaker_mark
 from memplane.intake import cleaned
 from memplane.intake.redact import masked, masked_name, quoted_value
@@ -515,9 +515,14 @@ def _project(desk: Desk, name: str) -> tuple[str | None, str | None]:
     if registry is None:
         return None, "this plane is one project's; leave project out"
     try:
-        return project_named(registry.follow(), name, where="project"), None
+        ns = project_named(registry.follow(), name, where="project")
+        return (ns, None) if not desk.spaces or ns in desk.spaces else (None, _no_project(name))
     except NotFoundError:  # whose words name all projects
-        return None, miss(f"no project {quoted_value(name, 160)}", "leave project out")
+        return None, _no_project(name)
+
+
+def _no_project(name: str) -> str:
+    return miss(f"no project {quoted_value(name, 160)}", "leave project out")
 
 
 _NARROWED: Final = ("type", "ns", "project", "file", "since", "until", "tags", "without_tags")
@@ -817,8 +822,14 @@ def task_tool(desk: Desk, given: dict[str, Any]) -> Answer:
     """Open a task, plan and mark its steps, close it, or list the open ones.
 
     It is recorded under the session of the server. A task that the agent may not see, such as
-    another project's, is not there for it: it is neither named nor written to.
+    another project's, is not there for it: it is neither named nor written to. Where the agent is
+    bound to namespaces, it lists alone: a task's state is of the whole plane.
     """
+    if desk.spaces and given["action"] != "list":
+        raise ScopeError(
+            "tasks are of the whole plane, and you are bound to namespaces: list shows those that "
+            "you may see; memory_store keeps a note"
+        )
     if given["action"] == "open":
         return _opened_task(desk, given)
     if given["action"] == "list" and "task" not in given:
@@ -1015,7 +1026,8 @@ class Desk(NamedTuple):
     `actor` is the client's name, and the agent that reads and writes: `/agent/<actor>` is its own.
     `held`: says behind which seq the client itself has before it what was said in that session,
     None where it has nothing of it. `tell` is told of long work: done, in all. `begin` is called
-    before something is recorded in that session.
+    before something is recorded in that session. `spaces`: the only namespaces that it may use,
+    the first its own where a call names none; empty: all that the agent reaches on the channel.
     """
 
     plane: Plane
@@ -1026,6 +1038,7 @@ class Desk(NamedTuple):
     held: Callable[[Path], int] | None
     tell: Callable[[int, int], None]
     begin: Callable[[], object] = bool
+    spaces: tuple[str, ...] = ()
 
     @property
     def who(self) -> dict[str, Any]:

@@ -548,17 +548,21 @@ class _Filling:
 
     def _spend(self, good: Sequence[int], packing: FillingParameters, budget: int) -> None:
         """Show the events at the places in `good` by value, in the order for `budget` tokens."""
-        found = self._found
+        found, shown = self._found, self._shown
         for at, grows, whole in _steps(found, good, budget, packing):
-            there = self._shown.get(found.seqs[at])
+            seq = found.seqs[at]
+            there = shown.get(seq)
             if grows:
                 if there is not None and not there.form[2]:
                     self._take(at, packing, self._left, grows=True)
-            elif there is None and not (
+            elif there is None:
+                tokens = found.tokens[at]
+                if self._left < packing.least_room(tokens, whole=whole):
+                    # Neither its passage nor all of it fits, as with most once the room is small.
+                    self._why[seq] = ("budget", max(1, tokens - self._left))
                 # Where the whole is due at once, no passage is cut that would stand for nothing.
-                whole and self._take(at, packing, self._left, grows=True)
-            ):
-                self._take(at, packing, self._left, grows=False)
+                elif not (whole and self._take(at, packing, self._left, grows=True)):
+                    self._take(at, packing, self._left, grows=False)
             if self._left < _LEAST or self._misses >= _MISSES_MAX:
                 return
 
@@ -570,10 +574,9 @@ class _Filling:
         Of what only says what its agent does next nothing, unless `told`.
         """
         seq, tokens = self._found.seqs[at], self._found.tokens[at]
-        cut = not grows and tokens > packing.whole_tokens and packing.passage_tokens > 0
+        cut = not grows and packing.cuts(tokens)
         room = min(room, self._left)
-        least = packing.passage_mean if cut else tokens - packing.passage_tokens
-        if room < max(_LEAST, least):
+        if room < max(_LEAST, packing.passage_mean if cut else tokens - packing.passage_tokens):
             # Not even the text fits: not worth reading it for that.
             return self._refuse(seq, "budget", tokens - room)
         read = self._formed(at, packing.passage_tokens if cut else 0, room)

@@ -51,7 +51,8 @@ class Policies(NamedTuple):
 
     Where the environment overrides a file, `overridden` has the bytes that stand for it, and the
     hash is theirs. `project`: the namespace of the one project that is seen beside `/global`; None
-    where a plane is not parted, or all of it is asked for.
+    where a plane is not parted, or all of it is asked for. `bounds`: the only namespaces that the
+    caller reads and writes; empty: all that its channel and agent may reach.
     """
 
     budgets: records.Budgets
@@ -62,6 +63,7 @@ class Policies(NamedTuple):
     hashes: dict[str, str]
     overridden: dict[str, bytes] = {}  # noqa: RUF012 - read only
     project: str | None = None  # of no file
+    bounds: tuple[str, ...] = ()  # of no file
 
 
 _NO_OVERRIDES: Final[dict[str, str]] = {}
@@ -136,7 +138,7 @@ def _built(form: ParsedPolicies, data: dict[str, bytes]) -> Policies:
     overridden = {name: written(form.documents[name]) for name in form.overridden}
     records = [FORMATS[name].build(form.documents[name]) for name in NAMES]
     hashes = {name: sha256(overridden.get(name, data[name])).hexdigest() for name in NAMES}
-    return Policies._make([*records, hashes, overridden, None])
+    return Policies._make([*records, hashes, overridden, None, ()])
 
 
 # The files as documents, each checked as it stands and again with what the environment says.

@@ -12,7 +12,9 @@ from collections.abc import Callable, Collection, Iterable
 from functools import lru_cache
 from typing import Any, Final, Protocol, Self
 
+from memplane.errors import ScopeError
 from memplane.event import GLOBAL, PROJECTS, TYPED_KINDS
+from memplane.intake.redact import quoted_value
 from memplane.lazy import NamedTuple
 from memplane.policy import ALL_AGENTS, ChannelRule, Policies
 from memplane.projections.in_force import out_of_time
@@ -128,6 +130,22 @@ def within(ns: str, asked: Collection[str]) -> bool:
     )
 
 
+def asked_within(asked: tuple[str, ...], bounds: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the namespaces of a request whose caller is bound to some; without bounds, as asked.
+
+    Raises ScopeError for one that is not among them, whether or not there is such a namespace.
+    """
+    if not bounds:
+        return asked
+    for ns in asked:
+        if ns not in bounds:
+            raise ScopeError(
+                f"namespace {quoted_value(ns, 160)} is not among those that you may use: "
+                f"{', '.join(bounds)}"
+            )
+    return asked or bounds
+
+
 def kinds_of_views(paths: Collection[str]) -> tuple[str, ...]:
     """Kinds whose view is among the paths: `views/preferences.md` is the view of `preference`."""
     words = {path.rpartition("/")[2].partition(".")[0] for path in paths}
@@ -195,10 +213,12 @@ class Scope:
     ) -> Self:
         """Return the scope of a reader: the channel's rule, shared namespaces, ownership.
 
-        And of which project.
+        And of which project. A caller with `policies.bounds` asks for these namespaces where it
+        names none; raises ScopeError for another one.
 
         `asked` as for the class itself.
         """
+        asked["ns"] = asked_within(asked.get("ns", ()), policies.bounds)
         return cls(
             policies.privacy.rule(channel),
             agent=agent,

@@ -9,16 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
+import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from memplane.acms.runner import PlaneOpening, PlaneRunner, held, release_settled
+from memplane.context.calls import Receipt
 from memplane.errors import MemplaneError, NotFoundError
+from memplane.lazy import NamedTuple
 from memplane.plane import Plane
 from memplane.serve.tokens import NAME
+from memplane.work.agent_batches import AgentRow
 
 Made = TypeVar("Made")
 
@@ -28,6 +33,18 @@ IDLE_S: Final = 300.0
 _SWEEP_S: Final = 15.0
 _SETTLE_S: Final = 10.0
 ONLY: Final = "main"  # the name of the plane of `--home`
+
+
+class OpenLimits(NamedTuple):
+    """How many planes are open at most, and until when.
+
+    `memory`: bytes of this process, above which no further plane is opened until idle ones are
+    closed; 0: no bound.
+    """
+
+    most: int = PLANES_MAX
+    idle_s: float = IDLE_S
+    memory: int = 0
 
 
 class BusyError(MemplaneError):
@@ -50,12 +67,9 @@ class Planes:
         self,
         folder: Path | None,
         only: Path | None,
-        *,
-        most: int = PLANES_MAX,
-        idle: float = IDLE_S,
+        limits: OpenLimits = OpenLimits(),  # noqa: B008 - a record, never changed
     ) -> None:
-        self._folder, self._only = folder, only
-        self._most, self._idle = most, idle
+        self._folder, self._only, self._limits = folder, only, limits
         self._open: dict[str, _Open] = {}
         self._writing: set[asyncio.Task[Any]] = set()
         self._changing = asyncio.Lock()
@@ -91,7 +105,22 @@ class Planes:
             async with self._using(name) as runner:
                 return await runner.writing(lambda: call(runner.plane))
 
-        task = asyncio.create_task(written())
+        return await self._to_its_end(written())
+
+    async def record(self, name: str, row: AgentRow) -> Receipt:
+        """Record a row for an agent, in one write with those that wait at the same time.
+
+        Raises NotFoundError, BusyError, and what `record_as` does. It runs to its end as well.
+        """
+
+        async def written() -> Receipt:
+            async with self._using(name) as runner:
+                return await runner.commit.write(row)
+
+        return await self._to_its_end(written())
+
+    async def _to_its_end(self, work: Coroutine[Any, Any, Made]) -> Made:
+        task = asyncio.create_task(work)
         self._writing.add(task)
         task.add_done_callback(self._written)
         return await asyncio.shield(task)
@@ -121,10 +150,14 @@ class Planes:
             path = await asyncio.to_thread(self._path, name)
             if path is None:
                 raise NotFoundError("no such plane")
-            if len(self._open) >= self._most:
+            while self._open and self._is_full():
                 await self._make_room()
             one = self._open[name] = _Open(await held(PlaneOpening(path)))
             return one
+
+    def _is_full(self) -> bool:
+        most = self._limits.memory
+        return len(self._open) >= self._limits.most or bool(most and resident() > most)
 
     async def _make_room(self) -> None:
         idle = [name for name, one in self._open.items() if not one.calls]
@@ -139,9 +172,9 @@ class Planes:
     async def sweep(self) -> None:
         """Close what was idle for long, until this is cancelled."""
         while True:
-            await asyncio.sleep(min(_SWEEP_S, self._idle))
+            await asyncio.sleep(min(_SWEEP_S, self._limits.idle_s))
             async with self._changing:
-                before = time.monotonic() - self._idle
+                before = time.monotonic() - self._limits.idle_s
                 for name, one in list(self._open.items()):
                     if not one.calls and one.left < before:
                         await self._close(name)
@@ -153,3 +186,13 @@ class Planes:
         async with self._changing:
             for name in list(self._open):
                 await self._close(name)
+
+
+def resident() -> int:
+    """Bytes of memory of this process now; the most that it had, where the system says no more."""
+    try:
+        with open("/proc/self/statm", "rb") as file:  # noqa: PTH123 - a line of the kernel
+            return int(file.read().split()[1]) * resource.getpagesize()
+    except OSError:
+        found = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return found if sys.platform == "darwin" else found * 1024

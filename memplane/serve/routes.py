@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from memplane.context.calls import Receipt
 from memplane.errors import InputError, NotFoundError, ScopeError
 from memplane.event import RELAYED, TYPED_KINDS, Event
 from memplane.home import VERSION
@@ -20,10 +21,12 @@ from memplane.lazy import NamedTuple
 from memplane.mcp.tools import Tool, checked
 from memplane.plane import Plane
 from memplane.serve.tokens import Token
-from memplane.work.changes import forget_as, record_as
+from memplane.work.agent_batches import AgentRow
+from memplane.work.changes import forget_as
 
 Schema = dict[str, Any]
 Act = Callable[[Plane, Token, dict[str, Any]], dict[str, Any]]
+Row = Callable[[Token, dict[str, Any]], AgentRow]
 
 _TEXT_MAX: Final = 100_000
 _QUERY_MAX: Final = 4_000
@@ -36,12 +39,17 @@ NS_REFUSED: Final = "this token is not for that namespace"
 
 
 class Route(NamedTuple):
-    """One path of the API. `tool`: its name, words and schemas, as a tool of MCP has them."""
+    """One path of the API. `tool`: its name, words and schemas, as a tool of MCP has them.
+
+    `act` does it on a plane; `row` makes the row of what is recorded and nothing else, so that it
+    can share a write with those of other requests.
+    """
 
     method: str
     path: str
     tool: Tool
-    act: Act
+    act: Act | None = None
+    row: Row | None = None
 
 
 def _text(most: int = 256, **more: Any) -> Schema:
@@ -86,7 +94,7 @@ def _space(token: Token, given: Mapping[str, Any]) -> str:
     return ns
 
 
-def _record(plane: Plane, token: Token, given: dict[str, Any]) -> dict[str, Any]:
+def _row(token: Token, given: dict[str, Any]) -> AgentRow:
     ns = _space(token, given)
     row = {name: value for name, value in given.items() if name != "idempotency_key"}
     row |= {"ns": ns, "actor": token.agent}
@@ -94,7 +102,11 @@ def _record(plane: Plane, token: Token, given: dict[str, Any]) -> dict[str, Any]
     if once is not None:
         said = f"{token.agent}\n{ns}\n{once}".encode("utf-8", "surrogatepass")
         row["id"] = f"{RELAYED}{hashlib.sha256(said).hexdigest()[:32]}"
-    stored = record_as(plane.context, row, channel=token.channel, agent=token.agent)
+    return AgentRow(row, token.channel, token.agent, token.ns)
+
+
+def stored_row(stored: Receipt) -> dict[str, Any]:
+    """The answer to a record."""
     return {
         "seq": stored.seq,
         "id": stored.id,
@@ -226,7 +238,7 @@ ROUTES: Final = (
             _gives(seq=_INTEGER, id=_STRING, duplicate={"type": "boolean"}, durability=_STRING),
             writes=True,
         ),
-        _record,
+        row=_row,
     ),
     Route(
         "POST",

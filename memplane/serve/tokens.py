@@ -62,6 +62,11 @@ class Token(NamedTuple):
         """Where it records when the request names no namespace."""
         return GLOBAL if not self.ns or GLOBAL in self.ns else self.ns[0]
 
+    @property
+    def spaces(self) -> tuple[str, ...]:
+        """The namespaces that it is bound to, the one where it records first."""
+        return tuple(dict.fromkeys((self.home_ns, *self.ns))) if self.ns else ()
+
 
 def made(
     name: str, agent: str, channel: str, ns: Sequence[str], planes: Sequence[str], created: str

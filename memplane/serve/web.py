@@ -15,15 +15,18 @@ import json
 import sys
 import time
 import traceback
-from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, MutableMapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
+from memplane.context.watched_files import bound_to
 from memplane.errors import (
     ConflictError,
     HomeError,
@@ -52,6 +55,9 @@ BODY_MAX: Final = 1 << 20
 BODY_S: Final = 10.0  # for the whole of a body
 REQUEST_S: Final = 60.0
 RATE: Final = 50  # requests a second of one token, in the mean
+SESSIONS_MAX: Final = 1_000
+SESSION_IDLE_S: Final = 300.0
+RUNNING_MAX: Final = 256  # requests at once, of all tokens
 _BURST_S: Final = 4.0  # seconds of that rate at once
 _BUCKETS_MAX: Final = 10_000
 _MCP: Final = "/mcp"
@@ -65,6 +71,12 @@ class RequestLimits(NamedTuple):
     body_s: float = BODY_S
     request_s: float = REQUEST_S
     rate: int = RATE
+    running: int = RUNNING_MAX
+
+    @property
+    def of_token(self) -> int:
+        """How many requests of one token may run at once, so that others find room."""
+        return max(1, self.running // 4)
 
 
 class _Refused(Exception):  # noqa: N818 - an answer
@@ -122,7 +134,10 @@ class _Metrics:
 
 
 class Front:
-    """The application. `hosts`: what a Host header may say; `origins`: what an Origin may."""
+    """The application. `hosts`: what a Host header may say; `origins`: what an Origin may.
+
+    `sessions`: MCP has sessions and answers by streams; else each request stands alone.
+    """
 
     def __init__(
         self,
@@ -131,16 +146,26 @@ class Front:
         hosts: frozenset[str],
         origins: frozenset[str] = frozenset(),
         limits: RequestLimits = RequestLimits(),  # noqa: B008 - a record, never changed
+        *,
+        sessions: bool = False,
     ) -> None:
         self._planes, self._tokens = planes, tokens
         self._hosts, self._origins, self._limits = hosts, origins, limits
         self._rates, self._metrics = _Rates(limits.rate), _Metrics()
+        self._running: Counter[str] = Counter()  # requests, by token
+        self._sessions, self._ending = sessions, asyncio.Event()
         self._mcp = StreamableHTTPSessionManager(
             server_of_many(self._at_desk),
-            json_response=True,
-            stateless=True,
+            json_response=not sessions,
+            stateless=not sessions,
             max_request_body_size=limits.body,
+            max_sessions=SESSIONS_MAX,
+            session_idle_timeout=SESSION_IDLE_S,
         )
+
+    def end(self) -> None:
+        """End the streams on which nothing is answered: the server is about to stop."""
+        self._ending.set()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -208,9 +233,26 @@ class Front:
             _check_method(method, "GET")
             await _send(send, 200, _json(routes.openapi()))
             return
+        if self._metrics.running > self._limits.running:
+            raise _Refused(503, routes.REFUSALS[503], ("Retry-After", "1"), ("Connection", "close"))
+        self._check_size(scope)
         token = self._token(scope)
         if not self._rates.take(token.name, time.monotonic()):
             raise _Refused(429, routes.REFUSALS[429], ("Retry-After", "1"))
+        if self._running[token.name] >= self._limits.of_token:
+            raise _Refused(429, "too many requests of this token run", ("Retry-After", "1"))
+        self._running[token.name] += 1
+        try:
+            await self._answer_token(scope, receive, send, token)
+        finally:
+            self._running[token.name] -= 1
+            if not self._running[token.name]:
+                del self._running[token.name]
+
+    async def _answer_token(
+        self, scope: dict[str, Any], receive: Receive, send: Send, token: Token
+    ) -> None:
+        path, method = scope["path"], scope["method"]
         if path == "/metrics":
             _check_method(method, "GET")
             text = self._metrics.text(len(self._planes)).encode()
@@ -228,8 +270,13 @@ class Front:
         if route is None:
             raise _Refused(404, "no such path; /openapi.json has those there are")
         _check_method(method, route.method)
-        given = _query(scope) if method == "GET" else _body(await self._read(scope, receive))
+        given = _query(scope) if method == "GET" else _body(await self._read(receive))
         name, checked = routes.arguments(route, token, given)
+        if route.row is not None:
+            stored = await self._planes.record(name, route.row(token, checked))
+            await _send(send, 200, _json(routes.stored_row(stored)))
+            return
+        assert route.act is not None
         call: Callable[[Plane], dict[str, Any]] = partial(_done, route.act, token, checked)
         run = self._planes.write if route.tool.writes else self._planes.read
         await _send(send, 200, _json(await run(name, call)))
@@ -249,12 +296,15 @@ class Front:
             raise _Refused(401, routes.REFUSALS[401], ("WWW-Authenticate", "Bearer"))
         return token
 
-    async def _read(self, scope: dict[str, Any], receive: Receive) -> bytes:
+    def _check_size(self, scope: dict[str, Any]) -> None:
+        """Refuse a body that is too large by its own word, before any of it is read."""
+        length = _headers(scope, b"content-length")
+        if length and length[0].isdigit() and int(length[0][:19]) > self._limits.body:
+            raise _Refused(413, routes.REFUSALS[413], ("Connection", "close"))
+
+    async def _read(self, receive: Receive) -> bytes:
         """The whole body, within its size and time."""
         most = self._limits.body
-        length = _headers(scope, b"content-length")
-        if length and length[0].isdigit() and int(length[0][:19]) > most:
-            raise _Refused(413, routes.REFUSALS[413], ("Connection", "close"))
         body = bytearray()
         try:
             async with asyncio.timeout(self._limits.body_s):
@@ -273,12 +323,11 @@ class Front:
     async def _answer_mcp(
         self, scope: dict[str, Any], receive: Receive, send: Send, token: Token
     ) -> None:
-        _check_method(scope["method"], "POST")  # there is nothing that a stream would tell
-        if token.ns:
-            raise _Refused(403, "tokens that are bound to namespaces are for the JSON API")
+        # Without sessions there is nothing that a stream would tell.
+        _check_method(scope["method"], "POST", *(("GET", "DELETE") if self._sessions else ()))
         named = scope["path"].removeprefix(_MCP).removeprefix("/") or None
         plane = routes.meant_plane(token, named)
-        body: bytes | None = await self._read(scope, receive)
+        body: bytes | None = await self._read(receive)
 
         async def replayed() -> Message:
             nonlocal body
@@ -288,7 +337,23 @@ class Front:
             return {"type": "http.request", "body": whole, "more_body": False}
 
         inner = {**scope, "path": _MCP, "raw_path": _MCP.encode(), "memplane": (token, plane)}
-        await self._mcp.handle_request(inner, replayed, send)
+        # A session is that of the token and plane that opened it; to others there is none.
+        whose = AccessToken(token=token.name, client_id=f"{token.sha256} {plane}", scopes=[])
+        inner["user"] = AuthenticatedUser(whose)
+        answering = self._mcp.handle_request(inner, replayed, send)
+        if scope["method"] == "GET":
+            answering = self._until_the_end(answering)
+        await answering
+
+    async def _until_the_end(self, streaming: Coroutine[Any, Any, None]) -> None:
+        """Run a stream that never ends by itself until the server stops."""
+        stream, ending = asyncio.create_task(streaming), asyncio.create_task(self._ending.wait())
+        try:
+            await asyncio.wait({stream, ending}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in (stream, ending):
+                one.cancel()
+            await asyncio.gather(stream, ending, return_exceptions=True)
 
     async def _at_desk(self, request: Any, act: Callable[[Desk], Any], writes: bool) -> Any:
         """Do something for the agent of the token, whatever the client calls itself."""
@@ -296,9 +361,9 @@ class Front:
 
         def work(plane: Plane) -> Any:
             session = f"http-{token.name}"
-            return act(
-                Desk(plane, make_counter, token.channel, session, token.agent, None, _untold)
-            )
+            desk = Desk(plane, make_counter, token.channel, session, token.agent, None, _untold)
+            with bound_to(token.ns):
+                return act(desk._replace(spaces=token.spaces))
 
         try:
             return await (self._planes.write if writes else self._planes.read)(name, work)
@@ -312,7 +377,8 @@ def _untold(_done: int, _total: int) -> None:
 
 
 def _done(act: routes.Act, token: Token, given: dict[str, Any], plane: Plane) -> dict[str, Any]:
-    return act(plane, token, given)
+    with bound_to(token.ns):
+        return act(plane, token, given)
 
 
 def _tell_person(said: str) -> None:
@@ -348,9 +414,10 @@ def _label(path: str) -> str:
     return _MCP if path == _MCP or path.startswith(f"{_MCP}/") else "other"
 
 
-def _check_method(found: str, expected: str) -> None:
-    if found != expected:
-        raise _Refused(405, f"expected {expected}", ("Allow", expected))
+def _check_method(found: str, *expected: str) -> None:
+    if found not in expected:
+        allowed = ", ".join(expected)
+        raise _Refused(405, f"expected {allowed}", ("Allow", allowed))
 
 
 def _headers(scope: dict[str, Any], name: bytes) -> list[str]:

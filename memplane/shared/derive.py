@@ -7,6 +7,7 @@ becomes depends on the lines before it alone. The rules are in `docs/decisions/s
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
 SEGMENT_BYTES: Final = 4 * 1024 * 1024  # a segment that has so many is followed by another one
 # Of one event whose entry has not come; a longer body than memplane publishes is not gathered.
 _PENDING_BYTES_MAX: Final = 256 * 1024 * 1024
+
+
+def _next_day(at: str) -> str:
+    """A time a day later: an engine's clock that went back did not go further, as a rule."""
+    return f"{datetime.fromisoformat(at) + timedelta(days=1):%Y-%m-%dT%H:%M:%S.%fZ}"
 
 
 class DerivedLine(NamedTuple):
@@ -81,7 +87,8 @@ class Derivation:
         if not isinstance(said, Published | Stone) or not self.segment:
             return None
         if isinstance(said, Stone):
-            return None if known(said.id) else self._tombstone(said)
+            usual = said.rec <= entry.at or said.rec <= _next_day(entry.at)
+            return self._tombstone(said) if usual and not known(said.id) else None
         bodies = tuple(texts[one] for one in said.bodies if one in texts)
         # A purge of what is not there yet would hide whatever comes.
         early = any(one.seq > self.end.seq for one in erased_by(said.event))

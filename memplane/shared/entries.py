@@ -26,11 +26,18 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from memplane.errors import FormatError, InputError
 from memplane.event import NO_EVENT, Draft, Event, decode, encode
 from memplane.lazy import NamedTuple, regex, word_set
-from memplane.log.format import id_field, prepared
-from memplane.log.segments import bodies_of, named_bodies
+from memplane.log.format import (
+    SUFFIX_BYTES,
+    Opening,
+    id_field,
+    line_id,
+    prepared,
+    stated_hash,
+)
+from memplane.log.segments import bodies_of, erased_by, named_bodies
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 FORMAT: Final = 1
 PIECE_BYTES: Final = 256 * 1024
@@ -133,6 +140,49 @@ def published(
     yield draft.id, b"%b%b}}" % (begin.encode(), draft.rest)
 
 
+def published_again(
+    raw: bytes, said: Opening | None, rec: str, body: Callable[[str], bytes | None]
+) -> tuple[str, list[tuple[str, bytes]]] | None:
+    """The id and the entries of a line (without newline) that an engine lost; None for no event.
+
+    `said` is the line's opening, None for a purged one, whose `rec` is that of the line before.
+    """
+    if said is None:
+        id_, h = line_id(raw), stated_hash(raw)
+        if id_ is None or h is None:
+            return None
+        return id_, [(id_, stone(Stone(id_, len(raw), h.decode(), rec)))]
+    if raw.startswith(b'"kind":"segment"', said.rest):
+        return None
+    fields = json.loads(raw)
+    event = decode(fields)
+    draft = Draft(
+        said.id,
+        True,
+        said.ts if "rec" in fields else None,
+        event.kind,
+        event.ns,
+        event.role,
+        event.session,
+        event.key,
+        event.text,
+        raw[said.rest : -SUFFIX_BYTES],
+    )
+    return said.id, [*published(draft, body, rec=said.rec)]
+
+
+def moved(purge: Published, seqs: Mapping[str, int]) -> Draft:
+    """The draft of a purge event, which names the lines of its ids where they are now."""
+    fields = json.loads(b"{" + purge.draft.rest + b"}")
+    rows = [one for one in erased_by(purge.event) if one.id in seqs]
+    fields["data"]["purge"] |= {
+        "seqs": [seqs[one.id] for one in rows],
+        "ids": [one.id for one in rows],
+        "documents": [one.documents for one in rows],
+    }
+    return purge.draft._replace(rest=encode(fields)[1:-1].encode())
+
+
 def parsed(payload: bytes) -> Entry | None:
     """What an entry says; None for what is none.
 
@@ -196,7 +246,12 @@ def _event(payload: bytes, fields: dict[str, Any]) -> Entry | None:
     )
     usual = prepared(draft).encode() == quoted and all(map(_HEX64.fullmatch, named))
     times = [one.decode() for one in (rec, ts) if one is not None]
-    if not usual or not all(map(_is_time, times)) or event.kind in _OWN or _too_deep(event.data):
+    if (
+        not usual
+        or not all(map(_is_time, times))
+        or event.kind in _OWN
+        or (event.data and _too_deep(event.data))
+    ):
         return None
     return Published(draft, event, "" if rec is None else rec.decode(), named)
 

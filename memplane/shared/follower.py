@@ -4,12 +4,7 @@
 lines; what others published comes with it. The files are a copy that can be derived again at any
 time, so they are not synced, and damage at their end is cut off and read again. One thread of the
 process speaks with the engine; callers wait for it no longer than they may.
-
-Files, beside those of a log::
-
-    log/.shared         how far the log was derived: position and id of the last entry, the line
-    log/.shared-erase   stones that the engine has not been given yet
-    log/spool/          the outbox: what was recorded while the engine was not reached
+The files are listed in `memplane.shared.apply`; `log/spool/` is the outbox.
 """
 
 from __future__ import annotations
@@ -40,19 +35,14 @@ from memplane.errors import (
     SharedLogError,
     WriteError,
 )
-from memplane.event import Draft, decode, encode
+from memplane.event import Draft, encode
 from memplane.home import SharedLogWarning
 from memplane.lazy import NamedTuple
 from memplane.log import FileLog
 from memplane.log.disk import drop
 from memplane.log.format import (
-    SUFFIX_BYTES,
-    Opening,
-    chained,
-    line_id,
     opening,
     prepared,
-    stated_hash,
 )
 from memplane.log.log import Known, Tail, same_content
 from memplane.log.reader import LogReader
@@ -60,27 +50,48 @@ from memplane.log.segments import (
     Point,
     body_path,
     erased_by,
-    named_bodies,
     read_segment_file,
-    store_body,
 )
 from memplane.log.spool import AsideNote
 from memplane.log.writer import (
     CACHES,
     Active,
     PendingPurge,
-    Writer,
     carry_out,
     clear_cache,
 )
 from memplane.ports import Appended, Line, SharedEntry
+from memplane.shared.apply import (
+    Applying,
+    Comparison,
+    Cursor,
+    FollowerWriter,
+    KnownIds,
+    files_quoting,
+    id_of,
+    is_entry,
+    is_piece,
+    line_hashes,
+    read_cursor,
+    read_to_erase,
+    write_cursor,
+    write_to_erase,
+)
 from memplane.shared.derive import SEGMENT_BYTES, Derivation, DerivedLine
-from memplane.shared.entries import HOLE, Piece, Published, Stone, parsed, published, stone
-from memplane.upkeep.purge import FolderSearch, Quotations
+from memplane.shared.entries import (
+    HOLE,
+    Piece,
+    Published,
+    Stone,
+    moved,
+    parsed,
+    published,
+    published_again,
+    stone,
+)
 
 if TYPE_CHECKING:
     from memplane.event import Event
-    from memplane.log.recovery import Judgement
     from memplane.log.spool import Waiting
     from memplane.ports import Clock, SharedLog
 
@@ -93,16 +104,6 @@ _FILES_AT_ONCE: Final = 64  # of the outbox
 _NOT_YET: Final = "was not reached yet"
 _PUBLISH_AT_ONCE: Final = 400  # entries: an engine's step has its limits; NATS takes 1,000
 _TRIES: Final = 50  # to read what was published
-
-
-class Cursor(NamedTuple):
-    """How far a log was derived: behind the entry at `position`, with its id; up to line `seq`."""
-
-    position: int = 0
-    id: str = ""
-    seq: int = 0
-    h: str = ""
-    rec: str = ""
 
 
 class SharedStatus(NamedTuple):
@@ -125,47 +126,6 @@ class Refilled(NamedTuple):
 
     published: int
     derived: bool
-
-
-class FollowerWriter(Writer):
-    """Writes derived lines. Nothing is stamped here, and nothing has to be durable."""
-
-    def begun(self) -> Active | None:
-        """The active segment, caught up; None where the log has no line yet. Under the lock."""
-        if not self.segments.numbers(fresh=True):
-            return None
-        return self.catch_up(alone=False)
-
-    def begin_derived(self, number: int, header: bytes) -> Active:
-        """Make the segment with that header, and go on in it. Under the lock.
-
-        The one before is durable first: only the newest segment is verified when a log is opened.
-        """
-        if self.active is not None:
-            try:
-                self.disk.fdatasync(self.active.fd)
-            except OSError as error:
-                raise WriteError(f"{self.active.path}: {error.strerror}; try again") from error
-        self.disk.publish(self.segments.path(number), header)
-        self.segments.numbers(fresh=True)
-        self.active = self._open(number)
-        self._newest = number
-        return self.active
-
-    def sync(self, active: Active, seq: int, *, alone: bool = True) -> None:
-        """Nothing: the engine keeps what is acknowledged."""
-
-    def _open(self, number: int, known: int = 0) -> Active:
-        del known  # no line was durable here because somebody waited for it
-        return super()._open(number)
-
-    def _set_aside(
-        self, active: Active, data: bytes, judged: Judgement, rec: str, case: str
-    ) -> int:
-        """Cut what does not verify: it is derived again."""
-        del data, rec, case
-        self.disk.ftruncate(active.fd, judged.good)
-        return active.number
 
 
 class FollowerLog(FileLog):
@@ -207,6 +167,7 @@ class FollowerLog(FileLog):
         self._checked = self._warned = False
         self._own_purges: dict[str, tuple[Sequence[str], Sequence[tuple[int, int, int]]]] = {}
         self._read_to = 0  # the last position that was read, pieces too
+        self._ids: KnownIds | None = None  # while many entries are applied
         self._noted = -1  # how many times so many lines there are; not known yet
         self._status = SharedStatus(0, 0, 0, 0, _NOT_YET)
         super().__init__(
@@ -242,7 +203,9 @@ class FollowerLog(FileLog):
             if expected_seq is not None:
                 raise
             done = self._put_out(drafts)
-            self._warn(error)
+            # Where warnings are errors this is none: it is kept, and its receipt says so.
+            with suppress(SharedLogWarning):
+                self._warn(error)
             return done
 
     def spool(self, drafts: Sequence[Draft]) -> list[Appended] | None:
@@ -274,12 +237,11 @@ class FollowerLog(FileLog):
 
     def _end_worker(self) -> None:
         worker, self._worker = self._worker, None
-        if worker is None:
-            return
-        if self._pid == os.getpid():
+        if worker is not None and self._pid == os.getpid():
             with suppress(FutureTimeoutError, RuntimeError):
                 worker.submit(self._disconnect).result(self._catch_up_s)
-        worker.shutdown(wait=False)
+        if worker is not None:
+            worker.shutdown(wait=False)
 
     def erase(
         self,
@@ -413,6 +375,11 @@ class FollowerLog(FileLog):
         self._publish_waiting()
         self._read_on()  # first: an engine that lost entries is not to be given others instead
         head = self.head().seq
+        if not head:
+            raise SharedLogError(
+                f"{self._home}: nothing was published: the shared log is of another plane than in "
+                "plane.json, or has not begun; check its name and address"
+            )
         if expected_seq is not None and expected_seq != head:
             raise ConflictError(
                 f"the log is at seq {head}, expected {expected_seq}; read on, try again",
@@ -592,7 +559,7 @@ class FollowerLog(FileLog):
                 rest.append(made)
         self._put_in(rest)
         seqs = self._seqs() if purges else {}
-        self._put_in([*published(_moved(one, seqs), self._body, rec=one.rec)] for one in purges)
+        self._put_in([*published(moved(one, seqs), self._body, rec=one.rec)] for one in purges)
 
     def _seqs(self) -> dict[str, int]:
         """The seq of each event in the log that the engine's entries give, by its id."""
@@ -609,7 +576,7 @@ class FollowerLog(FileLog):
         """The ids of the events that the engine has behind a position."""
         found: set[str] = set()
         while entries := self._reached().read(position, READ_AT_ONCE):
-            found.update(filter(None, map(_id_of, entries)))
+            found.update(filter(None, map(id_of, entries)))
             position = entries[-1].position
         return found
 
@@ -625,32 +592,9 @@ class FollowerLog(FileLog):
                 rec = rec if said is None else said.rec
                 if at <= seq:
                     continue
-                if said is None:
-                    yield from self._stone_again(raw, rec)
-                elif not raw.startswith(b'"kind":"segment"', said.rest):
-                    yield said.id, list(self._entries_again(raw, said))
-
-    def _stone_again(self, raw: bytes, rec: str) -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
-        id_, h = line_id(raw), stated_hash(raw)
-        if id_ is not None and h is not None:
-            yield id_, [(id_, stone(Stone(id_, len(raw), h.decode(), rec)))]
-
-    def _entries_again(self, raw: bytes, said: Opening) -> Iterator[tuple[str, bytes]]:
-        fields = json.loads(raw)
-        event = decode(fields)
-        draft = Draft(
-            said.id,
-            True,
-            said.ts if "rec" in fields else None,
-            event.kind,
-            event.ns,
-            event.role,
-            event.session,
-            event.key,
-            event.text,
-            raw[said.rest : -SUFFIX_BYTES],
-        )
-        yield from published(draft, self._body, rec=said.rec)
+                made = published_again(raw, said, rec, self._body)
+                if made is not None:
+                    yield made
 
     def _set_log_aside(self) -> None:
         """Move the segments to quarantine: the log is derived from the first entry on."""
@@ -679,14 +623,19 @@ class FollowerLog(FileLog):
 
     def _read_on(self) -> None:
         """Derive all that the engine has by now."""
-        engine = self._reached()
+        try:
+            self._derive_all(self._reached())
+        finally:
+            self._ids = None
+
+    def _derive_all(self, engine: SharedLog) -> None:
         while True:
             cursor = self._cursor()
             if not cursor.position and self.head().seq:
                 cursor = self._found()
             entries = engine.read(max(cursor.position - 1, 0), READ_AT_ONCE)
             if cursor.position:
-                if not entries or not _is_entry(entries[0], cursor):
+                if not entries or not is_entry(entries[0], cursor):
                     cursor = self._found()
                     entries = engine.read(cursor.position - 1, READ_AT_ONCE)
                 entries = entries[1:]
@@ -694,6 +643,7 @@ class FollowerLog(FileLog):
             if more:
                 behind = engine.head() - cursor.position
                 self._status = self._status._replace(behind=behind)
+                self._keep_ids(behind)
             if entries and not self._derive(entries, cursor):
                 continue  # another process of this machine went on meanwhile
             self._read_to = entries[-1].position if entries else cursor.position
@@ -711,7 +661,7 @@ class FollowerLog(FileLog):
         """
         found = last = [*entries]
         least = READ_AT_ONCE - 1
-        while len(last) >= least and all(map(_is_piece, last)):
+        while len(last) >= least and all(map(is_piece, last)):
             last, least = self._reached().read(found[-1].position, READ_AT_ONCE), READ_AT_ONCE
             found += last
         return found, len(last) >= least
@@ -734,14 +684,26 @@ class FollowerLog(FileLog):
                     active.end,
                     segment_bytes=self._segment_bytes,
                 )
-            deriving = _Deriving(self, writer, active, place, begin)
+            h = self._segments.genesis if active is None else active.h
+            known = self._ids if self._ids is not None and self._ids.end == h else None
+            self._ids = known  # another process of this machine may have gone on meanwhile
+            applying = Applying(self, writer, active, place, begin, known)
             try:
                 for entry in entries:
-                    deriving.take(entry)
+                    applying.take(entry)
             finally:
-                deriving.put()
-                self._keep_cursor(deriving.cursor)
+                applying.put()
+                write_cursor(self._home, self._disk, applying.cursor)
+            if known is not None:
+                known.end = place.end.h
         return True
+
+    def _keep_ids(self, behind: int) -> None:
+        """Gather the ids of the log, where looking so many new ones up costs more than that."""
+        head = self.head()  # first: another process of this machine may go on meanwhile
+        numbers = self._segments.numbers(fresh=True)
+        if self._ids is None and behind * len(numbers) >= head.seq:
+            self._ids = KnownIds.of(self._reader.id_hashes(numbers), head.h.encode())
 
     def _beginning(self) -> Derivation:
         return Derivation(self._plane_id, segment_bytes=self._segment_bytes)
@@ -780,7 +742,7 @@ class FollowerLog(FileLog):
                 seq=walk.seq,
             )
         with self.exclusive():
-            self._keep_cursor(walk.cursor)
+            write_cursor(self._home, self._disk, walk.cursor)
         return walk.cursor
 
     def _compared(self) -> Comparison:
@@ -796,27 +758,14 @@ class FollowerLog(FileLog):
 
     def _cursor(self) -> Cursor:
         """How far the log was derived; the beginning where that is not known, or not true."""
-        try:
-            said = json.loads(nofollow.read_bytes(f"{self._home}/log/.shared"))
-            cursor = Cursor(*(said[name] for name in Cursor._fields))
-            whole = all(isinstance(one, kind) for one, kind in zip(cursor, _KINDS, strict=True))
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
-            return Cursor()
-        if not whole or (cursor.seq and self._stated(cursor.seq) != cursor.h):
+        cursor = read_cursor(self._home)
+        if cursor.seq and self._stated(cursor.seq) != cursor.h:
             return Cursor()
         return cursor
 
     def hashes(self) -> list[bytes]:
         """The hash of each line, purged ones too, up to the first that does not verify."""
-        found: list[bytes] = []
-        h = self._segments.genesis
-        for number in self._segments.numbers(fresh=True):
-            data = read_segment_file(self._segments.path(number))
-            run = chained(data, 0, len(data), len(found), h)
-            ends = [*run.starts[1:], run.end]
-            found += [data[end - 19 : end - 3] for end in ends if run.starts]
-            h = run.h
-        return found
+        return line_hashes(self._segments)
 
     def _stated(self, seq: int) -> str:
         """The hash of the line with that seq; "" where there is none."""
@@ -825,16 +774,6 @@ class FollowerLog(FileLog):
             return head.h
         line = self.line(seq) if seq < head.seq else None
         return "" if line is None else line.event.h
-
-    def _keep_cursor(self, cursor: Cursor) -> None:
-        path = f"{self._home}/log/.shared"
-        new = f"{path}.{os.getpid()}.new"
-        fd = nofollow.create_draft(new, home=self._home)
-        try:
-            os.write(fd, encode(cursor._asdict()).encode())
-        finally:
-            os.close(fd)
-        self._disk.replace(new, path, self._home)
 
     # --- purges ---
 
@@ -860,11 +799,11 @@ class FollowerLog(FileLog):
             )
             for line in lines
         }
-        before, holes_left = self._to_erase()
-        self._keep_to_erase({**before, **stones}, holes_left)
+        before, holes_left = read_to_erase(self._home)
+        write_to_erase(self._home, self._disk, {**before, **stones}, holes_left)
         files, holes = self._own_purges.pop(one.id, ((), ()))
         if not files:
-            files = self._quoting([line.event for line in lines])
+            files = files_quoting(self, [line.event for line in lines])
         there = {line.event.seq: line.event.id for line in lines}
         plan = PendingPurge((one.id,), there, tuple(files), tuple(holes))
 
@@ -880,58 +819,28 @@ class FollowerLog(FileLog):
         assert found is not None
         return found
 
-    def _quoting(self, events: Sequence[Event]) -> list[str]:
-        """The files of this machine that hold something of the events: bodies, reports, copies."""
-        named = {digest for event in events for digest in named_bodies(event.kind, event.data)}
-        texts = []
-        for event in events:
-            try:
-                texts.append(self.text(event))
-            except (NotFoundError, OSError, ValueError):
-                texts.append(event.text)
-        home = Path(self._home)
-        look = FolderSearch(home, Quotations(texts), {one.id for one in events}, (), set())
-        bodies = [os.path.relpath(body_path(self._home, one), self._home) for one in sorted(named)]
-        return [*look.to_remove(), *bodies]
-
     def again_erased(self, id_: str, positions: Sequence[int]) -> None:
         """Note entries that bring a purged event again: they give no line, and their text goes."""
-        stones, holes = self._to_erase()
+        stones, holes = read_to_erase(self._home)
         # Of one whose stone is not given yet this may be the very entry of the line, read again
         # after a crash: who joins needs its stone.
         if id_ not in stones:
-            self._keep_to_erase(stones, sorted({*holes, *positions}))
-
-    def _to_erase(self) -> tuple[dict[str, Stone], list[int]]:
-        """What the engine is to be given: stones by id, and positions of which nothing stays."""
-        try:
-            said = json.loads(nofollow.read_bytes(f"{self._home}/log/.shared-erase"))
-            stones = {id_: Stone(id_, *row) for id_, row in said["stones"].items()}
-            return stones, [int(one) for one in said["holes"]]
-        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
-            return {}, []
-
-    def _keep_to_erase(self, stones: Mapping[str, Stone], holes: Sequence[int]) -> None:
-        path = f"{self._home}/log/.shared-erase"
-        if stones or holes:
-            rows = {id_: list(one[1:]) for id_, one in stones.items()}
-            said = encode({"stones": rows, "holes": [*holes]})
-            self._disk.publish(path, said.encode(), self._home)
-        else:
-            drop(path, self._home)
+            write_to_erase(self._home, self._disk, stones, sorted({*holes, *positions}))
 
     def _erase_at_engine(self) -> None:
         """Give the engine the stones of what was purged here; those who join later need them."""
-        stones, holes = self._to_erase()
+        stones, holes = read_to_erase(self._home)
         if holes:
             self._reached().erase(dict.fromkeys(holes, HOLE))
         if stones:
             self._put_stones(stones)
         if stones or holes:
             with self.exclusive():
-                now, more = self._to_erase()
+                now, more = read_to_erase(self._home)
                 left = {id_: one for id_, one in now.items() if id_ not in stones}
-                self._keep_to_erase(left, [one for one in more if one not in holes])
+                write_to_erase(
+                    self._home, self._disk, left, [one for one in more if one not in holes]
+                )
 
     def _put_stones(self, stones: Mapping[str, Stone]) -> None:
         engine, after = self._reached(), 0
@@ -948,7 +857,7 @@ class FollowerLog(FileLog):
                     continue
                 # A stone gives a line: it stands only where the event gave one.
                 said = parsed(entry.payload)
-                of = said.of if isinstance(said, Piece) else _id_of(entry)
+                of = said.of if isinstance(said, Piece) else id_of(entry)
                 if of in stones:
                     rest[entry.position] = HOLE
             engine.erase(events)
@@ -986,149 +895,3 @@ class FollowerLog(FileLog):
                 if isinstance(said, dict):
                     found[device] = said
         return found
-
-
-_KINDS: Final = (int, str, int, str, str)
-
-
-def _id_of(entry: SharedEntry) -> str:
-    said = parsed(entry.payload)
-    if isinstance(said, Published):
-        return said.draft.id
-    return said.id if isinstance(said, Stone) else ""
-
-
-def _moved(purge: Published, seqs: Mapping[str, int]) -> Draft:
-    """The draft of a purge event, which names the lines of its ids where they are now."""
-    fields = json.loads(b"{" + purge.draft.rest + b"}")
-    rows = [one for one in erased_by(purge.event) if one.id in seqs]
-    fields["data"]["purge"] |= {
-        "seqs": [seqs[one.id] for one in rows],
-        "ids": [one.id for one in rows],
-        "documents": [one.documents for one in rows],
-    }
-    return purge.draft._replace(rest=encode(fields)[1:-1].encode())
-
-
-def _is_piece(entry: SharedEntry) -> bool:
-    return b'"piece":' in entry.payload[:40]
-
-
-def _is_entry(entry: SharedEntry, cursor: Cursor) -> bool:
-    """Whether an entry is the one that the cursor stands behind."""
-    return entry.position == cursor.position and _id_of(entry) == cursor.id
-
-
-class _Deriving:
-    """Entries on their way to lines, under the lock."""
-
-    def __init__(
-        self,
-        log: FollowerLog,
-        writer: FollowerWriter,
-        active: Active | None,
-        place: Derivation,
-        cursor: Cursor,
-    ) -> None:
-        self._log, self._writer, self._active, self._place = log, writer, active, place
-        self._lines: list[DerivedLine] = []
-        self._ids: set[str] = set()
-        self._last: SharedEntry | None = None
-        self._begin = cursor
-        self._pieces: list[int] = []  # positions of those right before
-
-    def take(self, entry: SharedEntry) -> None:
-        """Derive what the entry adds; written by `put` at the latest."""
-        one = self._place.take(entry, self._known)
-        if _is_piece(entry):
-            self._pieces.append(entry.position)
-            return
-        pieces, self._pieces = self._pieces, []
-        if one is not None:
-            self._add(one)
-        elif isinstance(self._log.known_at(_id_of(entry)), int):
-            self._log.again_erased(_id_of(entry), [*pieces, entry.position])
-        self._last = entry
-
-    def _known(self, id_: str) -> bool:
-        return id_ in self._ids or self._log.known_at(id_) is not None
-
-    def _add(self, one: DerivedLine) -> None:
-        for body in one.bodies:
-            store_body(self._log.home, body, self._writer.disk)
-        if one.header:
-            self.put()
-            self._active = self._writer.begin_derived(self._place.segment, one.header)
-        if not one.line:
-            return
-        if one.event is not None and one.event.kind == "purge":
-            self.put()
-            assert self._active is not None
-            self._active = self._log.purge(self._writer, one, self._place.end.rec)
-            return
-        self._lines.append(one)
-        self._ids.add(one.id)
-
-    def put(self) -> None:
-        """Write the lines that were derived."""
-        lines, self._lines = self._lines, []
-        self._ids.clear()
-        if lines:
-            assert self._active is not None
-            self._log.put_lines(self._active, lines, self._place.end.rec)
-
-    @property
-    def cursor(self) -> Cursor:
-        """Where the log stands now: behind the last entry that is no piece."""
-        if self._last is None:
-            return self._begin
-        end = self._place.end
-        return Cursor(self._last.position, _id_of(self._last), end.seq, end.h.decode(), end.rec)
-
-
-class Comparison:
-    """The entries of an engine from the first one on, beside the lines of a log.
-
-    `place` is behind the last line that both have, `cursor` behind the last entry before another.
-    `ended`: an entry gave a line that the log does not have there.
-    """
-
-    def __init__(self, log: FollowerLog, place: Derivation) -> None:
-        self._log, self.place, self._hashes = log, place, log.hashes()
-        self.head = len(self._hashes)
-        self.cursor, self.ended = Cursor(), False
-        self._last = place.end
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the engine has all lines of the log."""
-        return self._last.seq == self.head
-
-    @property
-    def seq(self) -> int:
-        """The last line that both have."""
-        return self._last.seq
-
-    def see(self, entry: SharedEntry) -> bool:
-        """Take the next entry; False where it gives a line that the log does not have."""
-        one = self.place.take(entry, self._known)
-        if one is not None:
-            seqs = range(self._last.seq + 1, self.place.end.seq + 1)
-            hashes = [line[-19:-3] for line in (one.header, one.line) if line]
-            found = [self._hashes[seq - 1 : seq] for seq in seqs]
-            if found != [[one] for one in hashes]:
-                self.ended = True
-                # A segment that was just begun, and whose first line was lost or not written yet.
-                if one.header and found[0] == hashes[:1] and self.head == seqs[0]:
-                    self._last = self._last._replace(seq=self.head)
-                return False
-        self._last = self.place.end
-        if not _is_piece(entry):
-            end = self.place.end
-            self.cursor = Cursor(entry.position, _id_of(entry), end.seq, end.h.decode(), end.rec)
-        return True
-
-    def _known(self, id_: str) -> bool:
-        found = self._log.known_at(id_)
-        seq = found.event.seq if isinstance(found, Line) else found
-        return seq is not None and seq <= self.place.end.seq

@@ -8,9 +8,13 @@ repeats it.
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from threading import BoundedSemaphore, Lock
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+from weakref import WeakSet
 
 from memplane.errors import ConflictError, FormatError, MissingExtraError, SharedLogError
 from memplane.lazy import late
@@ -25,6 +29,7 @@ else:
 Given = TypeVar("Given")
 
 VERSION: Final = 1  # of the tables
+CONNECTIONS_MAX: Final = 8  # of one process to one database, but for those that wait
 _CONNECT_S: Final = 3
 _STATEMENT_MS: Final = 5_000
 _LOCK: Final = 7_305_111  # held while tables are made: two machines may begin at once
@@ -60,7 +65,7 @@ class PostgresSharedLog:
         except ImportError:
             raise MissingExtraError("a shared log in PostgreSQL", "postgres") from None
         self._address, self._name = address, name
-        self._connection: psycopg.Connection[Any] | None = None
+        self._pool = _pool(address)
 
     def publish(
         self, entries: Sequence[tuple[str, bytes]], *, expected: int | None = None
@@ -112,7 +117,7 @@ class PostgresSharedLog:
             connection.execute(f'UNLISTEN "{self._channel}"')
             return found
 
-        return self._do(work)
+        return self._do(work, shared=False)
 
     def erase(self, stones: Mapping[int, bytes]) -> None:
         """See `memplane.ports.SharedLog.erase`.
@@ -178,9 +183,9 @@ class PostgresSharedLog:
 
     def close(self) -> None:
         """See `memplane.ports.SharedLog.close`."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
+        self._pool.users.discard(self)
+        if not self._pool.users:
+            self._pool.rest()
 
     def _taken(
         self, cursor: psycopg.Cursor[Any], count: int, expected: int | None
@@ -212,41 +217,108 @@ class PostgresSharedLog:
         ).fetchone()
         return 0 if row is None else int(row[0])
 
-    def _do(self, work: Callable[[psycopg.Connection[Any]], Given]) -> Given:
+    def _do(
+        self, work: Callable[[psycopg.Connection[Any]], Given], *, shared: bool = True
+    ) -> Given:
         """The work's answer; done again where a connection of before had broken meanwhile.
 
-        What was published and not acknowledged is published a second time, and counts once.
+        What was published and not acknowledged is published a second time, and counts once. Not
+        `shared`: on a connection beside the bounded ones, which is closed afterwards.
         """
-        kept = self._connection is not None
+        self._pool.users.add(self)
         try:
-            return work(self._connected())
+            if not shared:
+                with self._pool.beside() as connection:
+                    return work(connection)
+            with self._pool.connection() as (connection, kept):
+                try:
+                    return work(connection)
+                except psycopg.Error:
+                    connection.close()
+                    if not kept:
+                        raise
+            # Those that were kept broke together, as a rule, when the server went.
+            self._pool.rest()
+            with self._pool.connection() as (connection, _):
+                return work(connection)
         except psycopg.Error as error:
-            self.close()
-            if not kept:
-                raise _error(error) from error
-        try:
-            return work(self._connected())
-        except psycopg.Error as error:
-            self.close()
             raise _error(error) from error
 
-    def _connected(self) -> psycopg.Connection[Any]:
-        if self._connection is None:
-            connection = psycopg.connect(
-                self._address,
-                autocommit=True,
-                connect_timeout=_CONNECT_S,
-                options=f"-c statement_timeout={_STATEMENT_MS} -c lock_timeout={_STATEMENT_MS}",
-                tcp_user_timeout=_STATEMENT_MS,
-                application_name="memplane",
+
+class _Pool:
+    """The connections of this process to one database, for all of its shared logs.
+
+    A node of many planes would take all that a server has, 100 as it comes, if each plane had its
+    own. At most CONNECTIONS_MAX are in use at once; who finds none waits for one.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self.users: WeakSet[PostgresSharedLog] = WeakSet()  # with the last one all are closed
+        self._idle: list[psycopg.Connection[Any]] = []
+        self._free = BoundedSemaphore(CONNECTIONS_MAX)
+
+    @contextmanager
+    def connection(self) -> Iterator[tuple[psycopg.Connection[Any], bool]]:
+        """A connection for one piece of work, and whether it was made before."""
+        if not self._free.acquire(timeout=_STATEMENT_MS / 1000):
+            raise SharedLogError(
+                f"PostgreSQL: all {CONNECTIONS_MAX} connections of this process are in use",
+                unsure=False,
             )
+        try:
             try:
-                _prepare(connection)
-            except BaseException:
-                connection.close()
-                raise
-            self._connection = connection
-        return self._connection
+                connection, kept = self._idle.pop(), True
+            except IndexError:
+                connection, kept = self._connected(), False
+            try:
+                yield connection, kept
+            finally:
+                # What was broken off may be in the middle of an answer.
+                if connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE:
+                    self._idle.append(connection)
+                else:
+                    connection.close()
+        finally:
+            self._free.release()
+
+    @contextmanager
+    def beside(self) -> Iterator[psycopg.Connection[Any]]:
+        """A connection of the caller's own, for what waits."""
+        with self._connected() as connection:
+            yield connection
+
+    def rest(self) -> None:
+        """Close what is idle; the next work makes a connection."""
+        with suppress(IndexError):
+            while True:
+                self._idle.pop().close()
+
+    def _connected(self) -> psycopg.Connection[Any]:
+        connection = psycopg.connect(
+            self._address,
+            autocommit=True,
+            connect_timeout=_CONNECT_S,
+            options=f"-c statement_timeout={_STATEMENT_MS} -c lock_timeout={_STATEMENT_MS}",
+            tcp_user_timeout=_STATEMENT_MS,
+            application_name="memplane",
+        )
+        try:
+            _prepare(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+_POOLS: Final[dict[tuple[str, int], _Pool]] = {}
+_MAKING: Final = Lock()
+
+
+def _pool(address: str) -> _Pool:
+    """That of this process: none of a parent is used, whose connections are the parent's."""
+    with _MAKING:
+        return _POOLS.setdefault((address, os.getpid()), _Pool(address))
 
 
 def _prepare(connection: psycopg.Connection[Any]) -> None:

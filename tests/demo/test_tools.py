@@ -1,6 +1,6 @@
 """Each script of `tools/` and `benchmarks/` runs to its end on a little data and prints figures.
 
-`build_bound1.py` is run in tests/tokens, `demo.py` and `run.py` with `side_engines.py` beside this; `record_sessions.py`
+`build_bound1.py` is run in tests/tokens, `serve_nodes.py` with servers in tests/serve, `demo.py` and `run.py` with `side_engines.py` beside this; `record_sessions.py`
 needs the real clients: only its help is asked for.
 """
 
@@ -20,7 +20,15 @@ from memplane.index.kinds import THINGS, KindTable
 
 ROOT = Path(__file__).parents[2]
 # Modules of others, which have nothing to run; or run by the tests named above.
-ELSEWHERE = {"build_bound1", "demo", "rank_collection", "run", "side_engines", "trace_steps"}
+ELSEWHERE = {
+    "build_bound1",
+    "demo",
+    "rank_collection",
+    "run",
+    "serve_nodes",
+    "side_engines",
+    "trace_steps",
+}
 PARTS = {
     "table_formats",
     "chunks", "crowds", "engine_works", "hook_works", "session_works", "index_peers", "index_works", "large_log", "layouts",
@@ -184,6 +192,7 @@ def test_the_walk_of_a_query_goes_up_through_the_one_port_alone():
 
 
 def test_counters_are_compared():
+    pytest.importorskip("rs_bpe", reason="exact counts need rs-bpe")
     words = ran("tools/counter_ratio.py")
     assert [line.split()[0] for line in words.splitlines()] == ["text", "English", "code", "JSON"]
 

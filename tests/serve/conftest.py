@@ -47,18 +47,39 @@ class Served:
         finally:
             connection.close()
 
+    def admit(self, name, planes):
+        """A token for some planes, as the server finds it at the next request."""
+        made, self.secrets[name] = tokens.made(name, name, "agent", (), planes, CREATED)
+        tokens.TokenFile(self.planes.parent / "tokens.json").add(made)
+
     def end(self):
         """SIGTERM; the exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(30)
 
 
+# With other times than it has as a rule: what is waited for is whether, and not how long.
+HURRIED = """
+import sys
+import memplane.serve.run as run
+for one in sys.argv.pop(1).split(","):
+    name, value = one.split("=")
+    assert hasattr(run, name)
+    setattr(run, name, float(value))
+from memplane.__main__ import main
+sys.exit(main())
+"""
+
+
 @contextmanager
-def serving(top, *options, secrets):
-    words = ["serve", "--planes", str(top / "planes"), "--tokens", str(top / "tokens.json")]
+def serving(top, *options, secrets, times=None, port=0, home=None, folder=None, **variables):
+    what = ["--planes", str(top / "planes")] if home is None else ["--home", str(home)]
+    words = ["serve", *what, "--tokens", str(top / "tokens.json")]
+    program = ["-m", "memplane"] if times is None else ["-c", HURRIED, times]
     process = subprocess.Popen(
-        [sys.executable, "-m", "memplane", *words, "--port", "0", *options],
-        stderr=subprocess.PIPE, text=True, env={**os.environ, "XDG_STATE_HOME": str(top)},
+        [sys.executable, *program, *words, "--port", str(port), *options],
+        stderr=subprocess.PIPE, text=True, cwd=folder,
+        env={**os.environ, "XDG_STATE_HOME": str(top), **variables},
     )  # fmt: skip
     try:
         found = None
@@ -104,4 +125,4 @@ def served(tmp_path_factory):
 def start(tmp_path):
     """What starts a server of one test's own; a second time over the same planes."""
     secrets = furnished(tmp_path)
-    return lambda *options: serving(tmp_path, *options, secrets=secrets)
+    return lambda *options, **how: serving(tmp_path, *options, secrets=secrets, **how)

@@ -6,9 +6,11 @@ from contextlib import asynccontextmanager
 import pytest
 
 from memplane.errors import NotFoundError
+from memplane.log import disk as log_disk
 from memplane.serve import planes as serve_planes
-from memplane.serve.planes import ONLY, BusyError, Planes
+from memplane.serve.planes import ONLY, BusyError, OpenLimits, Planes
 from memplane.wiring import init
+from memplane.work.agent_batches import AgentRow
 
 
 @pytest.fixture
@@ -27,7 +29,7 @@ def plane_id(plane):
 def run(script, folder, **how):
     @asynccontextmanager
     async def opened():
-        planes = Planes(folder, None, **how)
+        planes = Planes(folder, None, OpenLimits(**how))
         try:
             yield planes
         finally:
@@ -75,6 +77,19 @@ def test_more_calls_than_may_wait_are_told_to_come_again(folder, monkeypatch):
     run(script, folder)
 
 
+def test_above_its_memory_idle_planes_make_room(folder):
+    async def script(planes):
+        for name in "abcab":
+            await planes.read(name, plane_id)
+            assert len(planes) == 1
+        async with planes._using("a"):
+            with pytest.raises(BusyError):
+                await planes.read("b", plane_id)
+        return True
+
+    assert run(script, folder, memory=1)
+
+
 def test_an_idle_one_is_closed(folder):
     async def script(planes):
         sweeping = asyncio.create_task(planes.sweep())
@@ -87,7 +102,7 @@ def test_an_idle_one_is_closed(folder):
         assert len(planes) == 0
         return await planes.read("a", plane_id)
 
-    assert run(script, folder, idle=0.05)
+    assert run(script, folder, idle_s=0.05)
 
 
 @pytest.mark.parametrize(
@@ -117,6 +132,29 @@ def test_a_write_runs_to_its_end_though_nobody_waits(folder):
         return await planes.read("a", lambda plane: plane.get("k"))
 
     assert run(look, folder).text == "kept"
+
+
+def test_many_small_writers_share_syncs(folder, monkeypatch):
+    syncs, real = [], log_disk.Disk.fdatasync
+
+    def counted(disk, fd):
+        syncs.append(fd)
+        return real(disk, fd)
+
+    monkeypatch.setattr(log_disk.Disk, "fdatasync", counted)
+
+    async def script(planes):
+        await planes.read("a", plane_id)
+        del syncs[:]
+        rows = [
+            AgentRow({"text": f"from {n}", "kind": "fact", "key": f"k{n}"}, "agent", f"agent{n}")
+            for n in range(60)
+        ]
+        done = await asyncio.gather(*(planes.record("a", row) for row in rows))
+        assert len({one.seq for one in done}) == 60
+        return len(syncs)
+
+    assert run(script, folder) <= 6
 
 
 def test_one_plane_alone_has_one_name(folder):

@@ -81,6 +81,15 @@ def test_a_foreign_origin_is_refused(served, origin, path):
     assert served.raw("GET", path, headers=[("Origin", origin)])[0] == 403
 
 
+def test_its_own_origin_is_none_of_another_page(served):
+    """A page under a rebound name has that name as its origin, and never this address."""
+    for name in ("127.0.0.1", "localhost"):
+        headers = [("Origin", f"http://{name}:{served.port}")]
+        assert served.raw("GET", "/health", headers=headers)[0] == 200
+    headers = [("Origin", f"https://127.0.0.1:{served.port}")]
+    assert served.raw("GET", "/health", headers=headers)[0] == 403
+
+
 @pytest.mark.parametrize(
     "claimed",
     [

@@ -41,7 +41,7 @@ def test_a_purge_whose_place_was_not_kept_leaves_a_stone_for_who_joins(tmp_path,
         engine.publish([*entries(draft("m1", "the secret")), *entries(draft("m2"))])
         engine.publish(entries(purge(["m1"], [3])))
         with monkeypatch.context() as disk:
-            disk.setattr(a, "_keep_cursor", refused)
+            disk.setattr("memplane.shared.follower.write_cursor", refused)
             with pytest.raises(WriteError):
                 a.exchange()
         a.exchange()
@@ -227,6 +227,8 @@ def stone_of(**said):
         stone_of(bytes=40_000_000),
         stone_of(rec="z" * 27),
         stone_of(rec="2026-02-30T12:00:00.000000Z"),
+        stone_of(rec="2026-01-07T12:00:00.000000Z"),  # days behind the engine's clock
+        stone_of(rec="9999-12-31T23:59:59.999999Z"),
         b'{"format":1,"rec":"%b","event":{"id":"x","kind":"message","text":"y"}}' % (b"z" * 27),
         b'{"format":1,"event":{"id":"x","ts":"%b","kind":"message","text":"y"}}' % (b"z" * 27),
     ],

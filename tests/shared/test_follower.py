@@ -1,16 +1,20 @@
 """Every machine derives the same log from one shared log, whatever happens on the way."""
 
 import hashlib
+import warnings
 from contextlib import closing, suppress
 
 import pytest
-from builders_machines import PLANE, begun, derived, draft, follower, written
+from builders_machines import PLANE, Ticking, begun, derived, draft, follower, written
 from hypothesis import given, settings, strategies as st
 
 from memplane.errors import ConflictError, DivergedError, InputError, SharedLogError
 from memplane.home import SharedLogWarning
 from memplane.log import verify_log
-from memplane.shared.entries import beginning, parsed
+from memplane.log.reader import LinePlaces, id_hash
+from memplane.shared.apply import KnownIds
+from memplane.shared.entries import beginning, parsed, published
+from memplane.shared.memory import MemorySharedLog
 
 
 def ids(log):
@@ -177,8 +181,6 @@ def test_a_purge_erases_on_every_machine_and_in_the_engine_and_who_joins_later_h
             [again] = [one for one in [c.purged(3)] if one]
             assert again.by == 5
         # It is said again on a machine that did not know: it gives no line, and its text goes.
-        from memplane.shared.entries import published
-
         engine.publish(list(published(draft("m2", "the secret of the mountain"), lambda _: None)))
         b.append([draft("m4")])
     assert written(tmp_path / "a")[0] == written(tmp_path / "c")[0]
@@ -314,10 +316,17 @@ class Machines:
 
 
 @settings(max_examples=60, deadline=None)
-@given(STEPS, st.sampled_from([500, 1_500, 4_000_000]))
+@given(STEPS, st.sampled_from([500, 1_500, 4_000_000]), st.sampled_from([3, 1_000]))
 @pytest.mark.filterwarnings("ignore::memplane.home.SharedLogWarning")
-def test_any_history_gives_every_machine_the_same_log(tmp_path_factory, steps, size):
-    root = tmp_path_factory.mktemp("machines")
+def test_any_history_gives_every_machine_the_same_log(tmp_path_factory, steps, size, at_once):
+    """With few entries at once each reading gathers the ids, and eight bits know nothing well."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("memplane.shared.follower.READ_AT_ONCE", at_once)
+        patch.setattr(KnownIds.__init__, "__defaults__", (3,))
+        live_and_meet(tmp_path_factory.mktemp("machines"), steps, size)
+
+
+def live_and_meet(root, steps, size):
     machines = Machines(root, size)
     for what, n, detail in steps:
         getattr(machines, what)(n, detail)
@@ -350,3 +359,75 @@ def test_the_first_entry_names_the_plane_and_no_later_one_changes_it(tmp_path):
     with closing(follower(tmp_path / "a", engine)) as a:
         [done] = a.append([draft("m1")])
         assert done.seq == 2
+
+
+@pytest.fixture
+def probes(monkeypatch):
+    """How many times the ids of a segment were looked at, in a list of one number."""
+    count, by_id = [0], LinePlaces.by_id
+
+    def counted(self, *asked):
+        count[0] += 1
+        return by_id(self, *asked)
+
+    monkeypatch.setattr(LinePlaces, "by_id", counted)
+    return count
+
+
+def test_no_segment_is_looked_through_for_any_of_many_new_events(tmp_path, probes):
+    engine = begun()
+
+    def publish(name, count):
+        events = [draft(f"{name}{n}") for n in range(count)]
+        engine.publish([one for each in events for one in published(each, lambda _: None)])
+
+    publish("m", 2_500)
+    with closing(follower(tmp_path / "a", engine, segment_bytes=4_000)) as a:
+        a.exchange()
+        assert len(written(tmp_path / "a")) > 50
+        publish("n", 3_000)
+        a.exchange()
+    with closing(follower(tmp_path / "a", engine, segment_bytes=4_000)) as a:
+        publish("k", 3_000)
+        a.exchange()
+        assert probes == [0]
+        publish("k", 3_000)
+        a.exchange()
+        assert probes[0] > 3_000  # each of them is known
+    assert written(tmp_path / "a") == derived(engine.read(0, 20_000), 4_000)
+
+
+@given(st.sets(st.integers(0, 2**64 - 1)), st.sampled_from([1, 5, 12]))
+def test_an_id_that_was_added_is_never_denied(hashes, bits):
+    known = KnownIds(bits)
+    for one in hashes:
+        known.add(one)
+    assert all(map(known.may_have, hashes))
+
+
+def test_few_ids_that_were_not_added_have_to_be_looked_up():
+    known = KnownIds(14)
+    for n in range(1_000):
+        known.add(id_hash(f"m{n}"))
+    assert sum(known.may_have(id_hash(f"n{n}")) for n in range(1_000)) < 20
+
+
+def test_what_was_kept_in_the_outbox_is_no_error_where_warnings_are(tmp_path):
+    line = Unreached(begun())
+    line.up = False
+    with closing(follower(tmp_path / "a", line)) as a, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        [kept] = a.append([draft("m1")])
+        assert (kept.seq, a.status().waiting) == (0, 1)
+        line.up = True
+        a.exchange()
+        assert ids(a) == ["m1"]
+
+
+def test_a_log_of_another_plane_is_given_nothing(tmp_path):
+    engine = MemorySharedLog(Ticking())
+    engine.publish([beginning("01KE68AHX0S9HNAPC8C6XVDB1W")])
+    with closing(follower(tmp_path / "a", engine)) as a:
+        with pytest.warns(SharedLogWarning, match="another plane"):
+            [kept] = a.append([draft("m1")])
+        assert (kept.seq, engine.head(), a.status().waiting) == (0, 1, 1)

@@ -1,11 +1,15 @@
 """PostgreSQL is killed while four writers on three machines record: see `checks_cluster`."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from builders_postgres import PostgresProcess
 from checks_cluster import Machines, killed
 
 import memplane
 from memplane.errors import DivergedError, SharedLogError
+from memplane.shared.postgres import CONNECTIONS_MAX, PostgresSharedLog
 from memplane.wiring import init_shared
 
 pytestmark = pytest.mark.servers
@@ -79,6 +83,33 @@ def test_a_purged_text_is_in_no_table_and_after_a_vacuum_in_no_file(tmp_path, se
     for folder in (tmp_path / "a", server.data / "base"):
         for path in folder.rglob("*"):
             assert path.is_dir() or b"Zephyrine" not in path.read_bytes(), path
+
+
+def test_many_logs_of_one_process_share_a_few_connections_and_the_last_one_closes_them(server):
+    def connected():
+        asked = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'memplane'"
+        return server.ask(asked)[0][0]
+
+    before = connected()
+    logs = [PostgresSharedLog(server.address, f"many{n}") for n in range(40)]
+    with ThreadPoolExecutor(40) as threads:
+        assert list(threads.map(lambda log: log.publish([("a", b"one")]), logs)) == [[1]] * 40
+    assert 0 < connected() - before <= CONNECTIONS_MAX
+    with ThreadPoolExecutor(1) as threads:  # who waits keeps none from the others
+        waiting = threads.submit(logs[0].wait, 1, 30)
+        for log in logs[1:20]:
+            log.read(0, 10)
+        logs[0].publish([("b", b"two")])
+        assert waiting.result()
+    for log in logs[1:]:
+        log.close()
+    assert [one.payload for one in logs[0].read(0, 10)] == [b"one", b"two"]
+    logs[0].close()
+    for _ in range(100):  # the server notices a moment later
+        if connected() == before:
+            break
+        time.sleep(0.05)
+    assert connected() == before
 
 
 def test_without_an_address_or_a_server_the_error_says_what_to_do(tmp_path):

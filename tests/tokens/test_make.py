@@ -6,18 +6,19 @@ import sys
 from pathlib import Path
 
 import pytest
+from builders_counters import MADE_HERE
 from builders_nasty_texts import texts
 
 import memplane.tokens
 from memplane.errors import InputError, MissingExtraError
-from memplane.tokens import NAMES, make
+from memplane.tokens import make
 from memplane.tokens.bound import lines, single_bytes, unpack
 
 FILE = Path(memplane.tokens.__file__).with_name("bound1.xz")
 
 
 def test_every_counter_goes_by_its_name(table):
-    for name in NAMES:
+    for name in MADE_HERE:
         assert make(name, table=table).name == name
         assert make(name, table=table, scale_ppm=1_200_000).name == name
 

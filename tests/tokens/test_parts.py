@@ -3,9 +3,9 @@
 import tracemalloc
 
 import pytest
+from builders_counters import MADE_HERE
 from hypothesis import given, strategies as st
 
-from memplane.tokens import NAMES
 from memplane.tokens.bound import chunks, text_slices
 from memplane.wiring import make_counter
 
@@ -21,7 +21,7 @@ TEXTS = st.text(ALPHABET, max_size=200) | st.lists(
 
 @pytest.fixture(scope="module")
 def counters():
-    return {name: make_counter(name, 1_000_000) for name in NAMES}
+    return {name: make_counter(name, 1_000_000) for name in MADE_HERE}
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def in_parts():
     return in_parts
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", MADE_HERE)
 @given(text=TEXTS)
 def test_a_count_in_parts_is_the_count_of_the_whole(counters, in_parts, name, text):
     counter = counters[name]

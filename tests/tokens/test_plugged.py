@@ -113,6 +113,7 @@ def test_what_is_no_counter_is_refused(tmp_path):
 
 def test_tiktoken_counts_as_its_encoding_does():
     """A2-63: tiktoken optional."""
+    pytest.importorskip("rs_bpe", reason="exact counts need rs-bpe")
     counter = TiktokenCounter()
     assert counter.name == "tiktoken:o200k_base"
     assert counter.count("hello world") == 2

@@ -1,0 +1,384 @@
+"""Apply entries to a machine's files, or compare entries with what those files have.
+
+`Applying` turns entries into lines under the lock of the log; `Comparison` derives a log from the
+first entry on, beside the one that is here. `KnownIds` keeps both from looking each id up.
+
+Files, beside those of a log::
+
+    log/.shared         how far the log was derived: position and id of the last entry, the line
+    log/.shared-erase   stones that the engine has not been given yet
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+from memplane import nofollow
+from memplane.errors import NotFoundError, WriteError
+from memplane.event import encode
+from memplane.lazy import NamedTuple
+from memplane.log.disk import drop
+from memplane.log.format import chained, line_id
+from memplane.log.reader import id_hash
+from memplane.log.segments import body_path, named_bodies, read_segment_file, store_body
+from memplane.log.writer import Active, Writer
+from memplane.ports import Line
+from memplane.shared.entries import Published, Stone, parsed
+from memplane.upkeep.purge import FolderSearch, Quotations
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from memplane.event import Event
+    from memplane.log.disk import Disk
+    from memplane.log.recovery import Judgement
+    from memplane.log.segments import Segments
+    from memplane.ports import SharedEntry
+    from memplane.shared.derive import Derivation, DerivedLine
+
+_BITS: Final = 27  # of a place in `KnownIds`: 16 MiB
+_PROBES: Final = 4
+_KINDS: Final = (int, str, int, str, str)  # of the fields of a Cursor
+
+
+class Cursor(NamedTuple):
+    """How far a log was derived: behind the entry at `position`, with its id; up to line `seq`."""
+
+    position: int = 0
+    id: str = ""
+    seq: int = 0
+    h: str = ""
+    rec: str = ""
+
+
+class DerivedLog(Protocol):
+    """The log that entries are applied to, as `FollowerLog` is."""
+
+    @property
+    def home(self) -> str: ...
+
+    def text(self, event: Event, /) -> str:
+        """The whole text of an event."""
+
+    def known_at(self, id_: str, /) -> Line | int | None:
+        """The line with an id; the seq of a purged one; None where the log has none."""
+
+    def hashes(self) -> list[bytes]:
+        """The hash of each line, up to the first that does not verify."""
+
+    def put_lines(self, active: Active, lines: list[DerivedLine], rec: str, /) -> None:
+        """Write lines behind the last one."""
+
+    def purge(self, writer: FollowerWriter, one: DerivedLine, rec: str, /) -> Active:
+        """Write the line of a purge event and erase what it names."""
+
+    def again_erased(self, id_: str, positions: Sequence[int], /) -> None:
+        """Note entries that bring a purged event again."""
+
+
+class KnownIds:
+    """Which ids a log may have: never "no" for one that was added; rarely "perhaps" for another.
+
+    A Bloom filter (Bloom 1970; positions by double hashing, Kirsch and Mitzenmacher 2006) of
+    2 ** `bits` bits, 16 MiB as it is used, whatever the number of ids. Of other ids it says
+    "perhaps" for less than one in a million at 1,000,000 ids, one in 230 at 10,000,000; who asks
+    looks those up. `end` is the hash of the last line whose id was added.
+    """
+
+    def __init__(self, bits: int = _BITS) -> None:
+        self._mask, self._shift = (1 << bits) - 1, bits
+        self._bits = bytearray((1 << bits) + 7 >> 3)
+        self.end = b""
+
+    @classmethod
+    def of(cls, hashes: Iterable[int], end: bytes) -> KnownIds:
+        """Those that a log has, up to the line with hash `end`."""
+        known = cls()
+        for hashed in hashes:
+            known.add(hashed)
+        known.end = end
+        return known
+
+    def add(self, hashed: int) -> None:
+        """Add the id that has this hash (`id_hash`)."""
+        mask, bits, at, step = self._mask, self._bits, hashed, hashed >> self._shift | 1
+        for _ in range(_PROBES):
+            bits[(at & mask) >> 3] |= 1 << (at & 7)
+            at += step
+
+    def may_have(self, hashed: int) -> bool:
+        """Whether an id with this hash may have been added."""
+        mask, bits, at, step = self._mask, self._bits, hashed, hashed >> self._shift | 1
+        for _ in range(_PROBES):
+            if not bits[(at & mask) >> 3] >> (at & 7) & 1:
+                return False
+            at += step
+        return True
+
+    def add_lines(self, lines: DerivedLine) -> None:
+        """Add the ids of what an entry gave, that of a header too."""
+        if lines.header:
+            self.add(id_hash(line_id(lines.header) or ""))
+        if lines.line:
+            self.add(id_hash(lines.id))
+
+
+class FollowerWriter(Writer):
+    """Writes derived lines. Nothing is stamped here, and nothing has to be durable."""
+
+    def begun(self) -> Active | None:
+        """The active segment, caught up; None where the log has no line yet. Under the lock."""
+        if not self.segments.numbers(fresh=True):
+            return None
+        return self.catch_up(alone=False)
+
+    def begin_derived(self, number: int, header: bytes) -> Active:
+        """Make the segment with that header, and go on in it. Under the lock.
+
+        The one before is durable first: only the newest segment is verified when a log is opened.
+        """
+        if self.active is not None:
+            try:
+                self.disk.fdatasync(self.active.fd)
+            except OSError as error:
+                raise WriteError(f"{self.active.path}: {error.strerror}; try again") from error
+        self.disk.publish(self.segments.path(number), header)
+        self.segments.numbers(fresh=True)
+        self.active = self._open(number)
+        self._newest = number
+        return self.active
+
+    def sync(self, active: Active, seq: int, *, alone: bool = True) -> None:
+        """Nothing: the engine keeps what is acknowledged."""
+
+    def _open(self, number: int, known: int = 0) -> Active:
+        del known  # no line was durable here because somebody waited for it
+        return super()._open(number)
+
+    def _set_aside(
+        self, active: Active, data: bytes, judged: Judgement, rec: str, case: str
+    ) -> int:
+        """Cut what does not verify: it is derived again."""
+        del data, rec, case
+        self.disk.ftruncate(active.fd, judged.good)
+        return active.number
+
+
+class Applying:
+    """Entries on their way to lines, under the lock."""
+
+    def __init__(
+        self,
+        log: DerivedLog,
+        writer: FollowerWriter,
+        active: Active | None,
+        place: Derivation,
+        cursor: Cursor,
+        known: KnownIds | None = None,
+    ) -> None:
+        """`known` has the ids of all lines so far, where that is worth keeping."""
+        self._log, self._writer, self._active, self._place = log, writer, active, place
+        self._perhaps = known
+        self._lines: list[DerivedLine] = []
+        self._ids: set[str] = set()
+        self._last: SharedEntry | None = None
+        self._begin = cursor
+        self._pieces: list[int] = []  # positions of those right before
+
+    def take(self, entry: SharedEntry) -> None:
+        """Derive what the entry adds; written by `put` at the latest."""
+        one = self._place.take(entry, self._known)
+        if is_piece(entry):
+            self._pieces.append(entry.position)
+            return
+        pieces, self._pieces = self._pieces, []
+        if one is not None:
+            self._add(one)
+        elif (id_ := id_of(entry)) and isinstance(self._log.known_at(id_), int):
+            self._log.again_erased(id_, [*pieces, entry.position])
+        self._last = entry
+
+    def _known(self, id_: str) -> bool:
+        if self._perhaps is not None and not self._perhaps.may_have(id_hash(id_)):
+            return False
+        return id_ in self._ids or self._log.known_at(id_) is not None
+
+    def _add(self, one: DerivedLine) -> None:
+        if self._perhaps is not None:
+            self._perhaps.add_lines(one)
+        for body in one.bodies:
+            store_body(self._log.home, body, self._writer.disk)
+        if one.header:
+            self.put()
+            self._active = self._writer.begin_derived(self._place.segment, one.header)
+        if not one.line:
+            return
+        if one.event is not None and one.event.kind == "purge":
+            self.put()
+            assert self._active is not None
+            self._active = self._log.purge(self._writer, one, self._place.end.rec)
+            return
+        self._lines.append(one)
+        self._ids.add(one.id)
+
+    def put(self) -> None:
+        """Write the lines that were derived."""
+        lines, self._lines = self._lines, []
+        self._ids.clear()
+        if lines:
+            assert self._active is not None
+            self._log.put_lines(self._active, lines, self._place.end.rec)
+
+    @property
+    def cursor(self) -> Cursor:
+        """Where the log stands now: behind the last entry that is no piece."""
+        if self._last is None:
+            return self._begin
+        end = self._place.end
+        return Cursor(self._last.position, id_of(self._last), end.seq, end.h.decode(), end.rec)
+
+
+class Comparison:
+    """The entries of an engine from the first one on, beside the lines of a log.
+
+    `place` is behind the last line that both have, `cursor` behind the last entry before another.
+    `ended`: an entry gave a line that the log does not have there.
+    """
+
+    def __init__(self, log: DerivedLog, place: Derivation) -> None:
+        self._log, self.place, self._hashes = log, place, log.hashes()
+        self._perhaps = KnownIds()
+        self.head = len(self._hashes)
+        self.cursor, self.ended = Cursor(), False
+        self._last = place.end
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the engine has all lines of the log."""
+        return self._last.seq == self.head
+
+    @property
+    def seq(self) -> int:
+        """The last line that both have."""
+        return self._last.seq
+
+    def see(self, entry: SharedEntry) -> bool:
+        """Take the next entry; False where it gives a line that the log does not have."""
+        one = self.place.take(entry, self._known)
+        if one is not None:
+            seqs = range(self._last.seq + 1, self.place.end.seq + 1)
+            hashes = [line[-19:-3] for line in (one.header, one.line) if line]
+            found = [self._hashes[seq - 1 : seq] for seq in seqs]
+            if found != [[one] for one in hashes]:
+                self.ended = True
+                # A segment that was just begun, and whose first line was lost or not written yet.
+                if one.header and found[0] == hashes[:1] and self.head == seqs[0]:
+                    self._last = self._last._replace(seq=self.head)
+                return False
+            self._perhaps.add_lines(one)
+        self._last = self.place.end
+        if not is_piece(entry):
+            end = self.place.end
+            self.cursor = Cursor(entry.position, id_of(entry), end.seq, end.h.decode(), end.rec)
+        return True
+
+    def _known(self, id_: str) -> bool:
+        if not self._perhaps.may_have(id_hash(id_)):
+            return False
+        found = self._log.known_at(id_)
+        seq = found.event.seq if isinstance(found, Line) else found
+        return seq is not None and seq <= self.place.end.seq
+
+
+def read_cursor(home: str) -> Cursor:
+    """What `log/.shared` says; the beginning where it says nothing that can be read."""
+    try:
+        said = json.loads(nofollow.read_bytes(f"{home}/log/.shared"))
+        cursor = Cursor(*(said[name] for name in Cursor._fields))
+        whole = all(isinstance(one, kind) for one, kind in zip(cursor, _KINDS, strict=True))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return Cursor()
+    return cursor if whole else Cursor()
+
+
+def write_cursor(home: str, disk: Disk, cursor: Cursor) -> None:
+    """Replace `log/.shared`; not synced, as the log is not."""
+    path = f"{home}/log/.shared"
+    new = f"{path}.{os.getpid()}.new"
+    fd = nofollow.create_draft(new, home=home)
+    try:
+        os.write(fd, encode(cursor._asdict()).encode())
+    finally:
+        os.close(fd)
+    disk.replace(new, path, home)
+
+
+def read_to_erase(home: str) -> tuple[dict[str, Stone], list[int]]:
+    """What the engine is to be given: stones by id, and positions of which nothing stays."""
+    try:
+        said = json.loads(nofollow.read_bytes(f"{home}/log/.shared-erase"))
+        stones = {id_: Stone(id_, *row) for id_, row in said["stones"].items()}
+        return stones, [int(one) for one in said["holes"]]
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return {}, []
+
+
+def write_to_erase(
+    home: str, disk: Disk, stones: Mapping[str, Stone], holes: Sequence[int]
+) -> None:
+    """Replace `log/.shared-erase`, durably; remove it where nothing is left."""
+    path = f"{home}/log/.shared-erase"
+    if stones or holes:
+        rows = {id_: list(one[1:]) for id_, one in stones.items()}
+        said = encode({"stones": rows, "holes": [*holes]})
+        disk.publish(path, said.encode(), home)
+    else:
+        drop(path, home)
+
+
+def line_hashes(segments: Segments) -> list[bytes]:
+    """The hash of each line of a log, purged ones too, up to the first that does not verify."""
+    found: list[bytes] = []
+    h = segments.genesis
+    for number in segments.numbers(fresh=True):
+        data = read_segment_file(segments.path(number))
+        run = chained(data, 0, len(data), len(found), h)
+        ends = [*run.starts[1:], run.end]
+        found += [data[end - 19 : end - 3] for end in ends if run.starts]
+        h = run.h
+    return found
+
+
+def files_quoting(log: DerivedLog, events: Sequence[Event]) -> list[str]:
+    """The files of this machine that hold something of the events: bodies, reports, copies."""
+    named = {digest for event in events for digest in named_bodies(event.kind, event.data)}
+    texts = []
+    for event in events:
+        try:
+            texts.append(log.text(event))
+        except (NotFoundError, OSError, ValueError):
+            texts.append(event.text)
+    look = FolderSearch(Path(log.home), Quotations(texts), {one.id for one in events}, (), set())
+    bodies = [os.path.relpath(body_path(log.home, one), log.home) for one in sorted(named)]
+    return [*look.to_remove(), *bodies]
+
+
+def id_of(entry: SharedEntry) -> str:
+    """The id of the event that an entry brings or erased; "" where it is of none."""
+    said = parsed(entry.payload)
+    if isinstance(said, Published):
+        return said.draft.id
+    return said.id if isinstance(said, Stone) else ""
+
+
+def is_piece(entry: SharedEntry) -> bool:
+    """Whether an entry is a piece of a body."""
+    return b'"piece":' in entry.payload[:40]
+
+
+def is_entry(entry: SharedEntry, cursor: Cursor) -> bool:
+    """Whether an entry is the one that the cursor stands behind."""
+    return entry.position == cursor.position and id_of(entry) == cursor.id

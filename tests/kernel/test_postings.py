@@ -1,0 +1,102 @@
+"""The kernel's sums of postings are those of its twin in arrays, to the bit."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from memplane import kernel
+from memplane.index.bm25 import BM25
+from memplane.index.lexical import PostingSums
+from tests.examples import examples
+
+pytestmark = pytest.mark.skipif(kernel.BUILT is None, reason="the kernel was not built")
+
+FIELDS = 4
+TERMS = 6
+
+
+def made(seed, sizes, *, limit, masks):
+    """Blocks with postings by chance, and what a query of six terms a field asks of them."""
+    chance = np.random.default_rng(seed)
+    blocks, rows, first = [], [], 0
+    for place, size in enumerate(sizes):
+        docs, here = [], []
+        for field in range(FIELDS):
+            for term in range(TERMS):
+                own = np.flatnonzero(chance.random(size) < chance.random())
+                own = own[own + first < limit]
+                begin = sum(map(len, docs))
+                if len(own):
+                    here.append((place, field, field * TERMS + term, begin, begin + len(own)))
+                    docs.append(own)
+        docs = np.concatenate([*docs, np.zeros(0, int)]).astype(np.uint16)
+        lengths = [chance.integers(1, 1_500, size).astype(np.uint16) for _ in range(3)]
+        times = chance.integers(1, 256, len(docs)).astype(np.uint8)
+        blocks.append((first, size, docs, times, *lengths))
+        rows += here
+        first += size
+    slices = np.array(sorted(rows, key=lambda row: row[1]), np.int64).reshape(-1, 5)
+    hidden, apart = (chance.random(first) < 0.3 if there else None for there in masks)
+    weights = [np.sort(chance.random(FIELDS * TERMS)) * 9 for _ in range(2)]
+    return (tuple(blocks), slices, min(limit, first), hidden, apart), weights
+
+
+WORLDS = st.builds(
+    made,
+    st.integers(0, 1 << 32),
+    st.lists(st.integers(0, 90), max_size=4),
+    limit=st.integers(0, 300),
+    masks=st.tuples(st.booleans(), st.booleans()),
+)
+
+
+@settings(max_examples=examples(600), deadline=None)
+@given(WORLDS, st.tuples(st.floats(0.1, 3), st.floats(0, 1)), st.floats(0.5, 900))
+def test_documents_and_sums_are_the_same_bytes(world, constants, average):
+    given_, (strength, rare) = world
+    built, plain = kernel.BUILT.PostingSums(*given_), PostingSums(*given_)
+    assert bytes(built.counts()) == plain.counts().tobytes()
+    averages = (average, average / 2, average / 3, average)
+    docs, sums = built.of(strength, rare, averages, BM25(*constants))
+    others, rows = plain.of(strength, rare, averages, BM25(*constants))
+    assert bytes(docs) == others.tobytes()
+    assert bytes(sums) == rows.tobytes()
+
+
+def block(docs=(0, 1), size=2, lengths=2):
+    column = np.ones(lengths, np.uint16)
+    return (0, size, np.array(docs, np.uint16), np.ones(len(docs), np.uint8), *[column] * 3)
+
+
+@pytest.mark.parametrize(
+    ("one", "row", "limit"),
+    [
+        (block(), (1, 0, 0, 0, 1), 2),  # no such block
+        (block(), (-1, 0, 0, 0, 1), 2),
+        (block(), (0, 4, 0, 0, 1), 2),  # no such field
+        (block(), (0, 0, -1, 0, 1), 2),
+        (block(), (0, 0, 0, 0, 3), 2),  # more than there is
+        (block(), (0, 0, 0, -1, 1), 2),
+        (block(), (0, 0, 0, 2, 1), 2),
+        (block(docs=(0, 2)), (0, 0, 0, 0, 2), 9),  # a document that the block has not
+        (block(), (0, 0, 0, 0, 2), 1),  # behind the limit
+        (block(lengths=1), (0, 0, 0, 0, 1), 2),
+        (block(), (0, 0, 0, 0, 1), 1 << 40),
+    ],
+)
+def test_postings_of_a_broken_file_are_refused_and_never_read(one, row, limit):
+    with pytest.raises(ValueError, match=r"slice|lengths"):
+        kernel.BUILT.PostingSums((one,), np.array([row], np.int64), limit, None, None)
+
+
+def test_a_term_without_a_weight_and_a_short_mask_are_refused():
+    slices = np.array([(0, 0, 3, 0, 1)], np.int64)
+    sums = kernel.BUILT.PostingSums((block(),), slices, 2, None, None)
+    with pytest.raises(ValueError, match="weight"):
+        sums.of(np.ones(3), np.ones(9), (1.0,) * 4, BM25())
+    with pytest.raises(ValueError, match="mask"):
+        kernel.BUILT.PostingSums((block(),), slices, 2, np.zeros(1, bool), None)
+    with pytest.raises(TypeError):
+        kernel.BUILT.PostingSums([block()], slices, 2, None, None)
+    with pytest.raises(TypeError):
+        kernel.BUILT.PostingSums((block()[:5],), slices, 2, None, None)
