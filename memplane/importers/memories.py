@@ -68,6 +68,7 @@ BASIC_MEMORY: Final = "basic-memory"
 _NOTE_HEAD_BYTES: Final = 64 * 1024
 _LINE_HEAD_BYTES: Final = 1024 * 1024
 _LOOKED_AT: Final = 300  # objects of a document until one is a memory
+_LOOKED_BYTES: Final = 32 * 1024 * 1024  # likewise
 _EPOCH_MAX: Final = 253_402_300_799  # the last second of the year 9999
 _MILLISECONDS: Final = 10**11  # a larger number counts them
 _ABOUT_MAX: Final = 2_000  # characters of what a memory says of itself beside its text
@@ -178,7 +179,7 @@ def document_source(path: Path) -> str | None:
     head = _head(path, _NOTE_HEAD_BYTES).removeprefix(b"\xef\xbb\xbf").lstrip()
     if not head.startswith((b"[", b"{")) or not any(one in head for one in _NAMED_IN_A_DOCUMENT):
         return None
-    with closing(read_elements(path)) as elements:
+    with closing(read_elements(path, most=_LOOKED_BYTES)) as elements:
         for element in islice(elements, _LOOKED_AT):
             if element.name in _MEMBERS and element.body and is_mem0(_loaded(element.body)):
                 return MEM0

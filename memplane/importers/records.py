@@ -196,6 +196,7 @@ def _parse_slowly(text: str) -> Parsed:
 
 
 ELEMENT_BYTES_MAX: Final = 16 * 1024 * 1024
+_DEPTH_MAX: Final = 1000
 _NAME_BYTES: Final = 200  # of the member that an array is
 _OUTSIDE: Final = re.compile(rb'["{}\[\]]')
 _INSIDE: Final = re.compile(rb'["\\]')
@@ -215,8 +216,12 @@ class DocumentElement(NamedTuple):
     fault: str = ""
 
 
-def read_elements(path: Path, limit: int = ELEMENT_BYTES_MAX) -> Generator[DocumentElement]:
+def read_elements(
+    path: Path, limit: int = ELEMENT_BYTES_MAX, most: int | None = None
+) -> Generator[DocumentElement]:
     """Yield the objects of the arrays in a document, plain or gzip, however large it is.
+
+    Of its text at most `most` bytes are read; what is nested deeper than 1,000 is damaged.
 
     The document is an array, or an object whose members are arrays. One object of at most `limit`
     bytes is held; a larger one is passed over. What lies between them is not checked.
@@ -225,17 +230,17 @@ def read_elements(path: Path, limit: int = ELEMENT_BYTES_MAX) -> Generator[Docum
         magic = disk.read(2)
         disk.seek(0)
         if magic != _GZIP_MAGIC:
-            yield from _Elements(limit).of(disk, disk)
+            yield from _Elements(limit, most).of(disk, disk)
             return
         with gzip.GzipFile(fileobj=disk) as text:
-            yield from _Elements(limit).of(text, disk)
+            yield from _Elements(limit, most).of(text, disk)
 
 
 class _Elements:
     """Finds the objects by counting brackets outside of strings."""
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
+    def __init__(self, limit: int, most: int | None) -> None:
+        self._limit, self._left = limit, float("inf") if most is None else most
         self._depth = 0
         self._array = 1  # the depth at which objects are elements
         self._name = b""
@@ -246,8 +251,11 @@ class _Elements:
     def of(self, text: IO[bytes] | gzip.GzipFile, disk: IO[bytes]) -> Iterator[DocumentElement]:
         at = 0
         try:
-            while chunk := text.read(_CHUNK):
+            while self._depth <= _DEPTH_MAX and (chunk := text.read(_CHUNK)):
                 at = yield from self._chunk(chunk, at, disk)
+                self._left -= len(chunk)
+                if self._left <= 0:
+                    return
         except (OSError, EOFError, zlib.error):
             self._depth = self._depth or 1
         if self._depth or self._string:

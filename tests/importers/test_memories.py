@@ -435,6 +435,14 @@ def test_the_objects_of_a_document_are_what_a_parser_finds(
     assert not any(one.fault for one in found)
 
 
+def test_brackets_without_end_are_damage_and_no_work(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_bytes(b'{"memories": [{"a": 1}, ' + b"[" * (3 * 1024 * 1024))
+    found = list(records.read_elements(path))
+    assert [one.fault for one in found] == ["", "damaged"]
+    assert found[-1].done < path.stat().st_size
+
+
 def test_an_object_that_is_too_large_is_passed_over_and_what_is_behind_it_read(tmp_path):
     path = tmp_path / "a.json"
     path.write_text(json.dumps([{"a": "x" * 100}, {"b": 1}]))
