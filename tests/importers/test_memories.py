@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-import memplane
 from memplane.errors import InputError
 from memplane.importers import databases, detect, import_paths, memories, records, statements
 
@@ -475,13 +474,3 @@ def test_a_large_export_is_read_with_no_more_than_a_piece_of_it_held(tmp_path):
     assert sum(1 for _ in told.statements) == 3001
     assert told.done == path.stat().st_size
     assert isinstance(told, statements.StatedFile)
-
-
-def test_a_plane_of_projects_files_an_observation_with_the_project_of_its_name(
-    tmp_path, claude_mem, monkeypatch
-):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    plane = memplane.init(tmp_path / "home")
-    with plane:
-        report = import_paths(plane, None, [claude_mem])
-        assert report.events == 3
