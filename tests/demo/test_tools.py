@@ -31,7 +31,7 @@ ELSEWHERE = {
 }
 PARTS = {
     "table_formats",
-    "chunks", "crowds", "engine_works", "hook_works", "session_works", "index_peers", "index_works", "large_log", "layouts",
+    "chunks", "crowds", "engine_works", "framework_works", "hook_works", "session_works", "index_peers", "index_works", "large_log", "layouts",
     "mcp_works", "measure", "observer_works", "memory_peers", "memory_works", "peers", "place", "process_works", "shelf",
     "shared_works", "side_by_side", "store_works",
     "text_works", "workload", "works", "writing_works",
@@ -122,6 +122,11 @@ def data(tmp_path_factory):
     ]  # fmt: skip
     written(folder / "next_need" / "points.jsonl.gz", points)
     return folder
+
+
+def test_files_of_memory_programs_are_written_where_the_program_is_there(tmp_path):
+    ran("tools/write_memories.py", "ledger", tmp_path / "branch")
+    assert list((tmp_path / "branch" / "ledger" / "shards").glob("*.jsonl"))
 
 
 def test_digests_are_measured_against_labels(data, tmp_path):
