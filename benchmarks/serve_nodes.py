@@ -5,10 +5,11 @@
 Every node has every plane, as a folder that follows the plane's shared log; a request goes to the
 node that its plane's name is hashed to, as a proxy would send it, and is asked once more of another
 node where the first fails. First each plane gets one event (most of them have to be opened), then
-a tenth of the planes gets nine of ten requests; with `--restart` the nodes are ended by SIGTERM and
-started again, one after the other, meanwhile. Afterwards another node is asked for what was
-acknowledged. Prints figures as JSON; exits with 1 where something acknowledged is not there, or a
-request failed twice.
+a tenth of the planes gets nine of ten requests; with `--restart` the nodes are ended by SIGTERM
+(with `--kill` by SIGKILL) and started again, one after the other, meanwhile. Afterwards another
+node is asked for what was acknowledged. Prints figures as JSON; exits with 1 where something
+acknowledged is not there, or a request failed twice. A node answers from what it has when it does
+not catch up within `shared.catch_up_ms`: what another one acknowledged just before may be missing.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -49,6 +51,8 @@ _KINDS: Final = ("record", "get", "search", "pack")
 _SHARES: Final = (40, 20, 20, 20)  # of a hundred requests
 _WAIT_S: Final = 0.2  # before a request is asked again
 _TIMEOUT_S: Final = 60
+# Between two nodes: what was asked again because one was away is answered before the next one goes.
+_PAUSE_S: Final = 2
 _CHECKED: Final = 300  # acknowledged events that are asked for at the end
 
 
@@ -70,20 +74,24 @@ class Node:
                 command, stdout=output, stderr=output, env=self.environment
             )
         for _ in range(600):
-            with socket.socket() as made_:
-                if made_.connect_ex(("127.0.0.1", self.port)) == 0:
+            with suppress(OSError, http.client.HTTPException):
+                line = http.client.HTTPConnection("127.0.0.1", self.port, timeout=_TIMEOUT_S)
+                line.request("GET", "/health")
+                if line.getresponse().status == 200:
+                    line.close()
                     return
             if self.process.poll() is not None:
                 break
             time.sleep(0.05)
         raise RuntimeError(self.folder.with_suffix(".output").read_text())
 
-    def end(self) -> int:
-        """SIGTERM; the exit code."""
+    def end(self, how: signal.Signals = signal.SIGTERM) -> int:
+        """The exit code after a signal; 0 for a SIGKILL that was asked for."""
         if self.process is None:
             return 0
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(60)
+        self.process.send_signal(how)
+        code = self.process.wait(60)
+        return 0 if how == signal.SIGKILL == -code else code
 
     def uses(self) -> dict[str, int]:
         """What the process has: resident memory in KiB, threads, descriptors."""
@@ -144,7 +152,11 @@ class Load:
             with self.lock:
                 self.times[kind].append(took)
                 self.counts["asked again"] += tries - 1
-                self.counts["failed"] += status != 200
+                stale = status == 404 and kind == "get" and tries > 1
+                self.counts["not there yet"] += stale
+                self.counts["failed"] += status != 200 and not stale
+                if status != 200:
+                    self.counts[f"status {status}"] += 1
                 if status == 200 and kind == "record":
                     assert value is not None
                     self.counts["in an outbox"] += said["seq"] == 0
@@ -247,16 +259,17 @@ def _planes(folder: Path, names: list[str], nodes: int, environment: dict[str, s
     return took
 
 
-def _restart(load: Load, requests: int, codes: list[int]) -> None:
+def _restart(load: Load, requests: int, how: signal.Signals, codes: list[int]) -> None:
     """End and start each node when the next part of the requests was answered."""
     for number, node in enumerate(load.nodes, 1):
         while sum(map(len, load.times.values())) < requests * number // (len(load.nodes) + 1):
             time.sleep(0.01)
         begun = time.perf_counter()
-        codes.append(node.end())
+        codes.append(node.end(how))
         ended = time.perf_counter()
         node.start()
         load.restarts.append((round(ended - begun, 1), round(time.perf_counter() - ended, 1)))
+        time.sleep(_PAUSE_S)
 
 
 def _lost(load: Load, chance: random.Random) -> int:
@@ -295,11 +308,12 @@ def _measured(asked: argparse.Namespace, folder: Path, address: str) -> dict[str
             [("record", name) for name in names], asked.clients
         )
         load = Load(nodes, secret, names, acknowledged)
-        restarting = threading.Thread(target=_restart, args=(load, asked.requests, codes))
-        if asked.restart:
+        how = signal.SIGKILL if asked.kill else signal.SIGTERM
+        restarting = threading.Thread(target=_restart, args=(load, asked.requests, how, codes))
+        if asked.restart or asked.kill:
             restarting.start()
         figures["mixed"] = load.run(_mixed(names, asked.requests), asked.clients)
-        if asked.restart:
+        if asked.restart or asked.kill:
             restarting.join()
             figures["seconds to end and to start"] = load.restarts
         figures["full nodes"] = [one.uses() | {"open": _open(one, secret)} for one in nodes]
@@ -341,6 +355,7 @@ def main() -> int:
     parser.add_argument("--requests", type=int, default=6_000, help="of the mixed load")
     parser.add_argument("--clients", type=int, default=12, help="that ask at the same time")
     parser.add_argument("--restart", action="store_true", help="one node after the other")
+    parser.add_argument("--kill", action="store_true", help="the same by SIGKILL")
     parser.add_argument("--folder", type=Path, help="in which all is made, and removed")
     asked = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="memplane-nodes-", dir=asked.folder))

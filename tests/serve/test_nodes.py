@@ -36,12 +36,13 @@ def test_three_nodes_serve_any_of_many_planes_and_lose_nothing(tmp_path, engine)
     assert found["exit codes"] == [0, 0, 0]
 
 
+@pytest.mark.parametrize("how", ["--restart", "--kill"])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_restart_of_each_node_under_load_fails_no_request_twice_and_loses_nothing(
-    tmp_path, engine
+    tmp_path, engine, how
 ):
-    load = ("--planes", 12, "--requests", 1_500, "--clients", 8)
-    found = ran(tmp_path, "--engine", engine, *load, "--restart")
+    load = ("--planes", 12, "--requests", 1_000, "--clients", 8)
+    found = ran(tmp_path, "--engine", engine, *load, how)
     assert found["mixed"]["failed"] == found["lost"] == 0
     assert found["mixed"]["asked again"] > 0
     assert found["exit codes"] == [0] * 6

@@ -12,9 +12,8 @@ from hypothesis import given, settings, strategies as st
 from memplane.errors import ConflictError, DivergedError, InputError, SharedLogError
 from memplane.home import SharedLogWarning
 from memplane.log import verify_log
-from memplane.log.reader import LinePlaces, id_hash
+from memplane.log.reader import KnownIds, LinePlaces, id_hash
 from memplane.log.segments import read_segment_file
-from memplane.shared.apply import KnownIds
 from memplane.shared.entries import beginning, parsed, published
 from memplane.shared.memory import MemorySharedLog
 
