@@ -566,6 +566,7 @@ class AsyncUpkeep(AsyncFace[PlaneUpkeep]):
     differing = aside(PlaneUpkeep.differing)
     export = aside(PlaneUpkeep.export)
     export_tables = aside(PlaneUpkeep.export_tables)
+    export_ledger = aside(PlaneUpkeep.export_ledger)
     merge = aside(PlaneUpkeep.merge)
     sync = aside(PlaneUpkeep.sync)
 

@@ -22,6 +22,7 @@ from memplane.shared.folder_state import DeviceReport, SyncReport
 from memplane.trust import printable, shell_word
 from memplane.upkeep.doctor import filesystem
 from memplane.upkeep.export import ExportReport, TablesReport
+from memplane.upkeep.repo_ledger import LedgerReport
 from memplane.upkeep.restore import RestoreReport
 from memplane.wiring import find_plane, open_plane, restore as restore_plane
 
@@ -46,6 +47,32 @@ _Until: TypeAlias = Annotated[
 ]
 
 
+_Redact: TypeAlias = Annotated[
+    bool,
+    Option(
+        "--redact",
+        help="As events may leave the plane by today's policies, not as they are stored.",
+    ),
+]
+_Secret: TypeAlias = Annotated[
+    bool, Option("--secret", help="Of a part, also what is of sensitivity secret.")
+]
+_Replace: TypeAlias = Annotated[
+    bool, Option("--replace", help="Replace what is there by that name.")
+]
+_Sqlite: TypeAlias = Annotated[
+    bool,
+    Option("--sqlite", help="Tables to be read, as SQLite: redacted, and not for restore."),
+]
+_Ledger: TypeAlias = Annotated[
+    bool,
+    Option(
+        "--ledger",
+        help="The memories that hold, into a GitHub ledger: PATH is a checkout of its branch.",
+    ),
+]
+
+
 @command("export", example="export ~/plane.jsonl")
 def export_to_file(
     path: Annotated[
@@ -57,23 +84,11 @@ def export_to_file(
     session: _Sessions = None,
     since: _Since = None,
     until: _Until = None,
-    redact: Annotated[
-        bool,
-        Option(
-            "--redact",
-            help="As events may leave the plane by today's policies, not as they are stored.",
-        ),
-    ] = False,
-    secret: Annotated[
-        bool, Option("--secret", help="Of a part, also what is of sensitivity secret.")
-    ] = False,
-    replace: Annotated[
-        bool, Option("--replace", help="Replace what is there by that name.")
-    ] = False,
-    sqlite: Annotated[
-        bool,
-        Option("--sqlite", help="Tables to be read, as SQLite: redacted, and not for restore."),
-    ] = False,
+    redact: _Redact = False,
+    secret: _Secret = False,
+    replace: _Replace = False,
+    sqlite: _Sqlite = False,
+    ledger: _Ledger = False,
     home: Home = None,
     as_json: Json = False,
 ) -> None:
@@ -82,12 +97,13 @@ def export_to_file(
     Without options it is all of the log, byte by byte, with every text and file beside it, secret
     ones too; policies and views are yours, and not in it. With a filter or --redact it is events
     as the private channel shows them, redacted again, without files and what was forgotten. With
-    --sqlite these are five tables: events, tasks, atoms, artifacts, task_digests.
+    --sqlite these are five tables: events, tasks, atoms, artifacts, task_digests. With --ledger
+    it is memories as channel public sees them, without preferences and rules; a second time what
+    has changed, and what no longer holds is deleted there.
     """
-    if sqlite and path == _STREAM:
-        raise InputError("a SQLite file cannot be stdout; name a file", where="--sqlite")
-    if path == _STREAM and as_json:
-        raise InputError("stdout has the export; name a file", where="--json")
+    _check_export(
+        path, sqlite=sqlite, ledger=ledger, as_json=as_json, other=replace or secret or redact
+    )
     asked: dict[str, Any] = {
         "replace": replace,
         "ns": ns or None,
@@ -99,12 +115,33 @@ def export_to_file(
     }
     target = _Stream() if path == _STREAM else nullcontext(path)
     with open_plane(home) as plane, Bar("export") as bar, target as to:
+        if ledger:
+            del asked["replace"], asked["secret"]  # neither was given
+            written = plane.upkeep.export_ledger(path, progress=bar, **asked)
+            print_answer(written.as_json(), _ledger_words(written), as_json=as_json)
+            return
         if sqlite:
             tables = plane.upkeep.export_tables(path, progress=bar, **asked)
             print_answer(tables.as_json(), _tables_words(tables), as_json=as_json)
             return
         report = plane.upkeep.export(to, redact=redact, progress=bar, **asked)
     _tell_export(report, path, as_json=as_json)
+
+
+def _check_export(path: str, *, sqlite: bool, ledger: bool, as_json: bool, other: bool) -> None:
+    """Raise InputError for options that do not go together."""
+    if sqlite and ledger:
+        raise InputError("expected --sqlite or --ledger, found both")
+    if ledger and (path == _STREAM or other):
+        raise InputError(
+            "a ledger is a folder, is added to, and has nothing secret: name a folder, without "
+            "--replace, --secret and --redact",
+            where="--ledger",
+        )
+    if sqlite and path == _STREAM:
+        raise InputError("a SQLite file cannot be stdout; name a file", where="--sqlite")
+    if path == _STREAM and as_json:
+        raise InputError("stdout has the export; name a file", where="--json")
 
 
 def _tell_export(report: ExportReport, path: str, *, as_json: bool) -> None:
@@ -123,6 +160,16 @@ def _tables_words(report: TablesReport) -> str:
     held = sum(report.withheld.values())
     more = f"\nwithheld  {counted(held, 'event')}" if held else ""
     return f"exported  {rows}, as of seq {report.seq}, to {report.path}{more}"
+
+
+def _ledger_words(report: LedgerReport) -> str:
+    files = counted(report.files, "new file")
+    words = f"{report.put} put, {report.deleted} deleted, {report.unchanged} unchanged, in {files}"
+    lines = [f"exported  {words} of {report.path}"]
+    if report.withheld:
+        reasons = ", ".join(f"{name} {count}" for name, count in report.withheld.items())
+        lines.append(f"withheld  {reasons}")
+    return "\n".join(lines)
 
 
 class _Stream:
@@ -388,7 +435,8 @@ def import_files(
         Argument(
             metavar="[SOURCE] PATH",
             help="Files or folders, behind their source where that is not to be found out "
-            "(claude-code, claude-memory, codex, chat, mcp-memory, jsonl); "
+            "(claude-code, claude-memory, codex, chat, mcp-memory, jsonl, mem0, langgraph, "
+            "claude-mem, basic-memory, ledger); "
             "or git and a repository, the one here if none is named.",
         ),
     ] = None,

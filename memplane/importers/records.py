@@ -28,6 +28,8 @@ import hashlib
 import io
 import json
 import os
+import re
+import zipfile
 import zlib
 from collections import defaultdict
 from datetime import UTC, datetime
@@ -153,9 +155,14 @@ def _lines(
             held = [body[:-1] if whole else body]
             del body
             yield SourceLine(number, held.pop(), end, disk.tell(), whole=whole)
-    except (OSError, EOFError, zlib.error):
+    except (OSError, EOFError, zlib.error, zipfile.BadZipFile):
         # A copy that was cut short: what could be unpacked has been given out.
         yield SourceLine(number + 1, b"", end, disk.tell(), fault="damaged")
+
+
+def unpacked_lines(text: gzip.GzipFile, packed: IO[bytes]) -> Iterator[SourceLine]:
+    """The lines of a text that is packed in another file, as `read_lines` gives those of a file."""
+    return _lines(text, packed, 0, LINE_BYTES_MAX)
 
 
 def parse_records(body: bytes) -> Parsed:
@@ -186,6 +193,124 @@ def _parse_slowly(text: str) -> Parsed:
     except (ValueError, RecursionError):
         return Parsed(tuple(records), broken=True)
     return Parsed(tuple(records), broken=at < end or not records)
+
+
+ELEMENT_BYTES_MAX: Final = 16 * 1024 * 1024
+_DEPTH_MAX: Final = 1000
+_NAME_BYTES: Final = 200  # of the member that an array is
+_OUTSIDE: Final = re.compile(rb'["{}\[\]]')
+_INSIDE: Final = re.compile(rb'["\\]')
+
+
+class DocumentElement(NamedTuple):
+    """An object of an array in a JSON document.
+
+    `name`: the member of the document that the array is, "" where the document is the array.
+    `done`: bytes of the file read so far. `fault` is "overlong" or "damaged" (nothing can be read
+    behind it); the body is empty then.
+    """
+
+    name: str
+    body: bytes
+    done: int
+    fault: str = ""
+
+
+def read_elements(
+    path: Path, limit: int = ELEMENT_BYTES_MAX, most: int | None = None
+) -> Generator[DocumentElement]:
+    """Yield the objects of the arrays in a document, plain or gzip, however large it is.
+
+    Of its text at most `most` bytes are read; what is nested deeper than 1,000 is damaged.
+
+    The document is an array, or an object whose members are arrays. One object of at most `limit`
+    bytes is held; a larger one is passed over. What lies between them is not checked.
+    """
+    with io.BufferedReader(io.FileIO(path), _CHUNK) as disk:
+        magic = disk.read(2)
+        disk.seek(0)
+        if magic != _GZIP_MAGIC:
+            yield from _Elements(limit, most).of(disk, disk)
+            return
+        with gzip.GzipFile(fileobj=disk) as text:
+            yield from _Elements(limit, most).of(text, disk)
+
+
+class _Elements:
+    """Finds the objects by counting brackets outside of strings."""
+
+    def __init__(self, limit: int, most: int | None) -> None:
+        self._limit, self._left = limit, float("inf") if most is None else most
+        self._depth = 0
+        self._array = 1  # the depth at which objects are elements
+        self._name = b""
+        self._word: bytearray | None = None  # a string that may be a member's name
+        self._held: bytearray | None = None  # an element so far
+        self._string = self._overlong = False
+
+    def of(self, text: IO[bytes] | gzip.GzipFile, disk: IO[bytes]) -> Iterator[DocumentElement]:
+        at = 0
+        try:
+            while self._depth <= _DEPTH_MAX and (chunk := text.read(_CHUNK)):
+                at = yield from self._chunk(chunk, at, disk)
+                self._left -= len(chunk)
+                if self._left <= 0:
+                    return
+        except (OSError, EOFError, zlib.error):
+            self._depth = self._depth or 1
+        if self._depth or self._string:
+            yield DocumentElement(self._text(), b"", disk.tell(), "damaged")
+
+    def _chunk(
+        self, chunk: bytes, at: int, disk: IO[bytes]
+    ) -> Generator[DocumentElement, Any, int]:
+        """Take in a chunk from `at`; return where the next one begins to count."""
+        begin = 0  # of what is to be kept
+        while found := (_INSIDE if self._string else _OUTSIDE).search(chunk, at):
+            sign, at = found[0], found.end()
+            if sign == b"\\":
+                at += 1
+            elif sign == b'"':
+                self._string = not self._string
+                if self._depth == 1 and self._held is None:
+                    self._quote(chunk, begin, at)
+                    begin = at
+            elif sign in b"{[":
+                self._depth += 1
+                if self._depth == self._array + 1 and sign == b"{" and self._held is None:
+                    self._held, self._overlong, begin = bytearray(b"{"), False, at
+                elif self._depth == 1:
+                    self._array = 1 if sign == b"[" else 2
+            else:
+                self._depth -= 1
+                if self._held is not None and self._depth == self._array:
+                    self._keep(chunk[begin:at])
+                    body, self._held = bytes(self._held), None
+                    fault = "overlong" if self._overlong else ""
+                    yield DocumentElement(self._text(), b"" if fault else body, disk.tell(), fault)
+                    begin = at
+        self._keep(chunk[begin:])
+        if self._word is not None and len(self._word) <= _NAME_BYTES:
+            self._word += chunk[begin:][: _NAME_BYTES + 1]
+        return at - len(chunk) if at > len(chunk) else 0
+
+    def _quote(self, chunk: bytes, begin: int, end: int) -> None:
+        if self._string:
+            self._word = bytearray()
+        elif self._word is not None:
+            self._word += chunk[begin : end - 1][: _NAME_BYTES + 1]
+            self._name, self._word = bytes(self._word[:_NAME_BYTES]), None
+
+    def _keep(self, part: bytes) -> None:
+        if self._held is None or self._overlong:
+            return
+        if len(self._held) + len(part) > self._limit:
+            self._held, self._overlong = bytearray(), True
+        else:
+            self._held += part
+
+    def _text(self) -> str:
+        return self._name.decode("utf-8", "replace")
 
 
 _SNIFFED: Final = 64 * 1024

@@ -33,7 +33,17 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from memplane.errors import InputError, MemplaneError
-from memplane.importers import chat, claude_code, codex, git, jsonl, statements
+from memplane.importers import (
+    chat,
+    claude_code,
+    codex,
+    databases,
+    git,
+    jsonl,
+    ledger,
+    memories,
+    statements,
+)
 from memplane.importers.chat import Chat
 from memplane.importers.claude_code import ClaudeCode
 from memplane.importers.codex import Codex
@@ -73,6 +83,7 @@ if TYPE_CHECKING:
 
     from memplane.importers.records import SourceLine
     from memplane.importers.rows import ReadOutcome, RecordReader
+    from memplane.importers.statements import StatedFile
     from memplane.plane import Plane
 
 
@@ -89,6 +100,11 @@ _LISTED: Final = (
     statements.MCP_MEMORY,
     chat.SOURCE,
     jsonl.SOURCE,
+    memories.MEM0,
+    memories.LANGGRAPH,
+    databases.CLAUDE_MEM,
+    memories.BASIC_MEMORY,
+    ledger.LEDGER,
 )
 
 
@@ -192,15 +208,28 @@ def _outside_planes(folder: Path, files: list[Path]) -> list[Path]:
 
 def takeable(folder: Path) -> list[Path]:
     """The files of a folder that may be of a source, by path: JSON, and memory in Markdown."""
-    notes = [path for path in files_below(folder, (".md",)) if statements.is_memory(path)]
-    return sorted([*files_below(folder), *notes], key=os.fspath)
+    notes = [
+        path
+        for path in files_below(folder, (".md",))
+        if statements.is_memory(path) or memories.packed_source(path)
+    ]
+    stores = files_below(folder, (*databases.ENDINGS, ".zip"))
+    return sorted([*files_below(folder), *notes, *filter(_foreign_source, stores)], key=os.fspath)
+
+
+def _foreign_source(path: Path) -> str | None:
+    """The source of a database, a zip or a note of another memory program."""
+    return databases.database_source(path) or memories.packed_source(path)
 
 
 def look(path: Path) -> FirstLines:
     """Look at the first 20 lines that are not blank, or at all of a document."""
+    if statements.is_memory(path):
+        return FirstLines(statements.CLAUDE_MEMORY, False, "")
+    if (foreign := _foreign_source(path)) is not None:
+        return FirstLines(foreign, False, "")
     if path.suffix.lower() == ".md":
-        source = statements.CLAUDE_MEMORY if statements.is_memory(path) else None
-        return FirstLines(source, False, "" if source else _first_words(path))
+        return FirstLines(None, False, _first_words(path))
     if is_zstd(path):
         return FirstLines(None, False, "zstd")
     records: list[dict[str, Any]] = []
@@ -218,7 +247,8 @@ def look(path: Path) -> FirstLines:
             if not made and not begun and line.body.strip() != _NO_MESSAGES:
                 junk.append(line.body.strip() or line.fault.encode())
     found = _quoted(junk[0]) if junk else ""
-    return FirstLines(next(_sources(records), None), bool(records) or not junk, found)
+    source = next(_sources(records), None) or memories.document_source(path)
+    return FirstLines(source, bool(records) or not junk, found)
 
 
 def _first_words(path: Path) -> str:
@@ -241,18 +271,26 @@ def _document(path: Path) -> tuple[dict[str, Any], ...]:
 
 def _sources(records: Iterable[dict[str, Any]]) -> Iterator[str]:
     for record in records:
-        if codex.is_record(record):
-            yield codex.SOURCE
-        elif isinstance(record.get("type"), str) and not _TRANSCRIPT.isdisjoint(record):
-            yield claude_code.SOURCE
-        elif statements.is_graph(record):
-            yield statements.MCP_MEMORY
-        elif chat.is_chat(record):
-            yield chat.SOURCE
-        elif not _ROW.isdisjoint(record):
-            yield jsonl.SOURCE
-        elif chat.is_message(record):
-            yield chat.SOURCE
+        found = next((source for source, is_its in _SIGNS if is_its(record)), None)
+        if found is not None:
+            yield found
+
+
+# By what a record shows of which source it is; the first that fits.
+_SIGNS: Final[tuple[tuple[str, Callable[[dict[str, Any]], bool]], ...]] = (
+    (codex.SOURCE, codex.is_record),
+    (
+        claude_code.SOURCE,
+        lambda record: isinstance(record.get("type"), str) and not _TRANSCRIPT.isdisjoint(record),
+    ),
+    (statements.MCP_MEMORY, statements.is_graph),
+    (chat.SOURCE, chat.is_chat),
+    (jsonl.SOURCE, lambda record: not _ROW.isdisjoint(record)),
+    (ledger.LEDGER, ledger.is_ledger_record),
+    (memories.LANGGRAPH, memories.is_langgraph),
+    (memories.MEM0, memories.is_mem0),
+    (chat.SOURCE, chat.is_message),
+)
 
 
 # What agents on this machine have kept, and which of it is of the project here.
@@ -571,6 +609,17 @@ class SessionPlaces:
         }
         return names.get(folder.parent.name, UNKNOWN)
 
+    def of_name(self, project: str) -> str | None:
+        """The one known project whose folder has that name; None: the plane has no projects."""
+        if self._registry is None:
+            return None
+        named = {
+            self._known.now(ns)
+            for ns, path in self._known.roots.values()
+            if os.path.basename(path) == project
+        }
+        return named.pop() if len(named) == 1 else UNKNOWN
+
     def of_root(self, folder: Path) -> str | None:
         """The project of a repository that is there; None: the plane has none."""
         if self._registry is None:
@@ -630,10 +679,56 @@ _FOLDED_FROM: Final = 500  # events: fewer the next reader folds in no time
 _TEXT_AT_ONCE: Final = 8 * 1024 * 1024
 _PROGRESS_BYTES: Final = 1024 * 1024
 
+
+def _whole(
+    read: Callable[[Path, bytes], StatedFile],
+) -> Callable[[Path], StatedFile | None]:
+    """Of a file that is read at once; None for a damaged or overlong one."""
+
+    def whole(path: Path) -> StatedFile | None:
+        content = read_all(path)
+        return None if content is None else read(path, content)
+
+    return whole
+
+
+def _database_or(
+    source: str, read: Callable[[Path], StatedFile | None] | None = None
+) -> Callable[[Path], StatedFile | None]:
+    """Of a program that has a database, and exports in text where there is a `read`."""
+
+    def either(path: Path) -> StatedFile | None:
+        if read is None or databases.is_database(path):
+            return databases.statements_of_database(path, source)
+        return read(path)
+
+    return either
+
+
+_NOT_STATED: Final = {
+    "forgotten": "forgotten here",
+    "doubled": "second value of a key",
+    "older": "older than what is here",
+    "own": "exported by this plane",
+}
 # Files that state what holds now, and are compared with the plane.
-_STATING: Final = {
-    statements.CLAUDE_MEMORY: statements.statements_of_claude,
-    statements.MCP_MEMORY: statements.statements_of_mcp,
+_STATING: Final[dict[str, Callable[[Path], StatedFile | None]]] = {
+    statements.CLAUDE_MEMORY: _whole(statements.statements_of_claude),
+    statements.MCP_MEMORY: _whole(statements.statements_of_mcp),
+    memories.MEM0: _database_or(memories.MEM0, memories.statements_of_mem0),
+    memories.LANGGRAPH: _database_or(memories.LANGGRAPH, memories.statements_of_langgraph),
+    databases.CLAUDE_MEM: _database_or(databases.CLAUDE_MEM),
+    memories.BASIC_MEMORY: memories.statements_of_basic_memory,
+    ledger.LEDGER: ledger.statements_of_ledger,
+}
+_DATABASES: Final = frozenset({memories.MEM0, memories.LANGGRAPH, databases.CLAUDE_MEM})
+# Where they are looked for in a folder, other than JSON.
+_ENDINGS: Final = {
+    statements.CLAUDE_MEMORY: (".md",),
+    memories.BASIC_MEMORY: (".md",),
+    memories.MEM0: (".json", ".json.gz", ".jsonl", ".jsonl.gz", ".zip", *databases.ENDINGS),
+    memories.LANGGRAPH: (".jsonl", ".jsonl.gz", *databases.ENDINGS),
+    databases.CLAUDE_MEM: databases.ENDINGS,
 }
 
 # Transcripts, whose sessions are over when they have been silent for long.
@@ -717,9 +812,12 @@ class Reading:
         seen = None if file.source else look(path)
         if seen is not None:
             file.source = seen.source
+        if file.source == ledger.LEDGER and path != ledger.first_shard(path.parent):
+            file.unchanged = True  # the first shard stands for the ledger
+            return
         if file.source == statements.CLAUDE_MEMORY:
             self._folders[statements.folder_of(path)] = None
-        offset = self._consumed.offset(path, self._how(file))
+        offset = self._consumed.offset(path, self._how(file, path))
         if offset < 0:
             file.unchanged = True
             self._meet(file, self._known, self._consumed.state(path))
@@ -750,7 +848,7 @@ class Reading:
             if isinstance(reader, ClaudeCode) and not self._runs:
                 self._settle(file, reader.rest())
         self._flush(file)
-        how, state = self._how(file), state or reader.state()
+        how, state = self._how(file, path), state or reader.state()
         self._meet(file, self._read_from, state)
         self._consumed.keep(path, how, before=before, offset=end, state=state, whole=document)
 
@@ -783,30 +881,37 @@ class Reading:
     def _compare(self, file: FileReport, path: Path, before: os.stat_result) -> None:
         """Bring the plane to what the file states now."""
         assert file.source is not None
-        content = read_all(path)
-        if content is None:
+        how = self._how(file, path)
+        try:
+            told = _STATING[file.source](path)
+        except InputError:
+            file.skip("no such database" if databases.is_database(path) else "changing file")
+            return
+        if told is None:
             file.skip("damaged or overlong file")
             return
-        told = _STATING[file.source](path, content)
         ts = written_at(before).isoformat()
-        for reason in told.skipped:
-            file.skip(reason)
-        ns = None
+        ns: str | Callable[[str], str | None] | None = None
         if file.source == statements.CLAUDE_MEMORY:
             ns = self._places.of_kept(statements.folder_of(path))
+        elif file.source == databases.CLAUDE_MEM:
+            ns = self._places.of_name
         for made in statement_rows(self.plane, file.source, told, ts, ns):
             if not isinstance(made, str):
                 file.items += 1
                 self._add(file, made)
+                self._flush_if_many(file)
             elif made == "repeated":
                 file.items += 1
                 file.repeated += 1
             else:
-                file.skip("forgotten here" if made == "forgotten" else "second value of a key")
+                file.skip(_NOT_STATED[made])
+            self._tell(self._done + told.done)
+        for reason in told.skipped:
+            file.skip(reason)
         self._flush(file)
         lost = gone(self.plane, file.source, told)
         self.report.archived += forget_all(self.plane, file.source, lost)
-        how = self._how(file)
         self._consumed.keep(path, how, before=before, offset=0, state={}, whole=True)
 
     def _meet(
@@ -816,9 +921,17 @@ class Reading:
         if source in _WITH_SESSIONS:
             sessions[source] |= dict.fromkeys(_WITH_SESSIONS[source][0](state))
 
-    def _how(self, file: FileReport) -> dict[str, object]:
+    def _how(self, file: FileReport, path: Path) -> dict[str, object]:
         """Name what decides which events a file gives: read otherwise, it is read again."""
-        return {"version": _VERSION, "source": file.source, "reasoning": self._reasoning}
+        how: dict[str, object] = {
+            "version": _VERSION,
+            "source": file.source,
+            "reasoning": self._reasoning,
+        }
+        if file.source == ledger.LEDGER:
+            return {**how, "beside": ledger.state_of_shards(path)}
+        beside = databases.state_of_journals(path) if file.source in _STATING else []
+        return {**how, "beside": beside} if beside else how
 
     def _take_document(self, file: FileReport, reader: RecordReader, text: bytes | None) -> None:
         records, broken = ((), True) if text is None else parse_document(text)
@@ -1084,7 +1197,20 @@ class ImportReport:
         }
 
 
-Source = Literal["jsonl", "claude-code", "claude-memory", "codex", "chat", "mcp-memory", "git"]
+Source = Literal[
+    "jsonl",
+    "claude-code",
+    "claude-memory",
+    "codex",
+    "chat",
+    "mcp-memory",
+    "mem0",
+    "langgraph",
+    "claude-mem",
+    "basic-memory",
+    "ledger",
+    "git",
+]
 _OF_FILES: Final = (
     jsonl.SOURCE,
     claude_code.SOURCE,
@@ -1092,6 +1218,11 @@ _OF_FILES: Final = (
     codex.SOURCE,
     chat.SOURCE,
     statements.MCP_MEMORY,
+    memories.MEM0,
+    memories.LANGGRAPH,
+    databases.CLAUDE_MEM,
+    memories.BASIC_MEMORY,
+    ledger.LEDGER,
 )
 SOURCES: Final = (*_OF_FILES, git.SOURCE)
 
@@ -1161,8 +1292,11 @@ def _below(folder: Path, source: Source | None) -> list[Path]:
         return takeable(folder)
     if source == claude_code.SOURCE:  # what stands beside a sub-agent's transcript is none
         return [path for path in files_below(folder) if not path.name.endswith(".meta.json")]
+    if source == ledger.LEDGER:
+        return ledger.first_shards(folder)
     if source != statements.CLAUDE_MEMORY:
-        return files_below(folder)
+        endings = _ENDINGS.get(source)
+        return files_below(folder, endings) if endings else files_below(folder)
     notes = files_below(folder, (".md",))
     # A folder that was named is memory if it looks like it; of others those below that are.
     named = (
@@ -1182,7 +1316,9 @@ def _check_named(path: Path, source: Source | None) -> None:
         seen = look(path)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}", where=where) from error
-    if source == statements.CLAUDE_MEMORY:
+    if source in _DATABASES and databases.is_database(path) and seen.source != source:
+        raise InputError(f"{path}: {databases.what_is_known(source)}", where=where)
+    if source == statements.CLAUDE_MEMORY or seen.source in _STATING:
         return
     if not seen.json_lines and not seen.document and seen.source is None:
         raise InputError(

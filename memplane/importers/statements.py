@@ -42,47 +42,70 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from memplane.errors import NotFoundError
 from memplane.event import GLOBAL, at_least
 from memplane.importers.records import parse_document, parse_records
 from memplane.importers.rows import Row, json_digest, name, short_text, type_word
-from memplane.intake.check import KEY_MAX, TAG_MAX
+from memplane.intake.check import KEY_MAX, TAG_MAX, timestamp
 from memplane.intake.redact import masked
 from memplane.lazy import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from memplane.plane import Plane
     from memplane.projections.in_force import KeyValueRow as Version
 
 ORIGIN: Final = "from"  # in an event's data: the file that stated it
+EXPORTER: Final = "plane"  # the plane that had exported it to where it was read
 
 
 class FileStatement(NamedTuple):
-    """One memory as a file states it."""
+    """One memory as a file states it.
+
+    `ts` and `valid_until` are RFC 3339, "" where the file does not say; `about` goes into the
+    event's data. `project`: the name of the project it is of, where one file has several.
+    """
 
     key: str
     kind: str
     text: str
     tags: tuple[str, ...] = ()
+    ts: str = ""
+    valid_until: str = ""
+    about: Mapping[str, Any] = MappingProxyType({})
+    project: str = ""
 
 
-class StatedFile(NamedTuple):
+@dataclass(slots=True)
+class StatedFile:
     """What a file states. `origin` names the file, `prefix` begins all keys it may have.
 
-    `whole`: nothing in it was unreadable, so what it does not state it no longer states.
+    `statements` may be read as they are asked for: then `skipped` (a reason for each part that
+    states nothing), `withdrawn` (keys that it takes back by name), `whole` and `done` (bytes of the
+    file) are final when they have been. `whole`: nothing in the file was unreadable, so what it
+    does not state it no longer states. `keeper` names the program whose memory it is: that is an
+    agent's word and no person's, whatever it says, and no marker is looked for in it. `dated`: its
+    times tell which of two values of a memory is the newer, whichever file was read first.
     """
 
     origin: str
     prefix: str
-    statements: list[FileStatement]
-    skipped: list[str]
-    whole: bool
+    statements: Iterable[FileStatement]
+    skipped: list[str] = field(default_factory=list)
+    whole: bool = True
+    keeper: str = ""
+    dated: bool = True
+    withdrawn: list[str] = field(default_factory=list)
+    done: int = 0
+    seen: dict[str, str] = field(default_factory=dict)  # by key, what was stated first
 
 
 def key_of(*parts: str) -> str:
@@ -106,40 +129,79 @@ def tag(word: str) -> str | None:
 
 
 def statement_rows(
-    plane: Plane, source: str, told: StatedFile, ts: str, ns: str | None = None
-) -> Iterator[Row | Literal["repeated", "forgotten", "doubled"]]:
+    plane: Plane,
+    source: str,
+    told: StatedFile,
+    ts: str,
+    ns: str | Callable[[str], str | None] | None = None,
+) -> Iterator[Row | Literal["repeated", "forgotten", "doubled", "older", "own"]]:
     """For each statement the row to record, or the reason why there is none.
 
-    `doubled`: the file states something else under the same key before. `ns`: the namespace of the
-    file's project, None for the usual one. Values of `/global` under a key stay there.
+    `doubled`: the file states something else under the same key before; `older`: another file had
+    what the program made of it later; `own`: this plane exported it. `ns`: the namespace of the
+    file's project, or of the project that a statement names; None for the usual one. Values of
+    `/global` under a key stay there.
     """
-    seen: dict[str, str] = {}
     for statement in told.statements:
-        base = name(source, json_digest(*statement[:3])[:32])
-        if (known := seen.get(statement.key)) is not None:
+        base = _name_of(source, statement)
+        if (known := told.seen.get(statement.key)) is not None:
             yield "repeated" if known == base else "doubled"
             continue
-        seen[statement.key] = base
-        versions = _versions(plane, statement.key, ns)
-        times = _times(plane, source, versions, f"{base}:")
-        if isinstance(times, str):
-            yield times
+        told.seen[statement.key] = base
+        if statement.about.get(EXPORTER) == plane.id:
+            yield "own"
             continue
-        row: Row = {
-            "id": f"{base}:{times}",
-            "ts": ts,
-            "kind": statement.kind,
-            "key": statement.key,
-            "text": statement.text,
-            "data": {ORIGIN: told.origin},
-        }
-        if versions:
-            row["ns"] = versions[-1].ns
-        elif ns is not None:
-            row["ns"] = ns
-        if versions:  # somebody has said since how sensitive it is; the file cannot
-            row |= at_least(versions[-1].sensitivity, row)
-        yield {**row, "tags": list(statement.tags)} if statement.tags else row
+        space = ns(statement.project) if callable(ns) else ns
+        versions = _versions(plane, statement.key, space)
+        times = _times(plane, source, versions, f"{base}:")
+        if not isinstance(times, int):
+            yield times
+        elif told.dated and _is_older(source, statement, versions):
+            yield "older"
+        else:
+            yield _row(statement, f"{base}:{times}", told, ts, space, versions)
+
+
+def _row(
+    statement: FileStatement,
+    id_: str,
+    told: StatedFile,
+    ts: str,
+    space: str | None,
+    versions: list[Version],
+) -> Row:
+    row: Row = {
+        "id": id_,
+        "ts": statement.ts or ts,
+        "kind": statement.kind,
+        "key": statement.key,
+        "text": statement.text,
+        "data": {ORIGIN: told.origin, **statement.about},
+    }
+    if told.keeper:
+        row |= {"role": "assistant", "actor": told.keeper, "markers": []}
+    if statement.valid_until:
+        row["valid_until"] = statement.valid_until
+    if versions:
+        row["ns"] = versions[-1].ns
+    elif space is not None:
+        row["ns"] = space
+    if versions:  # somebody has said since how sensitive it is; the file cannot
+        row |= at_least(versions[-1].sensitivity, row)
+    return {**row, "tags": list(statement.tags)} if statement.tags else row
+
+
+def _is_older(source: str, statement: FileStatement, versions: list[Version]) -> bool:
+    """Whether the program changed the memory again behind this: by its time, where it has one."""
+    if not statement.ts or not versions or not versions[-1].id.startswith(f"{source}:"):
+        return False
+    return timestamp(statement.ts) < versions[-1].time
+
+
+def _name_of(source: str, statement: FileStatement) -> str:
+    """How the id of a statement begins: by its key and what it says."""
+    said = statement[:3] if not statement.valid_until else (*statement[:3], statement.valid_until)
+    return name(source, json_digest(*said)[:32])
 
 
 def _versions(plane: Plane, key: str, ns: str | None) -> list[Version]:
@@ -179,11 +241,11 @@ def _by_us(plane: Plane, source: str, seq: int) -> bool:
 
 def gone(plane: Plane, source: str, told: StatedFile) -> list[str]:
     """The keys in force that this file stated before and states no more."""
-    if not told.whole or not told.statements:
-        return []
-    present = {statement.key for statement in told.statements}
-    keys = [key for key in plane.keys(told.prefix, limit=sys.maxsize) if key not in present]
-    return [key for key in keys if _origin(plane, source, key) == told.origin]
+    lost = [key for key in told.withdrawn if key not in told.seen]
+    if told.whole and told.seen:
+        keys = (key for key in plane.keys(told.prefix, limit=sys.maxsize) if key not in told.seen)
+        lost += (key for key in keys if _origin(plane, source, key) == told.origin)
+    return list(dict.fromkeys(lost))
 
 
 def lost_with(plane: Plane, source: str, prefix: str, there: Callable[[str], bool]) -> list[str]:
@@ -247,7 +309,13 @@ def statements_of_mcp(path: Path, content: bytes) -> StatedFile:
     # A graph may lie anywhere, in several places under one name.
     origin = f"{path.stem}-{json_digest(str(path.with_suffix('')))[:12]}"
     whole = not any(reason.startswith("malformed") for reason in skipped)
-    return StatedFile(origin, f"{MCP_MEMORY}/", statements, skipped, whole)
+    return StatedFile(
+        origin=origin,
+        prefix=f"{MCP_MEMORY}/",
+        statements=statements,
+        skipped=skipped,
+        whole=whole,
+    )
 
 
 def _is_document(content: bytes) -> bool:
@@ -328,7 +396,9 @@ _OF_A_PERSON: Final = frozenset({"user", "feedback"})
 _PREFERENCE: Final = re.compile(r"\bpreferences?\b|\bprefers?\b", re.IGNORECASE)
 
 
-class _Section(NamedTuple):
+class MarkdownSection(NamedTuple):
+    """A heading with those above it, and the text below it up to the next one."""
+
     headings: tuple[str, ...]
     body: str
 
@@ -368,7 +438,7 @@ def statements_of_claude(path: Path, content: bytes) -> StatedFile:
     statements: list[FileStatement] = []
     skipped: list[str] = []
     counts: Counter[str] = Counter()
-    for section in _sections(text):
+    for section in markdown_sections(text):
         body, pointers = _without_pointers(section.body, path.parent)
         skipped += ["index line"] * pointers
         if not body.strip():
@@ -382,7 +452,8 @@ def statements_of_claude(path: Path, content: bytes) -> StatedFile:
         statements.append(_statement(origin, "", "", "", about))
     if not statements and not skipped:
         skipped.append("empty file")
-    return StatedFile(origin, f"{CLAUDE_MEMORY}/{origin}#"[:200], statements, skipped, whole=True)
+    prefix = f"{CLAUDE_MEMORY}/{origin}#"[:200]
+    return StatedFile(origin=origin, prefix=prefix, statements=statements, skipped=skipped)
 
 
 def _statement(
@@ -426,7 +497,8 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _sections(text: str) -> Iterator[_Section]:
+def markdown_sections(text: str) -> Iterator[MarkdownSection]:
+    """The sections of a Markdown text, in order; fenced code has no headings."""
     headings: list[tuple[int, str]] = []
     body: list[str] = []
     fence = ""
@@ -438,7 +510,7 @@ def _sections(text: str) -> Iterator[_Section]:
         if found is None:
             body.append(line)
             continue
-        yield _Section(tuple(title for _, title in headings), "\n".join(body).strip("\n"))
+        yield MarkdownSection(tuple(title for _, title in headings), "\n".join(body).strip("\n"))
         level, body = len(found[1]), []
         headings = [*(one for one in headings if one[0] < level), (level, found[2])]
-    yield _Section(tuple(title for _, title in headings), "\n".join(body).strip("\n"))
+    yield MarkdownSection(tuple(title for _, title in headings), "\n".join(body).strip("\n"))

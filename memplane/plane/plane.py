@@ -60,12 +60,14 @@ if TYPE_CHECKING:
         export as upkeep_export,
         export as upkeep_tables,
         purge,
+        repo_ledger as upkeep_ledger,
         restore,
         verify,
         verify as upkeep_audit,
     )
     from memplane.upkeep.export import ExportReport, TablesReport
     from memplane.upkeep.purge import Due, PurgeReport
+    from memplane.upkeep.repo_ledger import LedgerReport
     from memplane.upkeep.restore import MergeReport
     from memplane.upkeep.verify import AuditReport, PlaneReport
     from memplane.work import (
@@ -89,6 +91,7 @@ else:
     restore = late("memplane.upkeep.restore")
     verify = late("memplane.upkeep.verify")
     upkeep_tables = late("memplane.upkeep.export")
+    upkeep_ledger = late("memplane.upkeep.repo_ledger")
     work_forget = late("memplane.work.changes")
     work_tasks = late("memplane.work.tasks")
     context_batches = late("memplane.context.batches")
@@ -382,6 +385,29 @@ class PlaneUpkeep(OfPlane):
         return upkeep_tables.export_tables(
             self._context, tasks, to, asked, replace=replace, progress=progress
         )
+
+    def export_ledger(
+        self,
+        to: str | os.PathLike[str],
+        *,
+        ns: str | Iterable[str] | None = None,
+        kind: str | Iterable[str] | None = None,
+        session: str | Iterable[str] | None = None,
+        since: str | datetime | None = None,
+        until: str | datetime | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> LedgerReport:
+        """Write the memories that hold to a ledger of GitHub Agentic Workflows, type `map`.
+
+        `to` is a checkout of the ledger's branch, or an empty folder. Memories leave as channel
+        public sees them, redacted; preferences and rules stay, as does what is of another person or
+        from a ledger. A second export writes what has changed; without a filter it also deletes
+        what no longer holds. Raises InputError for a ledger with faults, WriteError.
+        """
+        asked = upkeep_export.ExportFilter.of(
+            ns=ns, kind=kind, session=session, since=since, until=until, redact=True, secret=False
+        )
+        return upkeep_ledger.export_to_ledger(self._context, to, asked, progress=progress)
 
     def sync(
         self,

@@ -5,6 +5,7 @@ import io
 import json
 import os
 import random
+import sqlite3
 import subprocess
 from pathlib import Path
 
@@ -24,6 +25,8 @@ COMMANDS = {
     "record": ["record", "one more thing", "--kind", "fact", "--key", "k7", "--json"],
     "record of a long text": ["record", "--id", "long", "x" * 1_200_000, "--json"],
     "record without waiting": ["record", "not now", "--no-wait", "--json"],
+    "import of a database": ["import", "langgraph", "{top}/store.db", "--json"],
+    "export to a ledger": ["export", "--ledger", "{top}/branch", "--json"],
     "import": ["import", "jsonl", "{top}/given.jsonl", "--json"],
     "pack": ["pack", "which database?", "--budget", "600", "--session", "s1"],
     "search": ["search", "database"],
@@ -157,6 +160,10 @@ def prepare(top):
     (top / "given.txt").write_text("an artifact\n")
     rows = "".join(f'{{"text": "imported {n}", "id": "i{n}"}}\n' for n in range(5))
     (top / "given.jsonl").write_text(rows)
+    (top / "branch").mkdir()
+    with contextlib.closing(sqlite3.connect(top / "store.db")) as file, file:
+        file.execute("CREATE TABLE store (prefix TEXT, key TEXT, value TEXT, updated_at TEXT)")
+        file.execute("INSERT INTO store VALUES ('a', 'k', '{\"text\": \"kept\"}', '2026-01-05')")
     (top / "events.jsonl").write_text(json.dumps(TURN) + "\n")
     (top / "questions.jsonl").write_text(json.dumps(QUESTION) + "\n")
     (top / "one.yaml").write_text(SCENARIO)

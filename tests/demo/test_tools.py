@@ -124,6 +124,11 @@ def data(tmp_path_factory):
     return folder
 
 
+def test_files_of_memory_programs_are_written_where_the_program_is_there(tmp_path):
+    ran("tools/write_memories.py", "ledger", tmp_path / "branch")
+    assert list((tmp_path / "branch" / "ledger" / "shards").glob("*.jsonl"))
+
+
 def test_digests_are_measured_against_labels(data, tmp_path):
     label = {
         "file": "one.jsonl", "title": "Count the herons", "outcome_quotes": [], "left": [],

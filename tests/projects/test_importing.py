@@ -1,12 +1,17 @@
 """Imports in the user's own plane: what is there keeps its event, what is new has its project."""
 
+import gzip
 import json
+import sqlite3
+from pathlib import Path
 
 import pytest
 from folders import repository, work_tree
 
 from memplane.importers import import_paths
 from memplane.projects.registry import UNKNOWN, client_folder
+
+KEPT = Path(__file__).parents[1] / "importers" / "programs"
 
 
 def record(uuid, kind, content, *, session="s1", cwd="/gone/app", **more):
@@ -143,3 +148,21 @@ def test_commits_are_of_the_project_of_their_repository(own, tmp_path):
         assert plane.search("ledger")
     with own.at(tmp_path) as plane:
         assert not plane.search("ledger")
+
+
+def test_an_observation_of_claude_mem_goes_to_the_project_whose_folder_has_its_name(own, tmp_path):
+    packed = KEPT / "claude-mem-13.25" / "claude-mem.db.gz"
+    (tmp_path / "claude-mem.db").write_bytes(gzip.decompress(packed.read_bytes()))
+    with own.at(tmp_path) as plane:
+        assert import_paths(plane, None, [tmp_path / "claude-mem.db"]).events == 3
+        assert {event.ns for event in plane.events(kind="observation")} <= {UNKNOWN}
+    root = repository(tmp_path / "harbour")
+    with own.at(root) as plane:
+        plane.record("begun", kind="fact", key="begun")
+        ns = plane.context.home.project
+    with sqlite3.connect(tmp_path / "claude-mem.db") as file:
+        file.execute("UPDATE observations SET id = id + 10")
+    with own.at(tmp_path) as plane:
+        assert import_paths(plane, None, [tmp_path / "claude-mem.db"]).events == 2
+    with own.whole() as plane:
+        assert [event.ns for event in plane.events(kind="observation")] == [UNKNOWN] * 2 + [ns] * 2
