@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 from memplane.adapters.blobs import BlobRows, session_of, short_name
 from memplane.errors import NotFoundError
 from memplane.lazy import NamedTuple
+from memplane.projections.in_force import forget_of
 
 if TYPE_CHECKING:
     from memplane.event import Event
@@ -90,7 +91,7 @@ class SessionTurns:
         self._mark = f"t/{short_name(self.owner, self.session)}"
         self._begun: int | None = None  # the seq before the first message, None while unknown
         self._lock, self._popping = Lock(), Lock()
-        self._seqs: list[int] = []  # of the messages up to the seq `_upto`
+        self._ids: dict[int, str] = {}  # of the messages up to the seq `_upto`, by their seq
         self._found: dict[int, Event] = {}  # those of them that are in force
         self._upto = 0
 
@@ -170,13 +171,30 @@ class SessionTurns:
         asked: dict[str, Any] = {"after": self._upto, "agent": self._agent}
         for one in plane.events(session=self.session, ns=self._ns, **asked):
             if one.id.startswith(begin) and self._program in one.data:
-                self._seqs.append(one.seq)
+                self._ids[one.seq] = one.id
                 self._found[one.seq] = one
-        # What is in force changes by these alone: a message has no key and no end.
-        if any(next(plane.events(kind=kind, **asked), None) for kind in ("forget", "purge")):
-            left = {seq: self._in_force(seq) for seq in self._seqs}
+        named = self._named(asked)
+        if named:
+            left = {
+                seq: self._in_force(seq) if seq in named else self._found.get(seq)
+                for seq in self._ids
+            }
             self._found = {seq: event for seq, event in left.items() if event is not None}
-        self._upto = max([head, *self._seqs[-1:]])
+        self._upto = max([head, *[*self._ids][-1:]])
+
+    def _named(self, asked: dict[str, Any]) -> set[int]:
+        """The messages whose standing may have changed: a message has no key and no end."""
+        named: set[int] = set()
+        for event in self._plane.events(kind="forget", **asked):
+            forget = forget_of(event)
+            named |= {
+                seq
+                for seq, id_ in self._ids.items()
+                if forget is None or forget.names(id_, self.session)
+            }
+        if next(self._plane.events(kind="purge", **asked), None) is not None:
+            named = {*self._ids}
+        return named
 
     def _in_force(self, named: int | str) -> Event | None:
         try:

@@ -332,6 +332,31 @@ def test_threads_that_share_a_session_lose_and_repeat_nothing(often):
     assert asyncio.run(run()) == [*range(24)]
 
 
+def test_what_others_forget_costs_a_session_no_look_at_its_messages(often, monkeypatch):
+    plane, looked = often.plane, []
+    one, other = PlaneSession(plane, "s1"), PlaneSession(plane, "s2")
+
+    async def run():
+        for session in (one, other):
+            await session.add_items([{"role": "user", "content": f"{at}"} for at in range(9)])
+        assert len(await one.get_items()) == 9
+        event = memplane.Plane.event
+        monkeypatch.setattr(
+            memplane.Plane, "event", lambda *a, **b: looked.append(a[1]) or event(*a, **b)
+        )
+        await other.pop_item()
+        await other.clear_session()
+        assert len(await one.get_items()) == 9
+        assert looked == []
+        plane.forget(id=next(plane.events(session="s1")).id)
+        assert [item["content"] for item in await one.get_items()] == [
+            f"{at}" for at in range(1, 9)
+        ]
+        assert len(looked) == 1
+
+    asyncio.run(run())
+
+
 def test_of_two_that_begin_a_session_at_once_the_messages_of_both_are_found(often, monkeypatch):
     one, two = (SessionTurns(often.plane, session="s1", program="p") for _ in range(2))
     one.add([Said("user", {"said": "a"}, ("said",))])
