@@ -53,10 +53,13 @@ test-servers: $(STAMP)  ## stores on real servers on loopback, started by the te
 	$(BIN)/python -m pytest -q -m servers tests
 
 FRAMEWORKS := .frameworks
+SUITE := $(FRAMEWORKS)/langgraph-checkpoint
 test-frameworks: $(STAMP)  ## frameworks' own suites, random calls beside their stores, agents of each
 	test -x $(FRAMEWORKS)/bin/python || $(PYTHON) -m venv $(FRAMEWORKS)
 	$(FRAMEWORKS)/bin/python -m pip install --quiet --disable-pip-version-check -e . -r requirements-dev.txt -r requirements-frameworks.txt
-	$(FRAMEWORKS)/bin/python -m pytest -q -m frameworks -o asyncio_default_fixture_loop_scope=function -o asyncio_mode=auto tests/adapters
+	test -d $(SUITE) || $(FRAMEWORKS)/bin/python -m pip download --quiet --disable-pip-version-check --no-deps --no-binary :all: --dest $(SUITE) langgraph-checkpoint==$$($(FRAMEWORKS)/bin/python -c 'from importlib.metadata import version; print(version("langgraph-checkpoint"))')
+	cat $(SUITE)/*.tar.gz | tar -xz --strip-components 1 -C $(SUITE)
+	MEMPLANE_LANGGRAPH_SUITE=$(CURDIR)/$(SUITE) $(FRAMEWORKS)/bin/python -m pytest -q -m frameworks -o asyncio_default_fixture_loop_scope=function -o asyncio_mode=auto tests/adapters
 
 BROWSER := .browser
 test-browser: $(STAMP)  ## pages in the system's chromium; installs playwright and, with npm, axe-core

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from crowds import CROWD_WORKS
 from engine_works import ENGINE_WORKS
+from framework_works import FRAMEWORK_WORKS, not_installed
 from hook_works import HOOK_COPIED, HOOK_PROMPT, HOOK_RECORD, HOOK_WORKS
 from index_peers import OPTIONAL, have
 from index_works import INDEX_WORKS, LARGE_WORKS
@@ -47,6 +48,7 @@ _MEMORIES, _MEMORIES_QUICK = 100_000, 2_000
 _LARGE = LARGE_WORKS | LARGE_LOG_WORKS | SHARED_LARGE_WORKS
 _USUAL = WORKS | WRITING_WORKS | CROWD_WORKS | MEMORY_WORKS | SESSION_WORKS
 _USUAL |= STORE_WORKS | INDEX_WORKS | ENGINE_WORKS | HOOK_WORKS | MCP_WORKS | SHARED_WORKS
+_USUAL |= FRAMEWORK_WORKS
 _ALL = _USUAL | _LARGE
 _SIDE = "side-by-side"
 _ROUNDS, _ROUNDS_QUICK = 5, 1
@@ -183,7 +185,7 @@ def _facts(place: Place, rounds: int, *, quick: bool, took: float) -> dict[str, 
         "events": place.events,
         "chunks": place.chunks,
         "memories": place.memories,
-        "missing": [name for name in OPTIONAL if have(name) is None],
+        "missing": [name for name in OPTIONAL if have(name) is None] + not_installed(),
         "built_per_second": round(place.built_per_second),
         "seconds": round(took, 1),
     }
@@ -207,8 +209,8 @@ def _missing(names: object) -> str:
     if not isinstance(names, list) or not names:
         return ""
     return (
-        f"\nNot installed, so not beside the index: {', '.join(names)} "
-        "(pip install -r requirements-bench.txt)."
+        f"\nNot installed, so without a row or not beside the index: {', '.join(names)} "
+        "(pip install -r requirements-bench.txt -r requirements-frameworks.txt)."
     )
 
 

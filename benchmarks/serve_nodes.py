@@ -107,6 +107,7 @@ class Load:
     acknowledged: dict[str, list[tuple[str, str]]]
     times: dict[str, list[float]] = field(default_factory=lambda: {one: [] for one in _KINDS})
     counts: Counter[str] = field(default_factory=Counter)
+    restarts: list[tuple[float, float]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, wanted: list[tuple[str, str]], clients: int) -> dict[str, Any]:
@@ -251,8 +252,11 @@ def _restart(load: Load, requests: int, codes: list[int]) -> None:
     for number, node in enumerate(load.nodes, 1):
         while sum(map(len, load.times.values())) < requests * number // (len(load.nodes) + 1):
             time.sleep(0.01)
+        begun = time.perf_counter()
         codes.append(node.end())
+        ended = time.perf_counter()
         node.start()
+        load.restarts.append((round(ended - begun, 1), round(time.perf_counter() - ended, 1)))
 
 
 def _lost(load: Load, chance: random.Random) -> int:
@@ -297,13 +301,21 @@ def _measured(asked: argparse.Namespace, folder: Path, address: str) -> dict[str
         figures["mixed"] = load.run(_mixed(names, asked.requests), asked.clients)
         if asked.restart:
             restarting.join()
+            figures["seconds to end and to start"] = load.restarts
         figures["full nodes"] = [one.uses() | {"open": _open(one, secret)} for one in nodes]
         figures["acknowledged"] = sum(map(len, acknowledged.values()))
         figures["lost"] = _lost(load, random.Random(1))
     finally:
         codes += [node.end() for node in nodes if node.process is not None]
     figures["exit codes"] = codes
+    figures["KiB a plane on a node"] = _kib(folder / "node0") // asked.planes
+    figures["KiB a plane in the engine"] = sum(map(_kib, folder.glob("*-1"))) // asked.planes
     return figures
+
+
+def _kib(folder: Path) -> int:
+    """What the files of a folder take on the disk."""
+    return sum(one.lstat().st_blocks for one in folder.rglob("*")) // 2
 
 
 def _open(node: Node, secret: str) -> int:

@@ -134,6 +134,8 @@ _READERS: Final = tuple(vars(_PLACES)[place] for place in vars(_PLACES)["_fields
 
 
 _COMPILED_FROM: Final = 3  # a record's object from which on its constructor is compiled
+# For names that are no field, as typing's own.
+_NO_FIELD: Final = TypeError if sys.version_info >= (3, 13) else ValueError
 
 
 def _bound(record: Any, given: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...] | None:
@@ -186,7 +188,7 @@ class _Record(tuple[Any, ...]):
     def _replace(self, /, **named: Any) -> Self:
         made = self._make(map(named.pop, self._fields, self))
         if named:
-            raise ValueError(f"Got unexpected field names: {list(named)!r}")
+            raise _NO_FIELD(f"Got unexpected field names: {list(named)!r}")
         return made
 
     __replace__ = _replace  # what `copy.replace` of Python 3.13 asks for

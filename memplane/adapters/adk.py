@@ -30,9 +30,9 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from memplane.adapters.blobs import Blob, BlobRows, short_name
+from memplane.adapters.blobs import Blob, BlobRows, session_of, short_name
 from memplane.adapters.placing import ContextPacks, kept_from
-from memplane.adapters.turns import Said, SessionTurns, call_said, said_at, texts_in
+from memplane.adapters.turns import RecentTurns, Said, SessionTurns, call_said, said_at, texts_in
 from memplane.errors import MissingExtraError, NotFoundError
 
 if TYPE_CHECKING:
@@ -64,11 +64,11 @@ class _Sessions:
     """
 
     def __init__(self, plane: Plane) -> None:
-        self._plane = plane
+        self.plane = plane
         self._blobs = BlobRows(
             plane, ns=f"/agent/{PROGRAM}", kind=f"custom:{PROGRAM}", source=PROGRAM
         )
-        self._kept: dict[str, SessionTurns] = {}
+        self._recent = RecentTurns()
 
     async def create_session(
         self,
@@ -107,12 +107,12 @@ class _Sessions:
         """
         if event.partial:
             return event
-        head = await asyncio.to_thread(self._head, session.app_name, session.user_id, session.id)
+        head = await asyncio.to_thread(self.head_of, session.app_name, session.user_id, session.id)
         if head is None:
             raise _adk("errors.session_not_found_error").SessionNotFoundError(
                 f"Session {session.id} not found."
             )
-        turns = self._turns(session.app_name, session.user_id, session.id, head)
+        turns = self.turns_of(session.app_name, session.user_id, session.id, head)
         name = _digest(event.model_dump(mode="json", exclude_none=True))
         if await asyncio.to_thread(turns.turn, turns.id(name)) is not None:
             return event
@@ -131,7 +131,7 @@ class _Sessions:
         self._blobs.keep(rows)
 
     def _create(self, app: str, user: str, id_: str, state: Mapping[str, Any]) -> Any:
-        if self._head(app, user, id_) is not None:
+        if self.head_of(app, user, id_) is not None:
             raise _adk("errors.already_exists_error").AlreadyExistsError(
                 f"Session with id {id_} already exists."
             )
@@ -142,12 +142,12 @@ class _Sessions:
         return self._get(app, user, id_, None)
 
     def _get(self, app: str, user: str, id_: str, config: Any) -> Any:
-        head = self._head(app, user, id_)
+        head = self.head_of(app, user, id_)
         if head is None:
             return None
         most = None if config is None else config.num_recent_events
         since = None if config is None else config.after_timestamp
-        turns = self._turns(app, user, id_, head).turns(most)
+        turns = self.turns_of(app, user, id_, head).turns(most)
         kind = _adk("events.event").Event
         events = [kind.model_validate(turn.value) for turn in turns]
         if since is not None:
@@ -180,25 +180,25 @@ class _Sessions:
         return _adk("sessions.base_session_service").ListSessionsResponse(sessions=found)
 
     def _delete(self, app: str, user: str, id_: str) -> None:
-        head = self._head(app, user, id_)
+        head = self.head_of(app, user, id_)
         if head is not None:
-            self._turns(app, user, id_, head).clear()
-            self._kept.pop(head.head["owner"], None)
+            self.turns_of(app, user, id_, head).clear()
 
-    def _head(self, app: str, user: str, id_: str) -> Blob | None:
+    def head_of(self, app: str, user: str, id_: str) -> Blob | None:
         return self._blobs.get(_session(app, user, id_))
 
-    def _turns(self, app: str, user: str, id_: str, head: Blob) -> SessionTurns:
+    def turns_of(self, app: str, user: str, id_: str, head: Blob) -> SessionTurns:
         owner = head.head["owner"]
-        if owner not in self._kept:
-            self._kept[owner] = SessionTurns(
-                self._plane,
+        return self._recent.of(
+            owner,
+            lambda: SessionTurns(
+                self.plane,
                 session=session_name(app, user, id_),
                 program=PROGRAM,
                 owner=owner,
                 ns=f"/agent/{user_agent(app, user)}",
-            )
-        return self._kept[owner]
+            ),
+        )
 
     def _state(self, place: str) -> dict[str, Any]:
         blobs = [self._blobs.get(key) for key in self._blobs.keys(place)]
@@ -330,6 +330,7 @@ def context_callback(
     `budget` tokens stands before the newest one. Needs `PlaneSessionService` over the same plane.
     """
     packs: dict[str, ContextPacks] = {}
+    sessions = _Sessions(plane)
 
     async def before_model(callback_context: Any, llm_request: Any) -> None:
         session = callback_context.session
@@ -338,17 +339,15 @@ def context_callback(
         prompts = [at for at, one in enumerate(contents) if _prompt(one) is not None]
         if not prompts:
             return
-        name = SessionTurns(
-            plane, session=session_name(app, user, session.id), program=PROGRAM
-        ).session
+        name = session_of(session_name(app, user, session.id))
         if name not in packs:
             while len(packs) >= _PACKS:
                 packs.pop(next(iter(packs)))
             own = {"agent": user_agent(app, user), **asked}
             packs[name] = ContextPacks(plane, name, budget=budget, channel=channel, asked=own)
         first, newest = kept_from(len(prompts), turns), prompts[-1]
-        agent = user_agent(app, user)
-        held, prompt = await asyncio.to_thread(_held, plane, name, agent, len(prompts) - first)
+        named = app, user, session.id
+        held, prompt = await asyncio.to_thread(_held, sessions, named, len(prompts) - first)
         text = _prompt(contents[newest]) or ""
         block = await asyncio.to_thread(packs[name].block, text, held, prompt)
         if watch is not None:
@@ -362,16 +361,13 @@ def context_callback(
     return before_model
 
 
-def _held(plane: Plane, session: str, agent: str, back: int) -> tuple[int, str | None]:
+def _held(sessions: _Sessions, named: tuple[str, str, str], back: int) -> tuple[int, str | None]:
     """The seq before the `back`th prompt from the end, and the id of the last prompt."""
-    found = [
-        one
-        for one in plane.events(session=session, ns=f"/agent/{agent}", kind="message", agent=agent)
-        if one.role == "user" and one.id.startswith(f"{PROGRAM}.")
-        and plane.work.archived(one) is None
-    ]  # fmt: skip
+    head = sessions.head_of(*named)
+    turns = [] if head is None else sessions.turns_of(*named, head).turns()
+    found = [turn for turn in turns if turn.role == "user"]
     if len(found) < back:
-        return plane.head().seq, None
+        return sessions.plane.head().seq, None
     return found[-back].seq - 1, found[-1].id
 
 

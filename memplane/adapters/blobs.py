@@ -10,7 +10,7 @@ The bytes are compressed and stand as base64 in the `data` of the event. What is
 event lies in several, written with it in one batch, before it::
 
     data.bytes   the bytes
-    data.parts   [name, count]: they lie under p/OWNER/NAME/0 and so on
+    data.parts   [name, count]: they lie under p/OWNER/NAME/0 and so on; the name is the key's
     data.sum     the beginning of the SHA-256 of the bytes
 
 The bytes are opaque: no rule finds a secret in them, so none is masked. Whoever stores secrets
@@ -24,7 +24,7 @@ import hashlib
 import json
 import uuid
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -39,6 +39,9 @@ PART_BYTES: Final = 36 * 1024  # of compressed bytes: 48 KiB as base64, of 64 Ki
 PARTS_MAX: Final = 4096
 SPELLED_BYTES: Final = 80
 _SIZE_BYTES: Final = 4
+_TRIES: Final = 3  # to read what others overwrite meanwhile
+_ONE_BY_ONE: Final = 8  # above it the log is read once, and all is forgotten with one write
+_REASON: Final = "deleted by its program"
 _PAGE: Final = 64
 _NAME_MAX: Final = 128
 _LEVEL: Final = 1
@@ -79,7 +82,8 @@ class BlobRows:
         if len(body) <= PART_BYTES:
             data["bytes"] = _written(body)
         else:
-            name = uuid.uuid4().hex
+            # Named after the key: parts of a value that is overwritten are overwritten as well.
+            name = short_name(key)
             cuts = range(0, len(body), PART_BYTES)
             if len(cuts) > PARTS_MAX:
                 most = PART_BYTES * PARTS_MAX
@@ -93,13 +97,34 @@ class BlobRows:
 
     def keep(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Record the rows in their order, with one write; raises as `Plane.record` does."""
-        self._plane.record_many(rows, batch=max(1, len(rows)))
+        if not rows:
+            return
+        self._plane.record_many(rows, batch=len(rows))
+
+    def overwrite(self, made: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+        """Record the rows of each key with one write; forget what only the values before needed."""
+        before = [self._plane.get(key, self.ns) for key in made]
+        rows = [row for some in made.values() for row in some]
+        self.keep(rows)
+        written = {row["key"] for row in rows}
+        parts = (one for event in before if event is not None for one in _part_keys(event))
+        self._forget([one for one in parts if one not in written])
 
     def get(self, key: str) -> Blob | None:
         """The value of a key, None where there is none; PlaneError where parts are missing."""
-        event = self._plane.get(key, self.ns)
-        if event is None:
-            return None
+        for left in range(_TRIES, -1, -1):
+            event = self._plane.get(key, self.ns)
+            if event is None:
+                return None
+            try:
+                return self._blob(key, event)
+            except PlaneError:
+                again = self._plane.get(key, self.ns)
+                if not left or again is None or again.seq == event.seq:
+                    raise  # else it was overwritten while its parts were read
+        raise AssertionError("the last try returns or raises")
+
+    def _blob(self, key: str, event: Event) -> Blob:
         data = event.data
         try:
             body = b"".join(self._bodies(data))
@@ -122,10 +147,24 @@ class BlobRows:
 
     def forget(self, key: str) -> None:
         """Forget one value with its parts; nothing where there is none."""
-        event = self._plane.get(key, self.ns)
-        if event is None:
+        self.forget_all([key])
+
+    def forget_all(self, keys: Iterable[str]) -> None:
+        """Forget values with their parts; many of them with one write."""
+        found: list[str] = []
+        for key in keys:
+            event = self._plane.get(key, self.ns)
+            if event is not None:
+                found += [key, *_part_keys(event)]
+        self._forget(found)
+
+    def _forget(self, keys: Sequence[str]) -> None:
+        if len(keys) > _ONE_BY_ONE:
+            events = (self._plane.get(key, self.ns) for key in keys)
+            ids = [event.id for event in events if event is not None]
+            self._plane.work.forget_many(ids=ids, kind=self._kind, ns=self.ns, reason=_REASON)
             return
-        for one in (key, *_part_keys(event)):
+        for one in keys:
             with suppress(NotFoundError):
                 self._plane.forget(one, ns=self.ns)
 
@@ -134,9 +173,9 @@ class BlobRows:
         source = f"{self._source}.{owner}"
         with suppress(NotFoundError):
             if purge:
-                self._plane.upkeep.purge(source=source, reason="deleted by its program")
+                self._plane.upkeep.purge(source=source, reason=_REASON)
             else:
-                self._plane.forget(source=source, reason="deleted by its program")
+                self._plane.forget(source=source, reason=_REASON)
 
     def _row(
         self, key: str, data: dict[str, Any], owner: str, session: str | None

@@ -62,19 +62,18 @@ class _ByteStore:
 
     def mset(self, key_value_pairs: Sequence[tuple[str, bytes]]) -> None:
         """Store values; of a key that is given twice the last one."""
-        rows: list[dict[str, Any]] = []
+        made: dict[str, list[dict[str, Any]]] = {}
         for key, value in dict(key_value_pairs).items():
             if not isinstance(value, bytes):
                 raise InputError(f"expected bytes, found {type(value).__name__}", where="value")
             head = {"key": key}
-            rows += self._blobs.rows(self._key(key), head, [value], owner=self._owner)
-        if rows:
-            self._blobs.keep(rows)
+            told = self._key(key)
+            made[told] = self._blobs.rows(told, head, [value], owner=self._owner)
+        self._blobs.overwrite(made)
 
     def mdelete(self, keys: Sequence[str]) -> None:
         """Forget values; a key without one is passed over."""
-        for key in keys:
-            self._blobs.forget(self._key(key))
+        self._blobs.forget_all(map(self._key, dict.fromkeys(keys)))
 
     def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
         """The keys that begin with the prefix, in the order of their bytes up to SPELLED_BYTES."""

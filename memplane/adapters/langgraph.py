@@ -238,13 +238,14 @@ class _Saver:
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Forget the checkpoints that these runs made, with their writes."""
+        gone: list[str] = []
         for run in run_ids:
-            for key in list(self._blobs.keys(f"r/{short_name(str(run))}/")):
+            for key in self._blobs.keys(f"r/{short_name(str(run))}/"):
                 blob = self._blobs.get(key)
                 if blob is not None:
                     head = blob.head
-                    self._forget(_Place(head["thread"], head["ns"], head["id"]))
-                    self._blobs.forget(key)
+                    gone += [*self._keys(_Place(head["thread"], head["ns"], head["id"])), key]
+        self._blobs.forget_all(dict.fromkeys(gone))
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy a thread with its whole history; what is of that name in the target is replaced."""
@@ -305,18 +306,17 @@ class _Saver:
                 if blob is not None and blob.head["types"] != [_EMPTY]:
                     sought.pop(channel, None)
             at = by_id.get(at.head.get("parent") or "") if sought else None
+        gone: list[str] = []
         for blob in blobs:
             if blob.head["id"] not in kept:
-                self._forget(_Place(blob.head["thread"], blob.head["ns"], blob.head["id"]))
+                gone += self._keys(_Place(blob.head["thread"], blob.head["ns"], blob.head["id"]))
         if blobs:
             branch = _Place(blobs[0].head["thread"], blobs[0].head["ns"], "").branch
-            for key in list(self._blobs.keys(f"b/{branch}/")):
-                if key not in used:
-                    self._blobs.forget(key)
+            gone += [key for key in self._blobs.keys(f"b/{branch}/") if key not in used]
+        self._blobs.forget_all(gone)
 
-    def _forget(self, place: _Place) -> None:
-        for key in [place.key, *self._blobs.keys(place.writes)]:
-            self._blobs.forget(key)
+    def _keys(self, place: _Place) -> Sequence[str]:
+        return [place.key, *self._blobs.keys(place.writes)]
 
     def get_next_version(self, current: Any, channel: None) -> str:
         """A version behind `current`, another one on each branch of a history."""

@@ -7,10 +7,11 @@
 An item is a fact with a key: `tea` of `("users", "ann")` is the key `users/ann//tea` in the
 namespace `/agent/store`. It is an agent's own: blocks and searches of that agent show it
 (`plane.pack(agent="store")`), those of others do not, since a store may hold what is of several
-users. `history` has the values before, `forget` and `purge` take them. `search`
-with a query finds by the words of what `index` names, by default all texts of a value, and by the
-key; with `index=False` by the key alone. A `ttl` ends in `valid_until`; reading an item does not
-write, so it does not begin again.
+users. `history` has the values before, `forget` and `purge` take them. `search` with a query finds
+by the words of what `index` names, by default all texts of a value, and by the key; with
+`index=False` by the key alone. With `similar=True` vectors decide: those of the plane's embedder,
+else of its static table; a score is then the cosine. A `ttl` ends in `valid_until`; reading an item
+does not write, so it does not begin again.
 
 Values are JSON objects of at most 64 KiB, in which secrets are masked.
 """
@@ -47,16 +48,24 @@ _ORDERS: Final[Mapping[str, Callable[[float, float], bool]]] = {
 class StoredItems:
     """Items under namespaces and keys. Threads and processes may share the plane.
 
-    Stores of other agents are apart. `now` gives the time that a TTL counts from. Raises InputError
-    for what cannot be stored.
+    Stores of other agents are apart. `fields` are the paths of what an item is found by where a put
+    names none; a search by vectors first makes those that the plane's embedder owes. `now` gives
+    the time that a TTL counts from. Raises InputError for what cannot be stored.
     """
 
     supports_ttl = True
 
     def __init__(
-        self, plane: Plane, *, agent: str = "store", now: Callable[[], datetime] | None = None
+        self,
+        plane: Plane,
+        *,
+        agent: str = "store",
+        similar: bool = False,
+        fields: Sequence[str] | None = None,
+        now: Callable[[], datetime] | None = None,
     ) -> None:
-        self._plane, self._ns = plane, f"{_NS}{agent}"
+        self._plane, self._ns, self._similar = plane, f"{_NS}{agent}", similar
+        self._fields = fields
         self._now = now or (lambda: datetime.now(UTC))
 
     def batch(self, ops: Iterable[Any]) -> list[Any]:
@@ -112,7 +121,11 @@ class StoredItems:
         """The items below a namespace: by relevance where there is a query, else in key order."""
         begins = "".join(f"{_quoted(one)}/" for one in asked.namespace_prefix)
         if asked.query:
-            for hit in self._plane.search(asked.query, _HITS_MAX, ns=self._ns, kind="fact"):
+            if self._similar:
+                with suppress(InputError):  # no embedder is named: the static table it is
+                    self._plane.upkeep.embed()
+            asking: dict[str, Any] = {"ns": self._ns, "kind": "fact", "similar": self._similar}
+            for hit in self._plane.search(asked.query, _HITS_MAX, **asking):
                 event = hit.event
                 if event.key and event.key.startswith(begins) and "value" in event.data:
                     yield event, hit.score / 1000
@@ -151,7 +164,7 @@ class StoredItems:
             "role": "assistant",
             "ns": self._ns,
             "key": key,
-            "text": _text(value, put.index),
+            "text": _text(value, self._fields if put.index is None else put.index),
             "data": data,
         }
         if put.ttl is None:

@@ -22,7 +22,7 @@ from types import new_class
 from typing import TYPE_CHECKING, Any, Final
 
 from memplane.adapters.blobs import BlobRows, session_of, spelled
-from memplane.adapters.turns import Said, SessionTurns, call_said, said_at
+from memplane.adapters.turns import RecentTurns, Said, SessionTurns, call_said, said_at
 from memplane.errors import MissingExtraError
 
 if TYPE_CHECKING:
@@ -53,12 +53,12 @@ class _ChatStore:
 
     _plane: Plane
     _ns: str | None
-    _kept: dict[str, SessionTurns]
+    _recent: RecentTurns
     _keys: BlobRows
 
     def __init__(self, plane: Plane, *, ns: str | None = None) -> None:
         super().__init__()
-        self._plane, self._ns, self._kept = plane, ns, {}
+        self._plane, self._ns, self._recent = plane, ns, RecentTurns()
         self._keys = BlobRows(
             plane, ns=f"/agent/{PROGRAM}", kind=f"custom:{PROGRAM}", source=PROGRAM
         )
@@ -107,9 +107,9 @@ class _ChatStore:
         return [blob.head["key"] for blob in found if blob is not None]
 
     def _turns(self, key: str) -> SessionTurns:
-        if key not in self._kept:
-            self._kept[key] = SessionTurns(self._plane, session=key, program=PROGRAM, ns=self._ns)
-        return self._kept[key]
+        return self._recent.of(
+            key, lambda: SessionTurns(self._plane, session=key, program=PROGRAM, ns=self._ns)
+        )
 
     def _is_there(self, key: str) -> bool:
         return self._keys.get(_key(key)) is not None
@@ -196,7 +196,7 @@ def _made(name: str) -> Any:
     if name == "PlaneChatStore":
         own: type = _ChatStore
         base = _core("storage.chat_store").BaseChatStore
-        typed: dict[str, Any] = dict.fromkeys(("_plane", "_ns", "_kept", "_keys"), Any)
+        typed: dict[str, Any] = dict.fromkeys(("_plane", "_ns", "_recent", "_keys"), Any)
         values: dict[str, Any] = {}
     else:
         base, own = _core("memory").BaseMemoryBlock[str], _MemoryBlock

@@ -68,18 +68,12 @@ class PlaneSession:
 
     async def pop_item(self) -> _Item | None:
         """Forget the newest item and return it, None where there is none."""
-        return await asyncio.to_thread(self._pop)
+        turn = await asyncio.to_thread(self.kept.pop)
+        return None if turn is None else turn.value
 
     async def clear_session(self) -> None:
         """Forget the items; other turns of the session stay."""
         await asyncio.to_thread(self.kept.clear)
-
-    def _pop(self) -> _Item | None:
-        for turn in self.kept.turns(1):
-            self.kept.forget(turn.id)
-            value: _Item = turn.value
-            return value
-        return None
 
 
 def item_said(item: _Item) -> Said:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memplane.adapters.blobs import Blob, BlobRows, short_name
 from memplane.adapters.placing import ContextPacks, kept_from
-from memplane.adapters.turns import Said, SessionTurns, call_said, said_at
+from memplane.adapters.turns import KeptTurn, RecentTurns, Said, SessionTurns, call_said, said_at
 from memplane.errors import MissingExtraError, NotFoundError
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ class _Store:
 
     def __init__(self, plane: Plane, *, ns: str | None = None) -> None:
         self._plane, self._ns = plane, ns
+        self._recent = RecentTurns()
         self._heads = BlobRows(
             plane, ns=f"/agent/{PROGRAM}", kind=f"custom:{PROGRAM}", source=PROGRAM
         )
@@ -75,24 +76,39 @@ class _Store:
         await asyncio.to_thread(self._delete, conversation_id, expected_revision)
 
     def _turns(self, conversation_id: str) -> SessionTurns:
-        return _turns(self._plane, conversation_id, self._ns)
+        return self._recent.of(
+            conversation_id, lambda: _turns(self._plane, conversation_id, self._ns)
+        )
 
     def _entry(self, entry_id: str) -> Any:
+        return self._made(self._turn(entry_id))
+
+    def _turn(self, entry_id: str) -> KeptTurn:
         turns = self._turns("")
         turn = turns.turn(turns.id(entry_id))
         if turn is None:
             raise LookupError(entry_id)
+        return turn
+
+    def _made(self, turn: KeptTurn) -> Any:
         kind = _module("conversation_store").ConversationEntry
         (message,) = _adapter("messages.ModelMessagesTypeAdapter").validate_python(
             [turn.value["message"]]
         )
-        return kind(id=entry_id, parent_id=turn.value["parent"], message=message)
+        name = turn.id.partition(":")[2]
+        return kind(id=name, parent_id=turn.value["parent"], message=message)
 
     def _chain(self, head_id: str | None, limit: int | None = None) -> Iterator[Any]:
+        """The entries from a head back to the first one; those of its session are read at once."""
+        known: dict[str, KeptTurn] = {}
         while head_id is not None and (limit is None or limit > 0):
-            entry = self._entry(head_id)
-            yield entry
-            head_id, limit = entry.parent_id, None if limit is None else limit - 1
+            turn = known.get(head_id) or self._turn(head_id)
+            if limit is None and head_id not in known and turn.session is not None:
+                known |= {
+                    one.id.partition(":")[2]: one for one in self._turns(turn.session).turns()
+                }
+            yield self._made(turn)
+            head_id, limit = turn.value["parent"], None if limit is None else limit - 1
 
     def _head(self, conversation_id: str) -> Blob | None:
         return self._heads.get(f"c/{short_name(conversation_id)}")

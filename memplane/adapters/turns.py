@@ -7,6 +7,9 @@ once; the rest lies in `data` under the framework's name::
     data.NAME.at      the names and places that lead to its text; none where it has no single one
     data.NAME.blob    the key that the message has, where it is too large for an event: see `blobs`
 
+Where the messages of a conversation begin in the log stands under a key of its own, so a session
+that is opened reads the log from there, and nothing of it where the conversation is new.
+
 Secrets are masked before anything is stored, so such a message comes back with the mask in it.
 A `SessionTurns` keeps the events that it has read.
 """
@@ -15,7 +18,8 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 from memplane.adapters.blobs import BlobRows, session_of, short_name
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
 
 AGENTS: Final = "/agent/"
 DATA_BYTES: Final = 32 * 1024  # of a message without its text, that stand in its event
+SESSIONS_KEPT: Final = 64
 _REASON: Final = "cleared by its program"
 _Path = tuple[str | int, ...]
 
@@ -47,10 +52,11 @@ class Said(NamedTuple):
 
 
 class KeptTurn(NamedTuple):
-    """A message that was stored: its event's seq, id and role, and its JSON value."""
+    """A message that was stored: its event's seq, id, session and role, and its JSON value."""
 
     seq: int
     id: str
+    session: str | None
     role: str | None
     value: Any
 
@@ -81,6 +87,9 @@ class SessionTurns:
         self._blobs = BlobRows(
             plane, ns=f"/agent/{program}", kind=f"custom:{program}", source=program
         )
+        self._mark = f"t/{short_name(self.owner, self.session)}"
+        self._begun: int | None = None  # the seq before the first message, None while unknown
+        self._lock, self._popping = Lock(), Lock()
         self._seqs: list[int] = []  # of the messages up to the seq `_upto`
         self._found: dict[int, Event] = {}  # those of them that are in force
         self._upto = 0
@@ -90,7 +99,11 @@ class SessionTurns:
         return f"{self.source}:{name}"
 
     def rows(self, said: Said, name: str | None = None) -> list[dict[str, Any]]:
-        """The events that keep a message; of a name that is there already nothing is stored."""
+        """The events that keep a message; of a name that is there already nothing is stored.
+
+        For the first message of a conversation it is recorded where that begins.
+        """
+        self._begin()
         text, value = _taken(said)
         kept: dict[str, Any] = {"value": value}
         if said.at:
@@ -123,16 +136,36 @@ class SessionTurns:
 
     def turns(self, last: int | None = None) -> list[KeptTurn]:
         """The messages in force, or the last of them; of the log only what is new is read."""
-        self._follow()
-        events = list(self._found.values())
+        with self._lock:
+            self._follow()
+            events = list(self._found.values())
         if last is not None:
             events = events[max(0, len(events) - last) :]
         return [self._turn(event) for event in events]
+
+    def _begin(self) -> None:
+        if self._begins() is None:
+            head = {"after": self._plane.head().seq}
+            # Of an owner of its own: it stays when the messages are forgotten, for those to come.
+            # Under one id: of two that begin at once the first says where.
+            (row,) = self._blobs.rows(self._mark, head, owner="begins")
+            self._blobs.keep([{**row, "id": f"{self._program}.begins:{self._mark[2:]}"}])
+
+    def _begins(self) -> int | None:
+        if self._begun is None:
+            blob = self._blobs.get(self._mark)
+            self._begun = None if blob is None else int(blob.head["after"])
+        return self._begun
 
     def _follow(self) -> None:
         plane, head = self._plane, self._plane.head().seq
         if head <= self._upto:
             return
+        begins = self._begins()
+        if begins is None:  # what is recorded from now on is behind this head
+            self._upto = head
+            return
+        self._upto = max(self._upto, begins)
         begin = f"{self.source}:"
         asked: dict[str, Any] = {"after": self._upto, "agent": self._agent}
         for one in plane.events(session=self.session, ns=self._ns, **asked):
@@ -159,14 +192,26 @@ class SessionTurns:
         return None if event is None else self._turn(event)
 
     def _turn(self, event: Event) -> KeptTurn:
-        return KeptTurn(event.seq, event.id, event.role, self._value(event))
+        return KeptTurn(event.seq, event.id, event.session, event.role, self._value(event))
+
+    def pop(self) -> KeptTurn | None:
+        """Forget the newest message and return it; None where there is none.
+
+        Two threads are never given the same one; two processes at the same moment may be.
+        """
+        with self._popping:
+            for turn in self.turns(1):
+                self.forget(turn.id)
+                return turn
+            return None
 
     def forget(self, id_: str) -> None:
         """Forget one message; NotFoundError where it is not there."""
         done = self._plane.forget(id=id_, reason=_REASON)
-        if done.seq == self._upto + 1:  # nothing else was written meanwhile
-            self._found = {seq: one for seq, one in self._found.items() if one.id != id_}
-            self._upto = done.seq
+        with self._lock:
+            if done.seq == self._upto + 1:  # nothing else was written meanwhile
+                self._found = {seq: one for seq, one in self._found.items() if one.id != id_}
+                self._upto = done.seq
 
     def clear(self) -> None:
         """Forget the messages, and nothing else of the session; nothing where there are none."""
@@ -184,6 +229,23 @@ class SessionTurns:
         if at := kept.get("at"):
             at_path(value, at[:-1])[at[-1]] = self._plane.text(event)
         return value
+
+
+class RecentTurns:
+    """The conversations that were used last, at most SESSIONS_KEPT, with what they have read."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._kept: dict[str, SessionTurns] = {}
+
+    def of(self, name: str, make: Callable[[], SessionTurns]) -> SessionTurns:
+        """The conversation of a name, made where it is not among them."""
+        with self._lock:
+            found = self._kept.pop(name, None) or make()
+            while len(self._kept) >= SESSIONS_KEPT:
+                self._kept.pop(next(iter(self._kept)))
+            self._kept[name] = found
+            return found
 
 
 def texts_in(value: Any, *, names: Sequence[str] = ("text",)) -> Iterator[_Path]:

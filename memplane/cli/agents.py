@@ -602,6 +602,9 @@ _Idle = Annotated[
     int,
     Option("--idle", metavar="SECONDS", min=1, max=86_400, help="A plane closes after so long."),
 ]
+_Sessions = Annotated[
+    bool, Option("--sessions", help="Sessions and streams for MCP; else each request alone.")
+]
 _Memory = Annotated[
     int,
     Option(
@@ -614,7 +617,7 @@ _Memory = Annotated[
 ]
 
 
-@command("serve", example="serve --help")
+@command("serve", example="serve --planes planes --port 8765")
 def serve(
     *,
     host: Annotated[str, Option(metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
@@ -635,9 +638,7 @@ def serve(
     connections_of_address: _OfAddress = None,
     open_planes: _OpenPlanes = 64,
     idle: _Idle = 300,
-    sessions: Annotated[
-        bool, Option("--sessions", help="Sessions and streams for MCP; else each request alone.")
-    ] = False,
+    sessions: _Sessions = False,
     memory: _Memory = 0,
     home: _ServedPlane = None,
     as_json: Json = False,  # noqa: ARG001 - every command takes it; errors at the start are JSON
@@ -647,8 +648,7 @@ def serve(
     /openapi.json describes the API; /health and /metrics tell how it is. `memplane token add` gives
     a token to each who may ask. Needs the extra `mcp`. Off loopback put a proxy with TLS before it.
     """
-    if planes is not None and home is not None:
-        raise InputError("expected one of --planes and --home, found both")
+    folder, only = _served(planes, home)
     try:
         from memplane.serve.planes import OpenLimits  # noqa: PLC0415 - half a second
         from memplane.serve.run import ConnectionLimits, Listening, listen  # noqa: PLC0415
@@ -657,10 +657,6 @@ def serve(
         if error.name is not None and error.name.startswith("memplane"):
             raise
         raise MissingExtraError("`memplane serve`", "mcp") from None
-    folder = None if planes is None else Path(planes).expanduser()
-    if folder is not None and not folder.is_dir():
-        raise HomeError(f"{folder}: no such folder")
-    only = find_home(home) if folder is None else None
     listening = Listening(
         host,
         port,
@@ -681,6 +677,22 @@ def serve(
         listen(listening, lambda address: say(f"serving at {address}"))
     finally:
         CALLER.reset(before)
+
+
+def _served(planes: str | None, home: str | None) -> tuple[Path | None, Path | None]:
+    """The folder of planes that is served, or the one plane."""
+    if planes is not None and home is not None:
+        raise InputError("expected one of --planes and --home, found both")
+    if CALLER.get().project is not None:
+        raise InputError(
+            "a token says which project: token add --ns /project/NAME", where="--project"
+        )
+    if planes is None:
+        return None, find_home(home)
+    folder = Path(planes).expanduser()
+    if not folder.is_dir():
+        raise HomeError(f"{folder}: no such folder")
+    return folder, None
 
 
 def _token_path(given: str | None) -> Path:

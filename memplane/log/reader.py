@@ -358,6 +358,19 @@ class LinePlaces:
                 for id_, line in zip(ids, lines, strict=True):
                     table.add(id_, len(line), line[-19:-3])
 
+    def sealed(self, number: int, following: int) -> None:
+        """Keep the table of a segment that was just followed by another one; begin one for that.
+
+        Without it all lines would be read again when an id is first looked for among all segments.
+        """
+        with self._mutex:
+            table = self._table
+            if table is not None and table.number == number and self._keep_caches:
+                ids = SealedIds.of(table, self.entry(number)[0] + 1)
+                path = f"{self._folder}/{number:08d}.ids"
+                write_cache(self._home, path, ids.dump(table.end, table.h))
+            self._table_of(following)
+
     def _of(self, number: int) -> IdTable | SealedIds:
         """Where the segment's lines are. Under the mutex."""
         following = self._segments.after(number)
@@ -655,6 +668,10 @@ class LogReader:
     def added(self, number: int, start: int, ids: Sequence[str], lines: list[bytes]) -> None:
         """Note what the writer appended at byte `start`: spares reading it again."""
         self._places.added(number, start, ids, lines)
+
+    def sealed(self, number: int, following: int) -> None:
+        """Note that a segment is followed by another one; see `LinePlaces.sealed`."""
+        self._places.sealed(number, following)
 
     def _empty(self) -> Position:
         return Position(0, self._segments.genesis.decode(), 1, 0)

@@ -235,6 +235,7 @@ class PlaneWork(OfPlane):
         since: _Time = None,
         older_than: str | timedelta | None = None,
         project: str | None = None,
+        ids: str | Iterable[str] | None = None,
         kind: str | Iterable[str] | None = None,
         ns: str | None = None,
         decisions: bool = False,
@@ -243,7 +244,7 @@ class PlaneWork(OfPlane):
         now: str | datetime | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Forgotten:
-        """Archive what matches all that is given: a tag, words, a span of time, a project.
+        """Archive what matches all that is given: ids, a tag, words, a span of time, a project.
 
         `query`: its whole text has every one of these words. `since` is a time or an age (`2d`),
         `older_than` an age (`90d`, a timedelta), `project` a namespace. Of one or several kinds and
@@ -258,6 +259,7 @@ class PlaneWork(OfPlane):
             "since": since,
             "older_than": older_than,
             "project": project,
+            "ids": ids,
             "kind": kind,
             "ns": ns,
             "decisions": decisions,

@@ -54,10 +54,24 @@ class BusyError(MemplaneError):
 class _Open:
     """An open plane, how many calls it has, and when the last one ended."""
 
-    def __init__(self, runner: PlaneRunner) -> None:
+    def __init__(self, runner: PlaneRunner, path: Path) -> None:
         self.runner = runner
         self.calls = 0
         self.left = time.monotonic()
+        self._path, self._stamp = path, _stamp(path)
+
+    def is_there(self) -> bool:
+        """Whether its folder holds this plane still: none was put in its place, or moved away."""
+        return self._stamp is not None and _stamp(self._path) == self._stamp
+
+
+def _stamp(path: Path) -> tuple[int, ...] | None:
+    """What tells the plane in a folder from another one; None where there is none."""
+    try:
+        found = (path / "plane.json").lstat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_mtime_ns
 
 
 class Planes:
@@ -132,7 +146,9 @@ class Planes:
 
     @asynccontextmanager
     async def _using(self, name: str) -> AsyncIterator[PlaneRunner]:
-        one = self._open.get(name) or await self._opened(name)
+        one = self._open.get(name)
+        if one is None or not one.is_there():
+            one = await self._opened(name)
         if one.calls >= WAITING_MAX:
             raise BusyError("too many calls of this plane wait; try again")
         one.calls += 1
@@ -145,14 +161,16 @@ class Planes:
     async def _opened(self, name: str) -> _Open:
         async with self._changing:
             one = self._open.get(name)
-            if one is not None:
+            if one is not None and one.is_there():
                 return one
+            if one is not None:
+                await self._close(name)
             path = await asyncio.to_thread(self._path, name)
             if path is None:
                 raise NotFoundError("no such plane")
             while self._open and self._is_full():
                 await self._make_room()
-            one = self._open[name] = _Open(await held(PlaneOpening(path)))
+            one = self._open[name] = _Open(await held(PlaneOpening(path)), path)
             return one
 
     def _is_full(self) -> bool:
@@ -166,7 +184,9 @@ class Planes:
         await self._close(min(idle, key=lambda name: self._open[name].left))
 
     async def _close(self, name: str) -> None:
+        """Close a plane; one that was moved away is let go, or it would write where it was."""
         one = self._open.pop(name)
+        one.runner.owned = one.is_there()
         await release_settled(one.runner, _SETTLE_S)
 
     async def sweep(self) -> None:

@@ -348,6 +348,7 @@ REFUSALS: Final = {
     413: "the request is too large",
     421: "the Host is not one of this server",
     429: "too many requests of this token",
+    431: "the head of the request is too large",
     503: "too much at once; try again",
     504: "it took too long; a record may be stored: repeat it with its idempotency_key",
 }

@@ -19,7 +19,7 @@ import signal
 import socket
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -32,14 +32,14 @@ from memplane.errors import HomeError, InputError
 from memplane.lazy import NamedTuple
 from memplane.serve.planes import OpenLimits, Planes
 from memplane.serve.tokens import TokenFile
-from memplane.serve.web import Front, RequestLimits
+from memplane.serve.web import HEAD_MAX, Front, RequestLimits
 
 HEAD_S: Final = 10.0
 WRITE_S: Final = 30.0  # in which a client takes what was written to it
 _LINGER_S: Final = 2.0  # for the rest of a body whose request was answered before it came
+_DROPPED_MAX: Final = 1 << 20  # bytes of such a rest that are taken, and not looked at
 CONNECTIONS_MAX: Final = 512
 OF_ADDRESS_MAX: Final = 64
-_HEAD_BYTES: Final = 32_768
 _GRACE_S: Final = 20  # for requests that have begun, at the end
 _BACKLOG: Final = 512  # that wait in the system to be taken
 
@@ -124,16 +124,43 @@ class _Connections:
                 del self._of[address]
 
 
+class _Transport:
+    """A transport whose `close` waits for a client that still sends a body nobody will read.
+
+    To close at once would reset the connection, and the answer might be lost on its way.
+    """
+
+    def __init__(self, transport: Any, is_sent_to: Callable[[], bool]) -> None:
+        self._transport, self._is_sent_to = transport, is_sent_to
+        self.lingers = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def is_closing(self) -> bool:
+        return self.lingers or self._transport.is_closing()
+
+    def close(self) -> None:
+        if self.lingers or self._transport.is_closing() or not self._is_sent_to():
+            self._transport.close()
+            return
+        self.lingers = True
+        with suppress(OSError):
+            self._transport.write_eof()
+
+
 class _Connection(H11Protocol):
     """A connection that is cut off where a head, or the taking of an answer, is too slow."""
 
     def __init__(self, *args: Any, among: _Connections, **named: Any) -> None:
         super().__init__(*args, **named)
-        self._among = among
+        self._among, self._dropped = among, 0
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
     def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
+        super().connection_made(
+            _Transport(transport, lambda: self.conn.their_state is h11.SEND_BODY)  # type: ignore[arg-type] # it has what is asked of one
+        )
         if not self._among.admit(self):
             transport.abort()
             return
@@ -142,6 +169,11 @@ class _Connection(H11Protocol):
         self._begin("head", HEAD_S, transport.close)
 
     def data_received(self, data: bytes) -> None:
+        if self._lingers:
+            self._dropped += len(data)
+            if self._dropped > _DROPPED_MAX:
+                self.transport.pause_reading()
+            return
         super().data_received(data)
         if self.conn.their_state is not h11.SEND_BODY:
             self._end("rest")
@@ -157,8 +189,20 @@ class _Connection(H11Protocol):
         super().on_response_complete()
         if self.cycle is not None and not self.cycle.response_complete:
             self._among.asks(self)  # the next one had come already
-        elif self.conn.their_state is h11.SEND_BODY:
+        elif self._lingers:
             self._begin("rest", _LINGER_S, self.transport.close)
+        elif self.conn.their_state is h11.SEND_BODY:
+            self._begin("rest", _LINGER_S, self._give_up)
+
+    def _give_up(self) -> None:
+        """Close, though the rest of a body is still on its way."""
+        self._end("rest")
+        self.transport.close()
+        self._begin("rest", _LINGER_S, self.transport.close)
+
+    @property
+    def _lingers(self) -> bool:
+        return getattr(self.transport, "lingers", False)
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -265,11 +309,12 @@ async def _serve(
         ws="none",
         lifespan="off",
         log_config=None,
+        log_level="critical",  # what strangers send is no line on stderr
         access_log=False,
         server_header=False,
         proxy_headers=False,
         backlog=listening.connections.at_once,
-        h11_max_incomplete_event_size=_HEAD_BYTES,
+        h11_max_incomplete_event_size=HEAD_MAX,
         timeout_graceful_shutdown=_GRACE_S,
     )
     server = _Server(settings, lambda: tell(f"http://{shown}:{port}"), front.end)

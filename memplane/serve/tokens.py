@@ -153,7 +153,9 @@ class TokenFile:
 
     def _follow(self) -> None:
         """Read the file again where it is another than before."""
-        descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        # A pipe in its place is not waited for: it is no regular file, and refused below.
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+        descriptor = os.open(self.path, flags)
         with os.fdopen(descriptor, "rb") as file:
             found = os.fstat(descriptor)
             _check_owner(self.path, found)
@@ -166,7 +168,8 @@ class TokenFile:
     def _changing(self) -> Iterator[list[Token]]:
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            lock = os.open(f"{self.path}.lock", flags, 0o600)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 tokens = self.all()

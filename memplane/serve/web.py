@@ -52,6 +52,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 BODY_MAX: Final = 1 << 20
+HEAD_MAX: Final = 32_768
 BODY_S: Final = 10.0  # for the whole of a body
 REQUEST_S: Final = 60.0
 RATE: Final = 50  # requests a second of one token, in the mean
@@ -60,6 +61,7 @@ SESSION_IDLE_S: Final = 300.0
 RUNNING_MAX: Final = 256  # requests at once, of all tokens
 _BURST_S: Final = 4.0  # seconds of that rate at once
 _BUCKETS_MAX: Final = 10_000
+_FIELDS_MAX: Final = 32
 _MCP: Final = "/mcp"
 _UNUSABLE: Final = "this cannot be answered as things are; the server's stderr says why"
 
@@ -282,9 +284,15 @@ class Front:
         await _send(send, 200, _json(await run(name, call)))
 
     def _check_front(self, scope: dict[str, Any]) -> None:
+        # The parser's own bound is for heads that come in pieces.
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > HEAD_MAX:
+            raise _Refused(431, routes.REFUSALS[431], ("Connection", "close"))
         hosts = _headers(scope, b"host")
         if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
             raise _Refused(421, routes.REFUSALS[421])
+        if _headers(scope, b"transfer-encoding") and _headers(scope, b"content-length"):
+            # Two lengths: what is before this server may have gone by the other one.
+            raise _Refused(400, "two lengths of one body", ("Connection", "close"))
         if not all(one in self._origins for one in _headers(scope, b"origin")):
             raise _Refused(403, "this origin may not ask here")
 
@@ -426,7 +434,10 @@ def _headers(scope: dict[str, Any], name: bytes) -> list[str]:
 
 def _query(scope: dict[str, Any]) -> dict[str, Any]:
     text = scope["query_string"].decode("latin-1")
-    pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=32)
+    try:
+        pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=_FIELDS_MAX)
+    except ValueError:
+        raise InputError(f"expected at most {_FIELDS_MAX} arguments, found more") from None
     given = dict(pairs)
     if len(given) != len(pairs):
         raise InputError("an argument is given twice")

@@ -18,29 +18,35 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from memplane import nofollow
 from memplane.errors import NotFoundError, WriteError
-from memplane.event import encode
-from memplane.lazy import NamedTuple
+from memplane.event import encode, encode_text
+from memplane.lazy import NamedTuple, regex
 from memplane.log.disk import drop
 from memplane.log.format import chained, line_id
 from memplane.log.reader import id_hash
 from memplane.log.segments import body_path, named_bodies, read_segment_file, store_body
 from memplane.log.writer import Active, Writer
 from memplane.ports import Line
-from memplane.shared.entries import Published, Stone, parsed
+from memplane.shared.entries import HOLE, Beginning, Piece, Published, Stone, parsed, stone
 from memplane.upkeep.purge import FolderSearch, Quotations
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from memplane.event import Event
     from memplane.log.disk import Disk
     from memplane.log.recovery import Judgement
     from memplane.log.segments import Segments
-    from memplane.ports import SharedEntry
+    from memplane.ports import SharedEntry, SharedLog
     from memplane.shared.derive import Derivation, DerivedLine
 
 _BITS: Final = 27  # of a place in `KnownIds`: 16 MiB
 _PROBES: Final = 4
+# An event or a piece as memplane writes it, whose id (the first group) needs no unescaping.
+_USUAL: Final = regex(
+    rb'\{"format":1,(?:(?:"rec":"[^"\\]{27}",)?(?:"bodies":\["[0-9a-f",]*"\],)?"event":\{"id":'
+    rb'|"piece":"[0-9a-f]{64}","of":)("[^"\\]*"),'
+)
+READ_AT_ONCE: Final = 1_000  # entries
 _KINDS: Final = (int, str, int, str, str)  # of the fields of a Cursor
 
 
@@ -71,6 +77,9 @@ class DerivedLog(Protocol):
 
     def put_lines(self, active: Active, lines: list[DerivedLine], rec: str, /) -> None:
         """Write lines behind the last one."""
+
+    def sealed(self, number: int, following: int, /) -> None:
+        """Note that a segment is followed by another one."""
 
     def purge(self, writer: FollowerWriter, one: DerivedLine, rec: str, /) -> Active:
         """Write the line of a purge event and erase what it names."""
@@ -213,7 +222,10 @@ class Applying:
             store_body(self._log.home, body, self._writer.disk)
         if one.header:
             self.put()
+            before = self._active
             self._active = self._writer.begin_derived(self._place.segment, one.header)
+            if before is not None:
+                self._log.sealed(before.number, self._active.number)
         if not one.line:
             return
         if one.event is not None and one.event.kind == "purge":
@@ -364,6 +376,88 @@ def files_quoting(log: DerivedLog, events: Sequence[Event]) -> list[str]:
     look = FolderSearch(Path(log.home), Quotations(texts), {one.id for one in events}, (), set())
     bodies = [os.path.relpath(body_path(log.home, one), log.home) for one in sorted(named)]
     return [*look.to_remove(), *bodies]
+
+
+class _Places:
+    """Which entries of a log say something of events that are to be erased.
+
+    `events` are those that gave the lines, by the id; `rest` has pieces and repeats. `is_plain`
+    where that is certain without deriving the log: there is one entry of each event that is left,
+    and nothing but its id decides whether it gave a line. Others are passed over unparsed.
+    """
+
+    def __init__(self, ids: Iterable[str], plane_id: str) -> None:
+        self._ids, self._plane_id = frozenset(ids), plane_id
+        self._quoted = {encode_text(one).encode() for one in self._ids}
+        self._begun = False
+        self._stones: set[str] = set()
+        self.events: dict[str, int] = {}
+        self.rest: list[int] = []
+        self.is_plain = True
+
+    def see(self, entry: SharedEntry) -> None:
+        """Take the next entry."""
+        found = _USUAL.match(entry.payload)
+        if found is not None and found[1] not in self._quoted:
+            return
+        said = parsed(entry.payload)
+        if isinstance(said, Beginning):
+            self._begun = self._begun or said.plane == self._plane_id
+        elif isinstance(said, Piece) and said.of in self._ids:
+            self.rest.append(entry.position)
+        elif isinstance(said, Stone) and said.id in self._ids:
+            self._stones.add(said.id)
+            self.is_plain = self.is_plain and said.id not in self.events
+        elif isinstance(said, Published) and (id_ := said.draft.id) in self._ids:
+            again = id_ in self.events or id_ in self._stones
+            unsure = said.bodies or said.event.kind == "purge" or not self._begun
+            self.is_plain = self.is_plain and not (again or unsure)
+            self.events[id_] = entry.position
+
+
+def put_stones(
+    engine: SharedLog,
+    stones: Mapping[str, Stone],
+    plane_id: str,
+    beginning: Callable[[], Derivation],
+) -> None:
+    """Give the engine the stones of purged events, and let nothing of their pieces stay."""
+    places = _Places(stones, plane_id)
+    for entries in _all_of(engine):
+        for entry in entries:
+            places.see(entry)
+    if places.is_plain:
+        engine.erase({at: stone(stones[id_]) for id_, at in places.events.items()})
+        engine.erase(dict.fromkeys(places.rest, HOLE))
+    else:
+        _put_stones_derived(engine, stones, beginning())
+
+
+def _put_stones_derived(engine: SharedLog, stones: Mapping[str, Stone], place: Derivation) -> None:
+    known, rest = set[str](), dict[int, bytes]()
+    for entries in _all_of(engine):
+        events: dict[int, bytes] = {}
+        for entry in entries:
+            one = place.take(entry, known.__contains__)
+            if one is not None:
+                known.add(one.id)
+                if one.id in stones:
+                    events[entry.position] = stone(stones[one.id])
+                continue
+            # A stone gives a line: it stands only where the event gave one.
+            said = parsed(entry.payload)
+            of = said.of if isinstance(said, Piece) else id_of(entry)
+            if of in stones:
+                rest[entry.position] = HOLE
+        engine.erase(events)
+    engine.erase(rest)  # last: without its pieces an event would give no line
+
+
+def _all_of(engine: SharedLog) -> Iterator[list[SharedEntry]]:
+    after = 0
+    while entries := engine.read(after, READ_AT_ONCE):
+        yield entries
+        after = entries[-1].position
 
 
 def id_of(entry: SharedEntry) -> str:

@@ -62,6 +62,7 @@ from memplane.log.writer import (
 )
 from memplane.ports import Appended, Line, SharedEntry
 from memplane.shared.apply import (
+    READ_AT_ONCE,
     Applying,
     Comparison,
     Cursor,
@@ -72,6 +73,7 @@ from memplane.shared.apply import (
     is_entry,
     is_piece,
     line_hashes,
+    put_stones,
     read_cursor,
     read_to_erase,
     write_cursor,
@@ -80,14 +82,12 @@ from memplane.shared.apply import (
 from memplane.shared.derive import SEGMENT_BYTES, Derivation, DerivedLine
 from memplane.shared.entries import (
     HOLE,
-    Piece,
     Published,
     Stone,
     moved,
     parsed,
     published,
     published_again,
-    stone,
 )
 
 if TYPE_CHECKING:
@@ -97,7 +97,6 @@ if TYPE_CHECKING:
 
 Given = TypeVar("Given")
 
-READ_AT_ONCE: Final = 1_000  # entries
 _FOLLOW_EVERY_S: Final = 0.02  # one request looks at the projections several times
 _NOTE_EVERY: Final = 64  # lines, between two notes that other machines compare with their own
 _FILES_AT_ONCE: Final = 64  # of the outbox
@@ -728,6 +727,10 @@ class FollowerLog(FileLog):
         active.h, active.rec, active.seq = batch[-1][-19:-3], rec, active.seq + len(lines)
         active.end = start + len(data)
 
+    def sealed(self, number: int, following: int) -> None:
+        """Keep the table of a segment's ids while it is at hand."""
+        self._reader.sealed(number, following)
+
     def _found(self) -> Cursor:
         """Find where this log stands in what the engine has, deriving it from the beginning.
 
@@ -833,7 +836,7 @@ class FollowerLog(FileLog):
         if holes:
             self._reached().erase(dict.fromkeys(holes, HOLE))
         if stones:
-            self._put_stones(stones)
+            put_stones(self._reached(), stones, self._plane_id, self._beginning)
         if stones or holes:
             with self.exclusive():
                 now, more = read_to_erase(self._home)
@@ -841,28 +844,6 @@ class FollowerLog(FileLog):
                 write_to_erase(
                     self._home, self._disk, left, [one for one in more if one not in holes]
                 )
-
-    def _put_stones(self, stones: Mapping[str, Stone]) -> None:
-        engine, after = self._reached(), 0
-        place, known = self._beginning(), set[str]()
-        rest: dict[int, bytes] = {}
-        while entries := engine.read(after, READ_AT_ONCE):
-            events: dict[int, bytes] = {}
-            for entry in entries:
-                one = place.take(entry, known.__contains__)
-                if one is not None:
-                    known.add(one.id)
-                    if one.id in stones:
-                        events[entry.position] = stone(stones[one.id])
-                    continue
-                # A stone gives a line: it stands only where the event gave one.
-                said = parsed(entry.payload)
-                of = said.of if isinstance(said, Piece) else id_of(entry)
-                if of in stones:
-                    rest[entry.position] = HOLE
-            engine.erase(events)
-            after = entries[-1].position
-        engine.erase(rest)  # last: without its pieces an event would give no line
 
     # --- notes ---
 

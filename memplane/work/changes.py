@@ -231,8 +231,8 @@ _TOLD_EVERY: Final = 5_000  # events
 class Pick(NamedTuple):
     """Which events to archive: those that match all that is given.
 
-    One of the tags, from `since` on and before `before`, a kind, a namespace, and every one of
-    `words` in the whole text. `project`: the namespace is that of a project that was named.
+    One of the ids and of the tags, from `since` on and before `before`, a kind, a namespace, and
+    every one of `words` in the whole text. `project`: the namespace is a project's that was named.
     """
 
     tags: tuple[str, ...]
@@ -243,6 +243,7 @@ class Pick(NamedTuple):
     since: str | None = None
     words: frozenset[str] = frozenset()
     project: bool = False
+    ids: frozenset[str] = frozenset()
 
     @classmethod
     def of(
@@ -257,6 +258,7 @@ class Pick(NamedTuple):
         query: str | None = None,
         since: str | datetime | None = None,
         project: str | None = None,
+        ids: str | Iterable[str] | None = None,
     ) -> Pick:
         """Check what a caller gave; raises InputError naming the argument."""
         kinds = texts_of_argument("kind", kind)
@@ -274,18 +276,20 @@ class Pick(NamedTuple):
             raise unexpected("words", query, "query")
         before = None if older_than is None else _moment_before(now, older_than)
         from_ = None if since is None else _since(now, since)
-        return cls(tags, before, kinds, ns, decisions, from_, words, project is not None)
+        chosen = frozenset(texts_of_argument("ids", ids))
+        return cls(tags, before, kinds, ns, decisions, from_, words, project is not None, chosen)
 
     @property
     def narrows(self) -> bool:
-        """Whether it names a tag, words, a time or a project; kind and namespace do not suffice."""
+        """Whether it names more than a kind and a namespace, which do not suffice."""
         times = self.before is not None or self.since is not None
-        return bool(self.tags or self.words) or times or self.project
+        return bool(self.ids or self.tags or self.words) or times or self.project
 
     def names(self, event: Event) -> bool:
         """Whether the event matches, before `says` and `keeps` are asked."""
         return (
-            (event.kind in self.kinds if self.kinds else _is_usual(event.kind))
+            (not self.ids or event.id in self.ids)
+            and (event.kind in self.kinds if self.kinds else _is_usual(event.kind))
             and (self.before is None or event.ts < self.before)
             and (self.since is None or event.ts >= self.since)
             and (self.ns is None or event.ns == self.ns)

@@ -2,10 +2,15 @@
 
 import asyncio
 import operator
+import os
 import random
+import subprocess
+import sys
 from datetime import datetime
 from itertools import count
+from pathlib import Path
 from typing import Annotated, TypedDict
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -190,6 +195,30 @@ def test_random_calls_are_answered_as_by_the_store_in_memory(tmp_path):
     plane.close()
 
 
+def test_langgraphs_own_tests_of_its_store(tmp_path):
+    """They are in the source archive of langgraph-checkpoint, which `make test-frameworks` unpacks.
+
+    But for the score of an item of which several paths are searched: theirs has a vector for each
+    and counts the nearest, a plane has one for the text of all.
+    """
+    suite = os.environ.get("MEMPLANE_LANGGRAPH_SUITE", "")
+    if not (Path(suite) / "tests" / "test_store.py").is_file():
+        pytest.skip("the source archive of langgraph-checkpoint is not here")
+    asked = ["-p", "langgraph_suite_plugin", "-p", "no:memplane", "-o", "asyncio_mode=auto"]
+    asked += ["-o", "asyncio_default_fixture_loop_scope=function", "-o", "addopts="]
+    report = tmp_path / "report.xml"
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *asked, f"--junitxml={report}", "tests/test_store.py"],
+        capture_output=True, text=True, check=False, cwd=suite,
+        env={**os.environ, "PYTHONPATH": f"{Path(__file__).parent}"},
+    )  # fmt: skip
+    cases = ET.parse(report).findall(".//testcase")
+    failed = [one.get("name") for one in cases if one.find("failure") is not None]
+    assert failed == ["test_embed_with_path"], done.stdout[-2000:]
+    assert len(cases) >= 117
+    assert not [one for one in cases if one.find("error") is not None]
+
+
 def test_a_store_finds_by_words_and_lets_go_by_its_ttl(tmp_path):
     now = "2026-01-05T12:00:00.000000Z"
     with memplane.init(tmp_path / "plane", clock=lambda: now) as plane:
@@ -213,6 +242,16 @@ def test_a_store_finds_by_words_and_lets_go_by_its_ttl(tmp_path):
         item = store.get(("users", "ann"), "tea")
         assert item.value == {"likes": "no tea"}
         assert item.created_at < item.updated_at
+
+
+def test_fields_say_what_an_item_is_found_by_where_a_put_names_none(tmp_path):
+    with memplane.init(tmp_path / "plane") as plane:
+        store = PlaneStore(plane, fields=["said"])
+        store.put(("a",), "one", {"said": "herons are grey", "not": "zebra"})
+        store.put(("a",), "two", {"said": "owls", "not": "otter"}, index=["not"])
+        asked = {query: store.search((), query=query) for query in ("zebra", "herons", "otter")}
+        found = {query: [one.key for one in items] for query, items in asked.items()}
+        assert found == {"zebra": [], "herons": ["one"], "otter": ["two"]}
 
 
 class State(TypedDict):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sys
 
 import pytest
@@ -36,6 +37,25 @@ def test_a_store_refuses_what_is_not_bytes_and_stores_nothing(plane, adapters):
     with pytest.raises(InputError):
         store.mset([("good", b"1"), ("bad", "text")])
     assert list(store.yield_keys()) == []
+
+
+def test_parts_of_a_large_value_go_with_it_and_when_it_is_overwritten(plane, adapters):
+    def parts():
+        return list(plane.keys("p/", langchain.NS, limit=1000))
+
+    chance = random.Random(2)
+    large, larger = chance.randbytes(100_000), chance.randbytes(150_000)
+    store = adapters.PlaneByteStore(plane)
+    for value, count in ((large, 3), (larger, 5), (large, 3), (b"small", 0), (larger, 5)):
+        store.mset([("a", value)])
+        assert store.mget(["a"]) == [value]
+        assert len(parts()) == count
+    store.mset([("b", larger), ("c", larger)])
+    forgets = len(list(plane.events(kind="forget")))
+    store.mdelete(["a", "b", "c", "never"])
+    assert parts() == []
+    assert store.mget(["a", "b", "c"]) == [None, None, None]
+    assert len(list(plane.events(kind="forget"))) == forgets + 1
 
 
 def test_any_text_is_a_key_and_is_found_by_what_it_begins_with(plane, adapters):

@@ -11,6 +11,7 @@ import memplane
 pytestmark = pytest.mark.frameworks
 suites = pytest.importorskip("langchain_tests.integration_tests")
 
+from langchain_core.chat_history import InMemoryChatMessageHistory  # noqa: E402
 from langchain_core.messages import (  # noqa: E402
     AIMessage,
     HumanMessage,
@@ -135,4 +136,43 @@ def test_random_calls_are_answered_as_by_the_store_in_memory(tmp_path):
             plane.close()
             plane = memplane.open(tmp_path / "plane", durability="os")
             ours = PlaneByteStore(plane)
+    plane.close()
+
+
+def _message(chance, step):
+    call = {"name": "look", "args": {"at": step}, "id": f"c{step}"}
+    return chance.choice([
+        HumanMessage(f"heron {step}"),
+        HumanMessage([{"type": "text", "text": f"heron {step}"}, {"type": "text", "text": "and"}]),
+        HumanMessage(f"heron {step}", name="ann", id=f"m{step}"),
+        AIMessage(f"grey {step}", tool_calls=[call]),
+        AIMessage("", tool_calls=[call]),
+        ToolMessage(f"seen {step}", tool_call_id=f"c{step}"),
+        SystemMessage("Be brief"),
+    ])  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:The class `InMemoryChatMessageHistory`")
+def test_random_calls_are_answered_as_by_the_chat_history_in_memory(tmp_path):
+    """There are no differences."""
+    chance = random.Random(13)
+    plane = memplane.init(tmp_path / "plane", durability="os")
+    theirs = {name: InMemoryChatMessageHistory() for name in "ab"}
+    ours = {name: PlaneChatHistory(plane, session=name) for name in "ab"}
+    for step in range(STEPS):
+        name = chance.choice("ab")
+        act = chance.choices(["add", "read", "clear", "reopen"], [50, 45, 2, 1])[0]
+        if act == "add":
+            messages = [_message(chance, step) for _ in range(chance.randrange(4))]
+            for one in (theirs[name], ours[name]):
+                one.add_messages(messages)
+        elif act == "read":
+            assert theirs[name].messages == ours[name].messages
+        elif act == "clear":
+            for one in (theirs[name], ours[name]):
+                one.clear()
+        else:
+            plane.close()
+            plane = memplane.open(tmp_path / "plane", durability="os")
+            ours = {name: PlaneChatHistory(plane, session=name) for name in "ab"}
     plane.close()

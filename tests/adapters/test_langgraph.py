@@ -181,6 +181,17 @@ def test_pruning_keeps_what_the_newest_needs(plane, saver):
     assert ids(saver, at()) == []
 
 
+def test_pruning_a_long_thread_is_one_write(plane, saver):
+    parent = None
+    for number in range(30):
+        put(saver, f"{number:04}", {"x": number}, parent=parent, version=number)
+        parent = f"{number:04}"
+    head = plane.head().seq
+    saver.prune(["t1"])
+    assert ids(saver) == ["0029"]
+    assert plane.head().seq == head + 1
+
+
 def test_pruning_keeps_the_ancestors_that_a_channel_without_a_value_is_made_of(saver):
     put(saver, "0", {"log": ["old"]})
     put(saver, "a", {"log": ["begun"]}, parent="0", version=2)

@@ -125,3 +125,14 @@ def test_filters_compare_as_they_say():
         assert not matches(value, asked)
     with pytest.raises(InputError, match="known"):
         matches(value, {"n": {"$near": 3}})
+
+
+def test_with_similar_vectors_decide_what_is_found(plane, store):
+    put(store, ("a",), "tea", {"likes": "a cup of green tea"})
+    put(store, ("a",), "car", {"drives": "an old lorry"})
+    ours = StoredItems(plane, similar=True)
+    (items,) = ours.batch([SearchOp(("a",), query="which vehicle, a truck?", limit=2)])
+    assert items[0].key == "car"
+    assert 0 < items[0].score <= 1
+    (other,) = StoredItems(plane).batch([SearchOp(("a",), query="green")])
+    assert other[0].key == "tea"

@@ -19,6 +19,7 @@ from memplane.adapters.adk import user_agent
 from memplane.adapters.blobs import short_name
 from memplane.adapters.openai_agents import PlaneSession
 from memplane.adapters.placing import ContextPacks, kept_from
+from memplane.adapters.turns import Said, SessionTurns
 
 RECORDED = Path(__file__).parent / "recorded"
 
@@ -315,6 +316,53 @@ def test_a_session_sees_what_others_add_and_forget(often):
         assert (await one.get_items())[0]["content"] == "a"
 
     asyncio.run(run())
+
+
+def test_threads_that_share_a_session_lose_and_repeat_nothing(often):
+    session = PlaneSession(often.plane, "s1")
+
+    async def run():
+        items = [[{"role": "user", "content": f"{number}"}] for number in range(24)]
+        reads = [session.get_items() for _ in range(12)]
+        await asyncio.gather(*reads, *map(session.add_items, items))
+        popped = await asyncio.gather(*(session.pop_item() for _ in range(4)))
+        left = await session.get_items()
+        return sorted(int(one["content"]) for one in [*popped, *left])
+
+    assert asyncio.run(run()) == [*range(24)]
+
+
+def test_of_two_that_begin_a_session_at_once_the_messages_of_both_are_found(often, monkeypatch):
+    one, two = (SessionTurns(often.plane, session="s1", program="p") for _ in range(2))
+    one.add([Said("user", {"said": "a"}, ("said",))])
+    monkeypatch.setattr(two, "_begins", lambda: None)  # it looked before the other one wrote
+    two.add([Said("user", {"said": "b"}, ("said",))])
+    found = SessionTurns(often.plane, session="s1", program="p").turns()
+    assert [turn.value["said"] for turn in found] == ["a", "b"]
+
+
+def test_a_session_reads_the_log_from_where_it_begins(often, monkeypatch):
+    plane, after = often.plane, []
+    events = memplane.Plane.events
+
+    def watched(self, **asked):
+        after.append(asked["after"])
+        return events(self, **asked)
+
+    monkeypatch.setattr(memplane.Plane, "events", watched)
+    for number in range(50):
+        plane.record(f"Heron {number}", role="user", session="before")
+    assert asyncio.run(PlaneSession(plane, "s1").get_items()) == []
+    assert after == []
+    head = plane.head().seq
+    asyncio.run(PlaneSession(plane, "s1").add_items([{"role": "user", "content": "a"}]))
+    for _ in range(2):
+        session = PlaneSession(plane, "s1")
+        assert [one["content"] for one in asyncio.run(session.get_items())] == ["a"]
+        assert {*after} == {head}
+    asyncio.run(session.clear_session())
+    asyncio.run(session.add_items([{"role": "user", "content": "b"}]))
+    assert [one["content"] for one in asyncio.run(PlaneSession(plane, "s1").get_items())] == ["b"]
 
 
 @pytest.mark.parametrize("turns", [1, 2, 5, 10])

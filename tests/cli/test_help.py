@@ -109,7 +109,8 @@ def with_token(run, name, top, monkeypatch):
         run("token", "add", "ci", "--agent", "builder")
 
 
-@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "hook"])
+# These two end or outlive the process: tests of their own run their examples.
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in ("hook", "serve")])
 def test_every_example_does_what_it_shows(run, filled, tmp_path, monkeypatch, name):
     transcripts = tmp_path / ".claude" / "projects"
     transcripts.mkdir(parents=True)

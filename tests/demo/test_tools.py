@@ -31,7 +31,7 @@ ELSEWHERE = {
 }
 PARTS = {
     "table_formats",
-    "chunks", "crowds", "engine_works", "hook_works", "session_works", "index_peers", "index_works", "large_log", "layouts",
+    "chunks", "crowds", "engine_works", "framework_works", "hook_works", "session_works", "index_peers", "index_works", "large_log", "layouts",
     "mcp_works", "measure", "observer_works", "memory_peers", "memory_works", "peers", "place", "process_works", "shelf",
     "shared_works", "side_by_side", "store_works",
     "text_works", "workload", "works", "writing_works",

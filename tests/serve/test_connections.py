@@ -173,6 +173,12 @@ def test_100_mb_that_are_announced_are_refused_and_not_read(served, token, path)
 
 
 @pytest.mark.parametrize("token", ["ann", None])
+def test_who_sends_the_whole_of_it_first_reads_that_it_was_too_large(served, token):
+    for _ in range(5):
+        assert served.raw("POST", "/v1/record", b"x" * (2 << 20), token)[0] == 413
+
+
+@pytest.mark.parametrize("token", ["ann", None])
 def test_100_mb_that_are_not_announced_are_cut_off(served, token):
     chunk = b"10000\r\n" + b"x" * 65_536 + b"\r\n"
     with connected(served) as client:

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+import memplane
 from memplane.errors import NotFoundError
 from memplane.log import disk as log_disk
 from memplane.serve import planes as serve_planes
@@ -132,6 +133,28 @@ def test_a_write_runs_to_its_end_though_nobody_waits(folder):
         return await planes.read("a", lambda plane: plane.get("k"))
 
     assert run(look, folder).text == "kept"
+
+
+def test_a_plane_that_was_moved_away_or_replaced_is_not_written_to(folder):
+    row = AgentRow({"text": "the old one", "kind": "fact", "key": "k"}, "agent", "ann")
+
+    async def script(planes):
+        before = await planes.read("a", plane_id)
+        await planes.record("a", row)
+        (folder / "a").rename(folder.parent / "gone")
+        with pytest.raises(NotFoundError):
+            await planes.record("a", row)
+        assert not (folder / "a").exists()
+        init(folder / "a", durability="os").close()
+        assert await planes.read("a", plane_id) != before
+        assert await planes.read("a", lambda plane: plane.get("k")) is None
+        (folder / "a").rename(folder.parent / "gone too")
+        return True
+
+    assert run(script, folder)
+    assert not (folder / "a").exists()
+    with memplane.open(folder.parent / "gone") as plane:
+        assert plane.get("k").text == "the old one"
 
 
 def test_many_small_writers_share_syncs(folder, monkeypatch):

@@ -1,6 +1,7 @@
 """Every machine derives the same log from one shared log, whatever happens on the way."""
 
 import hashlib
+import shutil
 import warnings
 from contextlib import closing, suppress
 
@@ -12,6 +13,7 @@ from memplane.errors import ConflictError, DivergedError, InputError, SharedLogE
 from memplane.home import SharedLogWarning
 from memplane.log import verify_log
 from memplane.log.reader import LinePlaces, id_hash
+from memplane.log.segments import read_segment_file
 from memplane.shared.apply import KnownIds
 from memplane.shared.entries import beginning, parsed, published
 from memplane.shared.memory import MemorySharedLog
@@ -431,3 +433,54 @@ def test_a_log_of_another_plane_is_given_nothing(tmp_path):
         with pytest.warns(SharedLogWarning, match="another plane"):
             [kept] = a.append([draft("m1")])
         assert (kept.seq, engine.head(), a.status().waiting) == (0, 1, 1)
+
+
+def test_a_copy_of_a_machines_folder_follows_from_where_that_stood(tmp_path):
+    engine = begun()
+    with closing(follower(tmp_path / "a", engine)) as a:
+        a.append([draft(f"m{n}") for n in range(300)])
+        shutil.copytree(tmp_path / "a", tmp_path / "b")
+        a.append([draft("after the copy")])
+    asked = []
+    watched = Unreached(engine)
+    watched.read = lambda after, limit: asked.append(after) or engine.read(after, limit)
+    with closing(follower(tmp_path / "b", watched)) as b:
+        b.exchange()
+    assert min(asked) >= 300
+    assert written(tmp_path / "a") == written(tmp_path / "b")
+
+
+def test_a_purge_parses_no_entry_of_other_events(tmp_path, monkeypatch):
+    engine, seen = begun(), []
+    with closing(follower(tmp_path / "a", engine)) as a:
+        a.append([draft(f"m{n}", f"text {n}") for n in range(2_500)])
+        monkeypatch.setattr(
+            "memplane.shared.apply.parsed", lambda payload: seen.append(payload) or parsed(payload)
+        )
+        a.erase([purge(["m7", "m1700"], [9, 1_702])], {9: "m7", 1_702: "m1700"}, [])
+        # The first entry and the two; what else is read are the purge itself and the last entry.
+        assert len(seen) < 12
+        assert written(tmp_path / "a") == derived(engine.read(0, 5_000), 4_000_000)
+
+
+def test_a_new_machine_has_the_tables_of_its_segments_and_reads_none_again(tmp_path, monkeypatch):
+    engine, read = begun(), []
+    events = [draft(f"m{n}") for n in range(2_500)]
+    engine.publish([one for each in events for one in published(each, lambda _: None)])
+    engine.publish([one for each in events[:9] for one in published(each, lambda _: None)])
+    with closing(follower(tmp_path / "a", engine, segment_bytes=4_000)) as a:
+        a.exchange()
+        monkeypatch.setattr(
+            "memplane.log.reader.read_segment_file",
+            lambda *place: read.append(place) or read_segment_file(*place),
+        )
+        a.append([draft("new")])
+        assert len(written(tmp_path / "a")) > 50
+        assert len(read) < 10
+    tables = {path: path.read_bytes() for path in (tmp_path / "a" / "index" / "ids").iterdir()}
+    assert len(tables) > 50
+    for path in tables:
+        path.unlink()
+    with closing(follower(tmp_path / "a", engine, segment_bytes=4_000)) as a:
+        assert a.find("nowhere") is None
+    assert {path: path.read_bytes() for path in tables} == tables

@@ -1,5 +1,6 @@
 """What NATS alone does: its addresses, limits and settings, repeats inside a batch, lost servers."""
 
+import os
 import shutil
 import signal
 import subprocess
@@ -232,6 +233,7 @@ def test_a_server_that_ends_or_stands_still_is_noticed_and_found_again(server):
     node.start()
     log.publish([("b", b"two")])
     node.process.send_signal(signal.SIGSTOP)
+    os.waitpid(node.process.pid, os.WUNTRACED)  # it may answer for a moment yet
     try:
         with pytest.raises(SharedLogError) as found:
             log.publish([("c", b"three"), ("d", b"four")])

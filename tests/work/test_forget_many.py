@@ -72,6 +72,18 @@ def test_words_name_what_has_every_one_of_them_in_its_whole_text(plane):
     assert taken(plane.work.forget_many(query="very end", dry_run=True)) == ["long"]
 
 
+def test_ids_name_each_of_them_and_no_other_with_one_write(plane):
+    rows = [plane.record(f"Heron {number}", role="user") for number in range(5)]
+    head = plane.head().seq
+    done = plane.work.forget_many(ids=[rows[1].id, rows[3].id, "never"], reason="seen")
+    assert [event.id for event in done.taken] == [rows[1].id, rows[3].id]
+    assert plane.head().seq == head + 1
+    archived = [plane.work.archived(row.event) is not None for row in rows]
+    assert archived == [False, True, False, True, False]
+    with pytest.raises(memplane.InputError):
+        plane.work.forget_many(kind="message")
+
+
 def test_a_time_or_an_age_names_what_happened_since(plane):
     since = {"since": "2026-05-01T00:00:00Z"}
     assert taken(plane.work.forget_many(**since, dry_run=True)) == ["e7", "e8"]
