@@ -57,7 +57,7 @@ _TRIES: Final = 4  # to copy a database that stands still meanwhile
 _BYTES_MAX: Final = 16 * 1024 * 1024 * 1024
 _TEXT_BYTES_MAX: Final = 16 * 1024 * 1024
 _STEPS: Final = 10_000  # of SQLite's machine between two looks at the limit
-_ROW_STEPS_MAX: Final = 50_000_000  # until the next row
+_ROW_STEPS_MAX: Final = 5_000_000_000  # until the next row: sorting comes before the first
 
 
 class _Kind(NamedTuple):
@@ -86,14 +86,26 @@ def database_source(path: Path) -> str | None:
     return None
 
 
-def what_is_known(source: str | None = None) -> str:
-    """Say which tables are expected in a database that holds none of them."""
+def check_database(path: Path, source: str | None = None) -> _Kind:
+    """The table that a database is read by.
+
+    Raises InputError for one without the tables and columns that are needed, of another source, or
+    that is written to all the time.
+    """
+    try:
+        kind = _kind_in(path)
+    except sqlite3.Error as error:
+        raise InputError(f"{path}: cannot be read as SQLite: {error}", where="paths") from error
+    if kind is not None and source in (None, kind.source):
+        return kind
     known = "; or ".join(
         f"{one.table} with {', '.join(sorted(one.needed))} ({one.source})"
         for one in _KINDS
         if source in (None, one.source)
     )
-    return f"a SQLite database; expected the table {known}; found none such"
+    raise InputError(
+        f"{path}: a SQLite database; expected the table {known}; found none such", where="paths"
+    )
 
 
 def state_of_journals(path: Path) -> list[int]:
@@ -110,14 +122,9 @@ def statements_of_database(path: Path, source: str) -> StatedFile:
     """What a database of a source states, read as it is asked for.
 
     It is named by its place, as a program has one of them under the same name everywhere. Raises
-    InputError for a database without the tables and columns that are needed.
+    InputError as `check_database`.
     """
-    try:
-        kind = _kind_in(path)
-    except sqlite3.Error as error:
-        raise InputError(f"{path}: cannot be read as SQLite: {error}", where="paths") from error
-    if kind is None or kind.source != source:
-        raise InputError(f"{path}: {what_is_known(source)}", where="paths")
+    kind = check_database(path, source)
     origin = f"{path.name}-{json_digest(str(path))[:12]}"
     told = StatedFile(
         origin=origin,

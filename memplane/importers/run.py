@@ -721,7 +721,7 @@ _STATING: Final[dict[str, Callable[[Path], StatedFile | None]]] = {
     memories.BASIC_MEMORY: memories.statements_of_basic_memory,
     ledger.LEDGER: ledger.statements_of_ledger,
 }
-_DATABASES: Final = frozenset({memories.MEM0, memories.LANGGRAPH, databases.CLAUDE_MEM})
+_DATABASES: Final = (memories.MEM0, memories.LANGGRAPH, databases.CLAUDE_MEM)
 # Where they are looked for in a folder, other than JSON.
 _ENDINGS: Final = {
     statements.CLAUDE_MEMORY: (".md",),
@@ -1316,8 +1316,9 @@ def _check_named(path: Path, source: Source | None) -> None:
         seen = look(path)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}", where=where) from error
-    if source in _DATABASES and databases.is_database(path) and seen.source != source:
-        raise InputError(f"{path}: {databases.what_is_known(source)}", where=where)
+    if source in (None, *_DATABASES) and databases.is_database(path):
+        databases.check_database(path, source)
+        return
     if source == statements.CLAUDE_MEMORY or seen.source in _STATING:
         return
     if not seen.json_lines and not seen.document and seen.source is None:

@@ -78,16 +78,25 @@ NEVER = 1 << 30  # the rank of what is no token: it is never merged
 # up as many. The first thousand new texts ask for 17,000, most processes for a few hundred.
 _MANY = 25_000
 _GROUPS_AT_ONCE = 256  # of the table, where all of it is read
+PREFIX = 3  # bytes by which it is known how long a token can be
+_MANY_PREFIXES = 3_000  # asked for, after which all are found: what it took to look up as many
+_LONGEST_TOKEN = 256  # bytes; no token has as many
 _NO_TOKENS = 25_000  # what is no token, remembered beside all that are one
 
 
 class TokenRanks(dict[bytes, int]):
     """The ranks of one encoding's tokens; `ranks[token]` is NEVER for what is no token."""
 
-    __slots__ = ()
+    __slots__: tuple[str, ...] = ()
+    whole: bool = True  # it holds all tokens
 
     def __missing__(self, token: bytes) -> int:
         return NEVER
+
+    def longest(self, prefix: bytes) -> int:
+        """How many bytes a token that begins with these has at most, `PREFIX` of them."""
+        del prefix
+        return _LONGEST_TOKEN
 
 
 class Ranks(TokenRanks):
@@ -97,7 +106,17 @@ class Ranks(TokenRanks):
     the same token.
     """
 
-    __slots__ = ("_first_tokens", "_firsts", "_most", "_ranks", "_starts", "_text", "whole")
+    __slots__ = (
+        "_first_tokens",
+        "_firsts",
+        "_longest",
+        "_most",
+        "_prefixed",
+        "_ranks",
+        "_starts",
+        "_text",
+        "whole",
+    )
 
     def __init__(
         self,
@@ -109,6 +128,8 @@ class Ranks(TokenRanks):
         super().__init__()
         self._text, self._first_tokens, self._ranks = text, first_tokens, ranks
         self._firsts: list[bytes] = []
+        self._longest: dict[bytes, int] = {}
+        self._prefixed = False  # all of them are known
         self._starts = starts
         self.whole, self._most = False, _MANY
 
@@ -124,6 +145,42 @@ class Ranks(TokenRanks):
         if len(self) < self._most:
             self[token] = rank
         return rank
+
+    def longest(self, prefix: bytes) -> int:
+        """How many bytes a token that begins with these has at most, 0 where none does."""
+        complete = self._prefixed  # asked before the table is: another thread may fill it
+        known = self._longest.get(prefix)
+        if known is not None or complete:
+            return known or 0
+        if self.whole or len(self._longest) >= _MANY_PREFIXES:
+            self._read_prefixes()
+            return self._longest.get(prefix, 0)
+        known = max(map(len, self._beginning(prefix)), default=0)
+        self._longest[prefix] = known
+        return known
+
+    def _read_prefixes(self) -> None:
+        """Find the longest of all, in some 50 ms, with all tokens held."""
+        if not self.whole:
+            self.read_all()
+        found: dict[bytes, int] = {}
+        for token, rank in list(self.items()):
+            if rank != NEVER and len(token) > found.get(token[:PREFIX], 0):
+                found[token[:PREFIX]] = len(token)
+        self._longest = found
+        self._prefixed = True
+
+    def _beginning(self, prefix: bytes) -> Iterator[bytes]:
+        """The tokens that begin with these bytes: they lie side by side."""
+        if not self._firsts:
+            self._firsts = bytes(self._first_tokens[:-1]).split(_END)
+        starts = self._starts
+        for number in range(max(bisect_right(self._firsts, prefix) - 1, 0), len(starts)):
+            end = starts[number + 1] if number + 1 < len(starts) else len(self._text)
+            tokens = bytes(self._text[starts[number] : end - 1]).split(_END)
+            yield from (token for token in tokens if token.startswith(prefix))
+            if tokens[-1] > prefix and not tokens[-1].startswith(prefix):
+                return
 
     def read_all(self) -> None:
         """Hold all tokens: quicker than to look up as many more as were asked for by now.
@@ -464,22 +521,37 @@ def starting(text: bytes, ranks: TokenRanks) -> int:
     The sum over any partition of a text is never below its count.
     """
     size = len(text)
-    # Bit sets of ends: `tokens[start]` of the tokens that begin there; `merging[at][count]`, for
-    # the final states of that count that end at `at`, of the ends with which all would merge.
-    tokens = [
-        sum(1 << end for end in range(start + 1, size + 1) if ranks[text[start:end]] != NEVER)
-        for start in range(size)
-    ]
+    # Ends of the tokens that begin in each place, also as bit sets; `merging[at][count]`, for the
+    # final states of that count that end at `at`, the ends with which all would merge.
+    ends_of = _token_ends(text, ranks)
+    tokens = [sum(1 << end for end in ends) for ends in ends_of]
     merging: list[dict[int, int]] = [{} for _ in range(size + 1)]
     for start in range(size):
         before = sorted(merging[start].items(), reverse=True)
-        for end in range(start + 1, size):
-            if tokens[start] >> end & 1:
+        for end in ends_of[start]:
+            if end < size:
                 # Any token may be the first: one from before the text may end where it begins.
                 count = next((so_far + 1 for so_far, ends in before if not ends >> end & 1), 1)
                 merging[end][count] = merging[end].get(count, -1) & tokens[start]
     # From where the last whole token ends, one more may reach beyond the text.
     return 1 + max((max(counts) for counts in merging if counts), default=0)
+
+
+def _token_ends(text: bytes, ranks: TokenRanks) -> list[list[int]]:
+    """For each place of a text where the tokens end that begin there.
+
+    Most ends are ruled out by the first three bytes, of which few tokens begin with the same.
+    """
+    size, longest, held = len(text), ranks.longest, ranks.get
+    found = []
+    for start in range(size):
+        most = max(longest(text[start : start + PREFIX]), PREFIX - 1)
+        ends = range(start + 1, min(size, start + most) + 1)
+        if ranks.whole:  # what it does not hold is no token, and is not looked up
+            found.append([end for end in ends if held(text[start:end], NEVER) != NEVER])
+        else:
+            found.append([end for end in ends if ranks[text[start:end]] != NEVER])
+    return found
 
 
 # What words, blanks and newlines cost in one of the two encodings.
@@ -493,7 +565,6 @@ _PATTERNS = (O200K, CL100K)
 _LONGEST = 40
 _LONGEST_ASCII = 128
 _LOOKED_AHEAD = 8  # characters; no pattern looks further behind what it finds
-_LONGEST_TOKEN = 256  # bytes; no token has as many
 
 
 class TokenCosts:

@@ -391,6 +391,20 @@ def test_a_database_that_is_damaged_or_of_another_program_is_refused(plane, tmp_
     assert sum(report.skipped.values()) == 1
     with pytest.raises(InputError, match="expected the table observations"):
         import_paths(plane, "claude-mem", [store])
+    with sqlite3.connect(tmp_path / "other.db") as file:
+        file.execute("CREATE TABLE songs (name TEXT)")
+    with pytest.raises(InputError, match=r"observations with .*\(claude-mem\); or store with "):
+        import_paths(plane, None, [tmp_path / "other.db"])
+
+
+def test_a_database_that_never_stands_still_is_left_for_later(plane, store, monkeypatch):
+    times = iter(range(1_000_000))
+    monkeypatch.setattr(databases, "state_of_journals", lambda _: [1, 2])
+    monkeypatch.setattr(databases, "_stats", lambda _: [("", 1, next(times))])
+    with pytest.raises(InputError, match="was written to each of 4 times that it was copied"):
+        import_paths(plane, "langgraph", [store])
+    monkeypatch.undo()
+    assert run(plane, store).events == 5
 
 
 def test_an_import_of_what_is_no_memory_says_what_it_is(plane, tmp_path):

@@ -1,6 +1,7 @@
 """`bound1.idx` says what `bound1.xz` says, however much of it was read."""
 
 import random
+from functools import cache
 from itertools import product
 from pathlib import Path
 
@@ -11,7 +12,17 @@ from table_formats import encode_token_index
 
 import memplane.tokens
 from memplane.tokens import make
-from memplane.tokens.bound import _STOPS, CHARACTERS, ENCODINGS, NEVER, Ranks, _Costs, unpack
+from memplane.tokens.bound import (
+    _STOPS,
+    CHARACTERS,
+    ENCODINGS,
+    NEVER,
+    Ranks,
+    TokenRanks,
+    _Costs,
+    starting,
+    unpack,
+)
 from tests.examples import examples
 
 FF = b"\xff"
@@ -92,3 +103,66 @@ def test_any_vocabulary_is_found_as_in_its_dictionary(tokens, others):
         found.read_all()
         for token in [*others, *tokens, b""]:
             assert found[token] == ranks.get(token, NEVER)
+
+
+# Runs of letters as random text, names and base64 have them, and of what words are made of.
+runs = st.text("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", max_size=128) | st.lists(
+    st.sampled_from(["the", "ing", " an", "QUE", "0", "=", "--", "\u00e9", "x"]), max_size=40
+).map("".join)
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(runs.map(lambda text: text.encode()[:128]).filter(bool))
+def test_what_can_begin_in_a_text_is_the_same_where_all_ends_are_tried(table, index, text):
+    """A table that is unpacked tries every end; the one laid out knows how long a token can be."""
+    for found, ranks in zip(opened_once(index), unpacked_once(table), strict=True):
+        assert starting(text, found) == starting(text, ranks)
+
+
+@cache
+def opened_once(index):
+    return unpack(index).ranks
+
+
+@cache
+def unpacked_once(table):
+    return unpack(table()).ranks
+
+
+@pytest.mark.parametrize("asked", [0, 4_000])
+def test_how_long_a_token_can_be_is_known_by_its_first_bytes(table, index, asked):
+    packed, opened = unpack(table()), unpack(index)
+    for ranks, every in zip(opened.ranks, packed.ranks, strict=True):
+        for number in range(asked):
+            ranks.longest(b"%03x" % number)
+        wanted = random.Random(23).sample(sorted(every), 300)
+        for prefix in [token[:3] for token in wanted if len(token) >= 3] + [
+            b"\x00\x01\x02",
+            b"zzq",
+        ]:
+            longest = max((len(one) for one in every if one.startswith(prefix)), default=0)
+            assert ranks.longest(prefix) == longest
+        assert ranks.whole == (asked > 3_000)
+
+
+class Counting(TokenRanks):
+    """Another's ranks, and how many were asked for."""
+
+    whole = False
+
+    def __init__(self, ranks):
+        super().__init__()
+        self.longest, self.ranks, self.asked = ranks.longest, ranks, 0
+
+    def __missing__(self, token):
+        self.asked += 1
+        return self.ranks[token]
+
+
+def test_a_run_of_random_letters_asks_for_few_ends(index):
+    """Some ten a byte, of 128 that there are."""
+    letters = bytes(random.Random(24).choices(range(97, 123), k=128))
+    for ranks in unpack(index).ranks:
+        counting = Counting(ranks)
+        assert starting(letters, counting) == starting(letters, ranks)
+        assert counting.asked < 128 * 16
