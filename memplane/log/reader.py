@@ -45,7 +45,7 @@ from memplane.log.segments import Purges, Segments, read_segment_file
 from memplane.ports import Line, Position
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
     Believed = Callable[[int, int, int, bytes, int | None], tuple[bytes, list[Run]]]
 
@@ -262,6 +262,53 @@ def line_of_seq(data: bytes, seq: int) -> LinePlace | None:
 # A sealed segment has a sorted table in a cache file; the table of the newest one grows with it.
 
 
+_BITS: Final = 27  # of a place in `KnownIds`: 16 MiB
+_PROBES: Final = 4
+# Of a log of fewer segments each one is asked for an id; of one that has so many more than what is
+# known is of, what is known grows.
+_ASKED_MAX: Final = 16
+
+
+class KnownIds:
+    """Which ids a log may have: never "no" for one that was added; rarely "perhaps" for another.
+
+    A Bloom filter (Bloom 1970; positions by double hashing, Kirsch and Mitzenmacher 2006) of
+    2 ** `bits` bits, 16 MiB as it is used, whatever the number of ids. Of other ids it says
+    "perhaps" for less than one in a million at 1,000,000 ids, one in 230 at 10,000,000; who asks
+    looks those up. `end` is the hash of the last line whose id was added.
+    """
+
+    def __init__(self, bits: int = _BITS) -> None:
+        self._mask, self._shift = (1 << bits) - 1, bits
+        self._bits = bytearray((1 << bits) + 7 >> 3)
+        self.end = b""
+
+    @classmethod
+    def of(cls, hashes: Iterable[int], end: bytes) -> KnownIds:
+        """Those that a log has, up to the line with hash `end`."""
+        known = cls()
+        for hashed in hashes:
+            known.add(hashed)
+        known.end = end
+        return known
+
+    def add(self, hashed: int) -> None:
+        """Add the id that has this hash (`id_hash`)."""
+        mask, bits, at, step = self._mask, self._bits, hashed, hashed >> self._shift | 1
+        for _ in range(_PROBES):
+            bits[(at & mask) >> 3] |= 1 << (at & 7)
+            at += step
+
+    def may_have(self, hashed: int) -> bool:
+        """Whether an id with this hash may have been added."""
+        mask, bits, at, step = self._mask, self._bits, hashed, hashed >> self._shift | 1
+        for _ in range(_PROBES):
+            if not bits[(at & mask) >> 3] >> (at & 7) & 1:
+                return False
+            at += step
+        return True
+
+
 # So many times a process searches the last segment's bytes, and so often it reads them for that,
 # before it verifies all of it for a table: a process for one answer needs a few lines.
 _SEARCHES: Final = 100
@@ -292,6 +339,8 @@ class LinePlaces:
         self._table: IdTable | None = None
         self._searches, self._readings = _SEARCHES, _READINGS
         self._bytes: tuple[tuple[int, ...], bytes] = (), b""
+        self._known: KnownIds | None = None  # of the segments up to `_covered`
+        self._covered, self._asked = -1, 0
 
     def forget_locks(self) -> None:
         """After a fork: another thread of the parent may have held it."""
@@ -323,6 +372,34 @@ class LinePlaces:
         with self._mutex:
             table = self._of(number)
             return table.hashes if isinstance(table, SealedIds) else [*map(id_hash, table.ids)]
+
+    def asked(self, numbers: Sequence[int], hashed: int) -> Sequence[int]:
+        """Those of the segments that may have an id of that hash: all, or the newest few."""
+        known, covered = self._known, self._covered  # which rises behind what it covers
+        if known is None:
+            return numbers
+        left = numbers[bisect_right(numbers, covered) :]
+        return numbers if known.may_have(hashed) else left
+
+    def missed(self, numbers: Sequence[int], asked: int) -> None:
+        """Note that so many segments were asked for an id that none has.
+
+        Once that came to more than to gather the ids of all of them, these are gathered; what is
+        erased keeps its id, and a sealed segment gets no other.
+        """
+        self._asked += asked
+        if asked <= _ASKED_MAX or self._asked < self.entry(numbers[-1])[0]:
+            return
+        with self._mutex:
+            known = self._known or KnownIds()
+            for number in numbers[bisect_right(numbers, self._covered) : -1]:
+                table = self._of(number)
+                if not isinstance(table, SealedIds):
+                    break
+                for hashed in table.hashes:
+                    known.add(hashed)
+                self._covered = number
+            self._known = known
 
     def _searched(self, number: int) -> bytes | None:
         """The bytes of the last segment while it has no table and few have asked; None else."""
@@ -626,13 +703,15 @@ class LogReader:
     def _look_up(self, id_: str) -> Line | int | None:
         numbers = self._segments.numbers()
         hashed = id_hash(id_)
-        for number in reversed(numbers):
+        asked = self._places.asked(numbers, hashed)
+        for number in reversed(asked):
             for each in self._places.by_id(number, id_, hashed):
                 line = self._fetch(number, each)
                 if line is not None and line.event.id == id_:
                     return line
                 if line is None and self._erased_id(number, each) == id_:
                     return each.seq
+        self._places.missed(numbers, len(asked))
         return None
 
     def id_hashes(self, numbers: Sequence[int]) -> Iterator[int]:

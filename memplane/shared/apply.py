@@ -22,7 +22,7 @@ from memplane.event import encode, encode_text
 from memplane.lazy import NamedTuple, regex
 from memplane.log.disk import drop
 from memplane.log.format import chained, line_id
-from memplane.log.reader import id_hash
+from memplane.log.reader import KnownIds, id_hash
 from memplane.log.segments import body_path, named_bodies, read_segment_file, store_body
 from memplane.log.writer import Active, Writer
 from memplane.ports import Line
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from memplane.ports import SharedEntry, SharedLog
     from memplane.shared.derive import Derivation, DerivedLine
 
-_BITS: Final = 27  # of a place in `KnownIds`: 16 MiB
-_PROBES: Final = 4
 # An event or a piece as memplane writes it, whose id (the first group) needs no unescaping.
 _USUAL: Final = regex(
     rb'\{"format":1,(?:(?:"rec":"[^"\\]{27}",)?(?:"bodies":\["[0-9a-f",]*"\],)?"event":\{"id":'
@@ -88,51 +86,12 @@ class DerivedLog(Protocol):
         """Note entries that bring a purged event again."""
 
 
-class KnownIds:
-    """Which ids a log may have: never "no" for one that was added; rarely "perhaps" for another.
-
-    A Bloom filter (Bloom 1970; positions by double hashing, Kirsch and Mitzenmacher 2006) of
-    2 ** `bits` bits, 16 MiB as it is used, whatever the number of ids. Of other ids it says
-    "perhaps" for less than one in a million at 1,000,000 ids, one in 230 at 10,000,000; who asks
-    looks those up. `end` is the hash of the last line whose id was added.
-    """
-
-    def __init__(self, bits: int = _BITS) -> None:
-        self._mask, self._shift = (1 << bits) - 1, bits
-        self._bits = bytearray((1 << bits) + 7 >> 3)
-        self.end = b""
-
-    @classmethod
-    def of(cls, hashes: Iterable[int], end: bytes) -> KnownIds:
-        """Those that a log has, up to the line with hash `end`."""
-        known = cls()
-        for hashed in hashes:
-            known.add(hashed)
-        known.end = end
-        return known
-
-    def add(self, hashed: int) -> None:
-        """Add the id that has this hash (`id_hash`)."""
-        mask, bits, at, step = self._mask, self._bits, hashed, hashed >> self._shift | 1
-        for _ in range(_PROBES):
-            bits[(at & mask) >> 3] |= 1 << (at & 7)
-            at += step
-
-    def may_have(self, hashed: int) -> bool:
-        """Whether an id with this hash may have been added."""
-        mask, bits, at, step = self._mask, self._bits, hashed, hashed >> self._shift | 1
-        for _ in range(_PROBES):
-            if not bits[(at & mask) >> 3] >> (at & 7) & 1:
-                return False
-            at += step
-        return True
-
-    def add_lines(self, lines: DerivedLine) -> None:
-        """Add the ids of what an entry gave, that of a header too."""
-        if lines.header:
-            self.add(id_hash(line_id(lines.header) or ""))
-        if lines.line:
-            self.add(id_hash(lines.id))
+def add_ids(known: KnownIds, lines: DerivedLine) -> None:
+    """Add the ids of what an entry gave, that of a header too."""
+    if lines.header:
+        known.add(id_hash(line_id(lines.header) or ""))
+    if lines.line:
+        known.add(id_hash(lines.id))
 
 
 class FollowerWriter(Writer):
@@ -217,7 +176,7 @@ class Applying:
 
     def _add(self, one: DerivedLine) -> None:
         if self._perhaps is not None:
-            self._perhaps.add_lines(one)
+            add_ids(self._perhaps, one)
         for body in one.bodies:
             store_body(self._log.home, body, self._writer.disk)
         if one.header:
@@ -290,7 +249,7 @@ class Comparison:
                 if one.header and found[0] == hashes[:1] and self.head == seqs[0]:
                     self._last = self._last._replace(seq=self.head)
                 return False
-            self._perhaps.add_lines(one)
+            add_ids(self._perhaps, one)
         self._last = self.place.end
         if not is_piece(entry):
             end = self.place.end

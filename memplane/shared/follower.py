@@ -45,7 +45,7 @@ from memplane.log.format import (
     prepared,
 )
 from memplane.log.log import Known, Tail, same_content
-from memplane.log.reader import LogReader
+from memplane.log.reader import KnownIds, LogReader
 from memplane.log.segments import (
     Point,
     body_path,
@@ -67,7 +67,6 @@ from memplane.shared.apply import (
     Comparison,
     Cursor,
     FollowerWriter,
-    KnownIds,
     files_quoting,
     id_of,
     is_entry,
