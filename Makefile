@@ -18,7 +18,9 @@ $(STAMP): pyproject.toml requirements-dev.txt hatch_build.py memplane/_kernel.c
 demo: $(STAMP)  ## import a sample session and this repository's commits, ask three questions
 	$(BIN)/python tools/demo.py
 
-PYTEST := $(BIN)/python -m pytest -q --scenario-lenient-time -n auto --dist worksteal
+# One more than there are cores: tests wait for processes and disks.
+WORKERS = $(shell $(BIN)/python -c 'import os; print(1 + (os.cpu_count() or 1))')
+PYTEST = $(BIN)/python -m pytest -q --scenario-lenient-time -n $(WORKERS) --dist worksteal
 REPORT := $(BIN)/python -m coverage report
 
 test: $(STAMP)  ## every promise, in a few minutes
