@@ -471,3 +471,39 @@ def test_a_block_that_is_cancelled_or_times_out_ends_its_session(plane):
             return [shared.plane.work.sessions.get(name) for name in ("late", "gone")]
 
     assert {(one.status, one.reason) for one in run(main())} == {("ended", "error")}
+
+
+def test_while_calls_run_the_lock_changes_hands_sooner_and_afterwards_as_before(plane):
+    before, seen = sys.getswitchinterval(), []
+
+    def look(*_):
+        seen.append(sys.getswitchinterval())
+        raise InputError("it fails")
+
+    async def main():
+        async with memplane.aopen(plane) as shared:
+            for _ in range(2):
+                with pytest.raises(InputError):
+                    await shared.run(look)
+            await asyncio.gather(*(shared.record(f"turn {n}") for n in range(20)))
+
+    run(main())
+    assert seen == [pytest.approx(0.001, abs=2e-6)] * 2
+    assert sys.getswitchinterval() == pytest.approx(before, abs=2e-6)
+
+
+def test_a_program_that_sets_the_interval_itself_keeps_it(plane):
+    before = sys.getswitchinterval()
+
+    async def main(seconds):
+        async with memplane.aopen(plane) as shared:
+            await shared.run(lambda _: sys.setswitchinterval(seconds))
+            assert sys.getswitchinterval() == pytest.approx(seconds, abs=2e-6)
+            await shared.record("a turn")
+
+    try:
+        for seconds in (0.0002, 0.02):
+            run(main(seconds))
+            assert sys.getswitchinterval() == pytest.approx(seconds, abs=2e-6)
+    finally:
+        sys.setswitchinterval(before)
