@@ -31,7 +31,7 @@ ELSEWHERE = {
 }
 PARTS = {
     "table_formats",
-    "chunks", "crowds", "engine_works", "framework_works", "hook_works", "session_works", "index_peers", "index_works", "large_log", "layouts",
+    "chunks", "crowds", "engine_works", "framework_works", "hook_works", "index_peers", "index_works", "large_log", "layouts",
     "mcp_works", "measure", "observer_works", "memory_peers", "memory_works", "peers", "place", "process_works", "shelf",
     "shared_works", "side_by_side", "store_works",
     "text_works", "workload", "works", "writing_works",
@@ -139,6 +139,11 @@ def test_digests_are_measured_against_labels(data, tmp_path):
     words = ran("tools/measure_digests.py", data / "claude_code_raw", labels, "--show", "--planted")
     assert "title" in words
     assert "Count the herons" in words
+
+
+def test_the_longest_wait_of_a_loop_is_measured_in_a_process_of_its_own(tmp_path):
+    memplane.init(tmp_path / "plane", trusted=False).close()
+    assert float(ran("benchmarks/session_works.py", tmp_path / "plane", 2)) > 0
 
 
 def test_every_script_is_run_by_a_test():

@@ -268,8 +268,14 @@ def test_a_machine_without_git_says_so(one, monkeypatch):
         planes["ann"].upkeep.sync(folders["ann"], git=True)
 
 
-def test_git_that_hangs_is_ended(one, monkeypatch):
+def test_git_that_hangs_is_ended(one, tmp_path, monkeypatch):
     planes, folders = one
-    monkeypatch.setattr(clones, "_SECONDS_MAX", 0.001)
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    git = programs / "git"
+    git.write_text("#!/bin/sh\nexec sleep 60\n")
+    git.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr(clones, "_SECONDS_MAX", 0.2)
     with pytest.raises(CloneError, match="took longer"):
         planes["ann"].upkeep.sync(folders["ann"], git=True)
