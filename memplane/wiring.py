@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from memplane.plane import Plane, packer
     from memplane.projects import entering
     from memplane.providers import AsyncEmbedder, bridge
-    from memplane.shared import connect as shared_connect, follower as shared_follower
+    from memplane.shared import follower as shared_follower
     from memplane.upkeep import restore as upkeep_restore
     from memplane.upkeep.restore import RestoreReport
 else:
@@ -52,7 +52,6 @@ else:
     packer = late("memplane.plane.packer")
     entering = late("memplane.projects.entering")
     bridge = late("memplane.providers.bridge")
-    shared_connect = late("memplane.shared.connect")
     shared_follower = late("memplane.shared.follower")
     upkeep_restore = late("memplane.upkeep.restore")
 
@@ -226,14 +225,14 @@ def init_shared(
             f"{folder}: a plane is here already; one that follows a shared log is made in a folder "
             "without; bring an export of this one there with `memplane restore`"
         )
-    log = shared_connect.shared_log_of(shared, os.environ if environment is None else environment)
+    log = shared_follower.shared_log_of(shared, os.environ if environment is None else environment)
     now, empty = clock(), _is_empty(folder)
     try:
         if join:
-            plane_id = shared_connect.plane_of_log(log)
+            plane_id = shared_follower.plane_of_log(log)
         else:
             plane_id = ulid(now)
-            shared_connect.begin_shared_log(log, plane_id)
+            shared_follower.begin_shared_log(log, plane_id)
     finally:
         log.close()
     made = home.create_home(folder, plane_id, now, Assets("policies", NAMES), shared)
@@ -261,10 +260,10 @@ def _make_log(
             found.folder,
             found.plane_id,
             clock=clock,
-            connect=lambda: shared_connect.shared_log_of(shared, given),
+            connect=lambda: shared_follower.shared_log_of(shared, given),
             catch_up_ms=policy.catch_up_ms,
             publish_ms=policy.publish_ms,
-            device=shared_connect.device_name(found.folder),
+            device=shared_follower.device_name(found.folder),
             about=lambda: {"files": context.watched.policies_or_last().hashes},
             lock_wait_ms_max=policy.lock_wait_ms_max,
             loads=loads,
