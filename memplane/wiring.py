@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     import orjson
 
-    from memplane import plane as plane_room
+    from memplane import plane as plane_room, providers
     from memplane.adapters import minilm
     from memplane.context import context as context_context, watched_files
     from memplane.event import Draft, Event
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from memplane.observe import Observer
     from memplane.plane import Plane, packer
     from memplane.projects import entering
-    from memplane.providers import AsyncEmbedder, bridge
+    from memplane.providers import AsyncEmbedder
     from memplane.shared import follower as shared_follower
     from memplane.upkeep import restore as upkeep_restore
     from memplane.upkeep.restore import RestoreReport
@@ -51,7 +51,7 @@ else:
     plane_room = late("memplane.plane")
     packer = late("memplane.plane.packer")
     entering = late("memplane.projects.entering")
-    bridge = late("memplane.providers.bridge")
+    providers = late("memplane.providers")
     shared_follower = late("memplane.shared.follower")
     upkeep_restore = late("memplane.upkeep.restore")
 
@@ -571,7 +571,7 @@ def _opened(
         raise InputError(f"expected sync or os, found {durability!r}", where="durability")
 
     on_close = None
-    if embedder is not None and isinstance(embedder, bridge.Bridged) and embedder.loop is None:
+    if embedder is not None and isinstance(embedder, providers.Bridged) and embedder.loop is None:
         on_close = embedder.stop  # its loop is this plane's own
     files = None
     if found.passing:
@@ -605,7 +605,7 @@ def _plugged_in(
 
     Raises ConfigurationError and InputError, before anything is made on the disk.
     """
-    used = None if embedder is None else bridge.bridged(embedder, None)
+    used = None if embedder is None else providers.bridged(embedder, None)
     said = (os.environ if environment is None else environment).get(_LOG_VARIABLE, "")
     if observer is not None:
         observe.check_observer(observer)

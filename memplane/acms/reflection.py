@@ -24,7 +24,7 @@ from memplane.event import SENSITIVITIES
 from memplane.intake.redact import quoted_value
 from memplane.lazy import NamedTuple
 from memplane.observe import hashed
-from memplane.providers.prompt import fact_id
+from memplane.providers import fact_id
 from memplane.work.episodes import (
     Episode,
     Fact,

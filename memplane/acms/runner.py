@@ -55,7 +55,7 @@ from memplane.observe import correlated, correlation_id, hashed
 from memplane.plane import Plane
 from memplane.plane.plane import PlaneUpkeep
 from memplane.plane.work import PlaneWork
-from memplane.providers.bridge import Bridged, identity_of
+from memplane.providers import Bridged, identity_of
 from memplane.work.agent_batches import AgentRow, record_each_as
 
 if TYPE_CHECKING:

@@ -67,7 +67,7 @@ from memplane.policy.scoring import (
     build_episode_rules,
     build_recall_profiles,
 )
-from memplane.providers.bridge import bridged
+from memplane.providers import bridged
 from memplane.tokens import WholeCounter
 from memplane.wiring import make_counter
 from memplane.work.episodes import (
