@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     import orjson
 
-    from memplane import plane as plane_room, providers
+    from memplane import plane as plane_room, projects, providers
     from memplane.adapters import minilm
     from memplane.context import context as context_context, watched_files
     from memplane.event import Draft, Event
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from memplane.log import FileLog
     from memplane.observe import Observer
     from memplane.plane import Plane, packer
-    from memplane.projects import entering
     from memplane.providers import AsyncEmbedder
     from memplane.shared import follower as shared_follower
     from memplane.upkeep import restore as upkeep_restore
@@ -50,7 +49,7 @@ else:
     vectors = late("memplane.index.vectors")
     plane_room = late("memplane.plane")
     packer = late("memplane.plane.packer")
-    entering = late("memplane.projects.entering")
+    projects = late("memplane.projects")
     providers = late("memplane.providers")
     shared_follower = late("memplane.shared.follower")
     upkeep_restore = late("memplane.upkeep.restore")
@@ -119,14 +118,14 @@ CALLER: Final[ContextVar[Caller]] = ContextVar("CALLER", default=Caller())  # no
 def in_project(found: Home) -> Home:
     """The user's own plane for the project of the caller; any other as it is.
 
-    Raises what `projects.entering.for_name` does.
+    Raises what `projects.for_name` does.
     """
     caller = CALLER.get()
     if caller.project is None and not found.parted:
         return found
     if caller.project is not None:
-        return entering.for_name(found, caller.project)
-    return entering.for_folder(found, caller.folder)[0]
+        return projects.for_name(found, caller.project)
+    return projects.for_folder(found, caller.folder)[0]
 
 
 def _upward() -> Home:
@@ -340,7 +339,7 @@ def open_plane(
             found, durability, clock, detector, environment, used, counter, agent, observer
         )
     found = find_plane(path)
-    found = in_project(found) if project is None else entering.for_name(found, project)
+    found = in_project(found) if project is None else projects.for_name(found, project)
     if read_only:
         found = found._replace(read_only=True)
     return _warned(

@@ -27,7 +27,7 @@ from memplane.hook.context import ShownEntries
 from memplane.importers.rows import name
 from memplane.lazy import NamedTuple, late
 from memplane.plane import Plane
-from memplane.projects.entering import for_folder
+from memplane.projects import for_folder
 from memplane.trust import (
     Located,
     TrustStore,

@@ -31,7 +31,7 @@ from memplane.log.segments import erased_by
 from memplane.plane import Plane
 from memplane.policy import variables
 from memplane.projections.sessions import is_extract
-from memplane.projects.entering import cache_id
+from memplane.projects import cache_id
 from memplane.shared.follower import FollowerLog
 from memplane.trust import TrustStore
 from memplane.upkeep.doctor import Check, examine_plane

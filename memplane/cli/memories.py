@@ -41,7 +41,7 @@ from memplane.cli.show import named_event
 from memplane.errors import InputError
 from memplane.event import GLOBAL
 from memplane.plane import Plane, Receipt
-from memplane.projects.entering import EVERY
+from memplane.projects import EVERY
 from memplane.upkeep.purge import ARCHIVED, Already, LostBytes, PurgeReport
 from memplane.wiring import CALLER, open_plane
 from memplane.work.changes import Forgotten

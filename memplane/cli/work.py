@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
-from memplane.artifacts.service import Approval, Artifact
+from memplane.artifacts import Approval, Artifact
 from memplane.cli import options
 from memplane.cli.commands import FINE, command
 from memplane.cli.options import (
@@ -46,7 +46,7 @@ from memplane.event import GLOBAL, TYPED_KINDS
 from memplane.intake.redact import quoted_value
 from memplane.lazy import late, regex
 from memplane.plane import Plane, Receipt
-from memplane.projects.registry import UNKNOWN
+from memplane.projects import UNKNOWN
 from memplane.recall.time_words import read_time
 from memplane.trust import working_folder
 from memplane.wiring import open_plane

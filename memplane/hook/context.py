@@ -24,13 +24,15 @@ from memplane import nofollow
 from memplane.errors import InputError
 from memplane.intake import timestamp
 from memplane.lazy import NamedTuple, late, regex
-from memplane.projects.entering import (
+from memplane.projects import (
+    NOWHERE,
+    UNKNOWN,
     for_folder,
     is_clients_folder,
+    is_excluded,
     roots_of_folder,
     session_project,
 )
-from memplane.projects.registry import NOWHERE, UNKNOWN, is_excluded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

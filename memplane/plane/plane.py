@@ -33,7 +33,7 @@ from memplane.observe import observed
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from memplane.artifacts import service
+    from memplane import artifacts as artifacts_room
     from memplane.context import (
         batches as context_batches,
         event_access as context_event_access,
@@ -98,7 +98,7 @@ else:
     context_event_access = late("memplane.context.event_access")
     context_folds = late("memplane.context.folds")
     recall_suppress = late("memplane.recall.suppress")
-    service = late("memplane.artifacts.service")
+    artifacts_room = late("memplane.artifacts")
     materials = late("memplane.context.materials")
     packer = late("memplane.plane.packer")
     plane_work = late("memplane.plane.work")

@@ -22,7 +22,7 @@ from memplane.lazy import late
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from memplane.artifacts import service
+    from memplane import artifacts as artifacts_room
     from memplane.context import batches as context_batches, materials
     from memplane.context.batches import Spooled
     from memplane.context.event_access import Standing
@@ -43,7 +43,7 @@ else:
     recall_standing = late("memplane.recall.standing")
     recall_suppress = late("memplane.recall.suppress")
     context_batches = late("memplane.context.batches")
-    service = late("memplane.artifacts.service")
+    artifacts_room = late("memplane.artifacts")
     materials = late("memplane.context.materials")
     work_changes = late("memplane.work.changes")
     work_forget = late("memplane.work.changes")
@@ -306,9 +306,9 @@ class PlaneWork(OfPlane):
         return sessions.PlaneSessions(self._context)
 
     @property
-    def artifacts(self) -> service.PlaneArtifacts:
+    def artifacts(self) -> artifacts_room.PlaneArtifacts:
         """Files beside the log: add, list, show, export, approve and revoke them."""
-        return service.PlaneArtifacts(self._context)
+        return artifacts_room.PlaneArtifacts(self._context)
 
 
 class SessionHost(Protocol):

@@ -74,8 +74,7 @@ from memplane.projections.in_force import (
     originated,
     place_of,
 )
-from memplane.projects.entering import project_named
-from memplane.projects.registry import PREFIX
+from memplane.projects import PREFIX, project_named
 from memplane.shared.device_file import (
     NAMED_MAX,
     DeviceLines,

@@ -13,8 +13,15 @@ from memplane.context.context import OfPlane
 from memplane.errors import HomeError, InputError, NotFoundError
 from memplane.intake.redact import quoted_value
 from memplane.lazy import NamedTuple
-from memplane.projects.entering import enter_folder, joined, project_named
-from memplane.projects.registry import UNKNOWN, KnownProjects, find_root, shown_name
+from memplane.projects import (
+    UNKNOWN,
+    KnownProjects,
+    enter_folder,
+    find_root,
+    joined,
+    project_named,
+    shown_name,
+)
 
 if TYPE_CHECKING:
     from memplane.context.context import PlaneContext

@@ -8,7 +8,7 @@ from memplane.errors import InputError, NotFoundError
 from memplane.home import open_home
 from memplane.inspect import PageRequest, compose, views
 from memplane.inspect.views import EVENTS_MAX, KEYS_MAX, Visible
-from memplane.projects.entering import for_folder
+from memplane.projects import for_folder
 from memplane.upkeep.reports import find_report
 from memplane.wiring import open_found
 from tests.examples import examples
