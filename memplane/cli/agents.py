@@ -16,10 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from memplane.cli.commands import command
-from memplane.cli.options import Argument, Home, Json, Option
+from memplane.cli.commands import Argument, Home, Json, Option, command
 from memplane.cli.output import print_answer, say
-from memplane.cli.trust import ask_once, say_if_untrusted
+from memplane.cli.policy import ask_once, say_if_untrusted
 from memplane.clock import clock, ulid
 from memplane.errors import HomeError, InputError, MemplaneError, MissingExtraError, WriteError
 from memplane.home import HOME_NAME

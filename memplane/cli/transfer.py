@@ -11,8 +11,7 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import IO, Annotated, Any, Final, TypeAlias, cast
 
-from memplane.cli.commands import FINE, NO, EndedError, command
-from memplane.cli.options import Argument, Home, Json, Option
+from memplane.cli.commands import FINE, NO, Argument, EndedError, Home, Json, Option, command
 from memplane.cli.output import Bar, clipped_line, counted, print_answer, say
 from memplane.errors import InputError, MemplaneError, WriteError
 from memplane.importers import SOURCES, FoundSource, ImportReport, find_sources, git, import_paths

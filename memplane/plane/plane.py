@@ -72,11 +72,8 @@ if TYPE_CHECKING:
     from memplane.upkeep.verify import AuditReport, PlaneReport
     from memplane.work import (
         changes as work_changes,
-        changes as work_forget,
         episodes,
         handles,
-        projects,
-        recalling,
         sessions,
         tasks,
         tasks as work_tasks,
@@ -92,7 +89,6 @@ else:
     verify = late("memplane.upkeep.verify")
     upkeep_tables = late("memplane.upkeep.export")
     upkeep_ledger = late("memplane.upkeep.repo_ledger")
-    work_forget = late("memplane.work.changes")
     work_tasks = late("memplane.work.tasks")
     context_batches = late("memplane.context.batches")
     context_event_access = late("memplane.context.event_access")
@@ -106,9 +102,7 @@ else:
     work_changes = late("memplane.work.changes")
     handles = late("memplane.work.handles")
     episodes = late("memplane.work.episodes")
-    recalling = late("memplane.work.recalling")
     sessions = late("memplane.work.sessions")
-    projects = late("memplane.work.projects")
     tasks = late("memplane.work.tasks")
 
 
@@ -232,7 +226,7 @@ class PlaneUpkeep(OfPlane):
         InputError, NotFoundError, HomeError where the plane is read-only, WriteError, LockError.
         """
         named = {"ids": ids, "key": key, "session": session, "source": source, "archived": archived}
-        pick = work_forget.Pick.of(
+        pick = work_changes.Pick.of(
             self._context.clock() if now is None else timestamp(now, where="now"),
             tag=tag,
             older_than=older_than,
@@ -919,7 +913,7 @@ class Plane:
         the omissions, with its reason. Equal inputs give equal items; writes nothing. Raises
         BudgetError for a budget below 1, InputError, PolicyError.
         """
-        asked = recalling.RecallQuery(
+        asked = episodes.RecallQuery(
             query,
             session,
             budget,
@@ -931,7 +925,7 @@ class Plane:
             agent,
             now,
         )
-        return recalling.recall_plane(self.context, asked)
+        return episodes.recall_plane(self.context, asked)
 
     # --- changing what counts ---
 
@@ -952,7 +946,7 @@ class Plane:
         """
         named = {"key": key, "id": id, "session": session, "source": source}
         ns = self.context.key_space(key, ns)
-        return work_forget.forget(self.context, named, ns, reason, undo=False)
+        return work_changes.forget(self.context, named, ns, reason, undo=False)
 
     def unforget(
         self,
@@ -967,7 +961,7 @@ class Plane:
         """Take back the forgetting of what is named, as `forget` names it."""
         named = {"key": key, "id": id, "session": session, "source": source}
         ns = self.context.key_space(key, ns)
-        return work_forget.forget(self.context, named, ns, reason, undo=True)
+        return work_changes.forget(self.context, named, ns, reason, undo=True)
 
     def pin(
         self,

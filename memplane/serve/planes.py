@@ -17,13 +17,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from memplane.acms.runner import PlaneOpening, PlaneRunner, held, release_settled
+from memplane.acms.runner import AgentRow, PlaneOpening, PlaneRunner, held, release_settled
 from memplane.context.calls import Receipt
 from memplane.errors import MemplaneError, NotFoundError
 from memplane.lazy import NamedTuple
 from memplane.plane import Plane
 from memplane.serve.tokens import NAME
-from memplane.work.agent_batches import AgentRow
 
 Made = TypeVar("Made")
 

@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from memplane.acms.runner import AgentRow
 from memplane.context.calls import Receipt
 from memplane.errors import InputError, NotFoundError, ScopeError
 from memplane.event import RELAYED, TYPED_KINDS, Event
@@ -21,7 +22,6 @@ from memplane.lazy import NamedTuple
 from memplane.mcp.tools import Tool, checked
 from memplane.plane import Plane
 from memplane.serve.tokens import Token
-from memplane.work.agent_batches import AgentRow
 from memplane.work.changes import forget_as
 
 Schema = dict[str, Any]

@@ -39,7 +39,7 @@ from memplane.work.episodes import (
 if TYPE_CHECKING:
     from memplane.event import Event
     from memplane.plane import Plane
-    from memplane.policy.scoring import EpisodeRules
+    from memplane.policy.records import EpisodeRules
 
 Made = TypeVar("Made")
 
