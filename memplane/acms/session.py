@@ -46,8 +46,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
 
 from memplane.acms import runner as runners
 from memplane.acms.runner import to_the_end
-from memplane.acms.storage.backend import CachedBackend, StorageBackend
-from memplane.acms.storage.plane import PlaneBackend, fact_of, fact_row, turn_row
+from memplane.acms.storage.backend import (
+    CachedBackend,
+    PlaneBackend,
+    StorageBackend,
+    fact_of,
+    fact_row,
+    turn_row,
+)
 from memplane.context.calls import check_text
 from memplane.errors import (
     ConfigurationError,

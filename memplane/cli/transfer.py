@@ -20,8 +20,7 @@ from memplane.projects import EVERY
 from memplane.shared.folder_state import DeviceReport, SyncReport
 from memplane.trust import printable, shell_word
 from memplane.upkeep.doctor import filesystem
-from memplane.upkeep.export import ExportReport, TablesReport
-from memplane.upkeep.repo_ledger import LedgerReport
+from memplane.upkeep.export import ExportReport, LedgerReport, TablesReport
 from memplane.upkeep.restore import RestoreReport
 from memplane.wiring import find_plane, open_plane, restore as restore_plane
 

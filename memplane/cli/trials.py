@@ -475,7 +475,7 @@ def policies_in(folder: Path | None) -> dict[str, bytes]:
 
 # One process of a scenario: `python -m memplane.cli.trials work|command TIME ...`.
 #
-# What the two words mean is told in `memplane.scenario.scene`.
+# What the two words mean is told in `memplane.scenario.document`.
 
 
 def run_process(argv: list[str]) -> int:

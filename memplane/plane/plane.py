@@ -58,16 +58,15 @@ if TYPE_CHECKING:
     from memplane.shared.folder_state import SyncReport
     from memplane.upkeep import (
         export as upkeep_export,
+        export as upkeep_ledger,
         export as upkeep_tables,
         purge,
-        repo_ledger as upkeep_ledger,
         restore,
         verify,
         verify as upkeep_audit,
     )
-    from memplane.upkeep.export import ExportReport, TablesReport
+    from memplane.upkeep.export import ExportReport, LedgerReport, TablesReport
     from memplane.upkeep.purge import Due, PurgeReport
-    from memplane.upkeep.repo_ledger import LedgerReport
     from memplane.upkeep.restore import MergeReport
     from memplane.upkeep.verify import AuditReport, PlaneReport
     from memplane.work import (
@@ -88,7 +87,7 @@ else:
     restore = late("memplane.upkeep.restore")
     verify = late("memplane.upkeep.verify")
     upkeep_tables = late("memplane.upkeep.export")
-    upkeep_ledger = late("memplane.upkeep.repo_ledger")
+    upkeep_ledger = late("memplane.upkeep.export")
     work_tasks = late("memplane.work.tasks")
     context_batches = late("memplane.context.batches")
     context_event_access = late("memplane.context.event_access")
