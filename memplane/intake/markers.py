@@ -15,12 +15,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from memplane.lazy import regex, word_table
-from memplane.policy.scoring import normal
+from memplane.policy.records import normal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from memplane.policy.scoring import Markers
+    from memplane.policy.records import Markers
 
 # Characters of a text that are looked at: for line starts, and for what a user wants.
 _LINES_MAX: Final = 16_000

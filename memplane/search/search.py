@@ -22,7 +22,7 @@ from memplane.observe import note
 from memplane.ports import ONE, FoundEvent, Retriever
 from memplane.projections.sessions import is_extract
 from memplane.projections.window import plain_text, short_handle
-from memplane.projects.entering import roots_of_folder
+from memplane.projects import roots_of_folder
 from memplane.recall.score import Circumstances, count, lifted
 from memplane.recall.suppress import Filter, Scope
 from memplane.search.service import (

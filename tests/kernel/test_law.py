@@ -12,7 +12,7 @@ from memplane import kernel
 from memplane.index.kinds import word_traits
 from memplane.index.terms import Atom, TermVocabulary, TokenNumbers, surfaces
 from memplane.kernel import kernel_twin
-from memplane.tokens.bound import ENCODINGS, Bound, ChunkSums
+from memplane.tokens import ENCODINGS, Bound, ChunkSums
 from memplane.wiring import _table
 from tests.examples import examples
 
