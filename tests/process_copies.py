@@ -15,6 +15,7 @@ import functools
 import gc
 import importlib
 import io
+import json
 import os
 import pickle
 import pkgutil
@@ -261,6 +262,45 @@ def warm():
     assert threading.active_count() == 1  # or no copy would be whole
 
 
+def warm_hook():
+    """Answer one prompt as a hook does: what only hooks import and compile is there for its copies."""
+    from memplane.hook.run import Openers, run_hook
+    from memplane.wiring import open_found, open_light
+
+    usual = {number: signal.getsignal(number) for number in (signal.SIGALRM, signal.SIGTERM)}
+    places = [os.dup(number) for number in (0, 1)]
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as said:
+        home = Path(folder) / ".memplane"
+        state = {"HOME": folder, "XDG_STATE_HOME": folder, "MEMPLANE_HOME": str(home)}
+        before = {name: os.environ.get(name) for name in state}
+        os.environ |= state
+        with memplane.init(home, durability="os") as plane:
+            plane.record("We keep the masts of spruce in the shed", kind="decision", key="masts")
+            plane.upkeep.index()
+        for event in ("SessionStart", "UserPromptSubmit", "PostToolUse", "Stop"):
+            given = {
+                "hook_event_name": event, "session_id": "s", "cwd": str(Path.cwd()), "source": "startup",
+                "prompt": "where do we keep the masts of spruce?", "tool_name": "Read",
+                "tool_use_id": "t", "tool_input": {"file_path": "a.py"}, "tool_response": {},
+            }  # fmt: skip
+            said.seek(0)
+            said.truncate()
+            said.write(json.dumps(given).encode())
+            said.seek(0)
+            os.dup2(said.fileno(), 0)
+            with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - a device
+                os.dup2(nowhere.fileno(), 1)
+            run_hook(["claude-code"], dict(os.environ), Openers(open_light, open_found))
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    for number, place in enumerate(places):
+        os.dup2(place, number)
+        os.close(place)
+    for name, value in before.items():
+        os.environ.pop(name) if value is None else os.environ.update({name: value})
+    for number, handler in usual.items():
+        signal.signal(number, handler)
+
+
 def prepare():
     """Make this process one whose copies cost little."""
     del sys.path[0]  # nothing of this file's folder
@@ -271,6 +311,7 @@ def prepare():
 
     typer.main.get_command(app)
     warm()
+    warm_hook()
     gc.collect()
     gc.freeze()  # no search for garbage touches what the copies share
 

@@ -129,13 +129,25 @@ def structured(size):
 OPENED = " create user password identified name value <a> </a> curl -u mysql kty .ey.a private"
 
 
+# Of a quarter of the text, a sixteenth of the time is as much.
+SIZES = pytest.mark.parametrize(
+    "size",
+    [
+        pytest.param(60_000, marks=pytest.mark.timeout(20)),
+        pytest.param(250_000, marks=pytest.mark.long),
+    ],
+)
+
+
+@SIZES
 @pytest.mark.parametrize("name", hostile(1))
-def test_a_text_made_to_be_tried_again_is_worked_off(name):
-    BUILT_IN.redact(hostile(250_000)[name] + OPENED)
+def test_a_text_made_to_be_tried_again_is_worked_off(name, size):
+    BUILT_IN.redact(hostile(size)[name] + OPENED)
 
 
-def test_data_made_to_be_compared_with_each_other_is_worked_off():
-    for act in structured(250_000):
+@SIZES
+def test_data_made_to_be_compared_with_each_other_is_worked_off(size):
+    for act in structured(size):
         act()
 
 
