@@ -114,7 +114,7 @@ FRESH = tuple(
     f"{HERE}/{one}"
     for one in (
         "agents/", "attack/test_agent_hook_", "attack/test_environment_", "attack/test_repository_",
-        "demo/",
+        "demo/test_demo.py",
     )
 )  # fmt: skip
 COPIES = Copies()

@@ -1,4 +1,4 @@
-"""Starts `python -m memplane` as a copy of a process that has imported everything already.
+"""Starts `python -m memplane`, and scripts that use it, as copies of a process that has imported it.
 
 A fresh interpreter spends half a second or more on imports; a copy takes some hundredths of one,
 and is a process of its own all the same: its pipes, locks, signals, clock and end are its own, and
@@ -44,8 +44,10 @@ from memplane.policy import files as policy_files
 
 MODULES = ("memplane", "memplane.cli.trials")
 PACKAGE = Path(memplane.__file__)
+ROOT = PACKAGE.parents[1]
 # What lies at the top of the repository, and stands in the place of nothing that is imported.
-OURS = (PACKAGE, PACKAGE.parents[1] / "hatch_build.py")
+OURS = (PACKAGE, ROOT / "hatch_build.py")
+SCRIPTS = tuple(f"{ROOT}/{folder}/" for folder in ("benchmarks", "examples", "tests", "tools"))
 HEAVY = ("jsonschema", "mcp", "numpy", "orjson", "rich.console", "snowballstemmer", "typer", "yaml")
 INHERITED = (signal.SIGHUP, signal.SIGTERM)  # a process begins with these ignored or not
 SET_CHILD_SUBREAPER = 36  # of prctl(2)
@@ -62,10 +64,12 @@ class Original:
     def __init__(self, under=()):
         self._lock = threading.Lock()
         self._socket, theirs = socket.socketpair()
+        # A copy has none of its threads, and would wait for them when it is itself copied.
+        alone = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         with theirs:
             self._process = subprocess.Popen(
                 [*under, sys.executable, __file__, str(theirs.fileno())],
-                pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env={**os.environ, **alone},
             )  # fmt: skip
         self._at_start, self._pid = at_start(os.environ), os.getpid()
         self._prctl = ctypes.CDLL(None, use_errno=True).prctl
@@ -76,6 +80,8 @@ class Original:
             return False
         if at_start(os.environ if env is None else env) != self._at_start:
             return False
+        if cwd is None:
+            return True
         # `-m` would import what lies in the folder before what is installed.
         folder = Path(cwd)
         found = (one for kind in ("*.py", "*.so", "*/__init__.py") for one in folder.glob(kind))
@@ -126,12 +132,14 @@ class Copies:
 
     def original_for(self, words, cwd, env):
         """What can be copied to run these words; None where they are to be started as ever."""
-        if not self.wanted or len(words) < 3 or words[:2] != [sys.executable, "-m"]:
+        if not self.wanted or len(words) < 2 or words[0] != sys.executable:
             return None
-        if words[2] not in MODULES or not sys.platform.startswith("linux"):
+        script = words[1].endswith(".py") and str(Path(cwd, words[1])).startswith(SCRIPTS)
+        module = words[1] == "-m" and words[2:3] and words[2] in MODULES
+        if not (script or module) or not sys.platform.startswith("linux"):
             return None
         self._original = self._original or Original(self._under)
-        return self._original if self._original.can_be(cwd, env) else None
+        return self._original if self._original.can_be(cwd if module else None, env) else None
 
     def close(self):
         if self._original is not None:
@@ -394,21 +402,25 @@ def become(request, files):
         setattr(sys, name, made)
         setattr(sys, f"__{name}__", made)
     random.seed()
-    sys.orig_argv = request["words"]
-    sys.argv = ["-m", *request["words"][3:]]
-    sys.path.insert(0, str(Path.cwd()))
+    words = sys.orig_argv = request["words"]
+    module = words[1] == "-m"
+    sys.argv = ["-m", *words[3:]] if module else words[1:]
+    sys.path.insert(0, str(Path.cwd() if module else Path(words[1]).absolute().parent))
     importlib.invalidate_caches()
 
 
-def run(module):
-    """Run it as `python -m` does, and end as an interpreter does, but for clearing its memory.
+def run(words):
+    """Run it as `python` does, and end as an interpreter does, but for clearing its memory.
 
     To take the interpreter down touches every page that the copy shares: that costs more than all
     that most commands do.
     """
     code = 0
     try:
-        runpy.run_module(module, run_name="__main__", alter_sys=True)
+        if words[1] == "-m":
+            runpy.run_module(words[2], run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(words[1], run_name="__main__")
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
         if end.code not in (None, code):
@@ -435,4 +447,4 @@ if __name__ == "__main__":
     prepare()
     asked = serve(socket.socket(fileno=int(sys.argv[1])))
     become(*asked)
-    run(asked[0]["words"][2])
+    run(asked[0]["words"])
