@@ -9,18 +9,39 @@ def examples(few):
     return few * 10 if settings.default.max_examples >= 500 else max(2, few // 2)
 
 
-def sampled(cases, each):
+def sampled(cases, each, several=False):
     """The cases of a test, one in `each` for `make test`, the first among them; the others are `long`.
 
-    Cases are values, or what `pytest.param` made of them.
+    `several`: a case is a tuple of several arguments. A case may be what `pytest.param` made.
     """
-    return [
-        case if at % each == 0 else marked(case, pytest.mark.long) for at, case in enumerate(cases)
-    ]
+    found = []
+    for at, case in enumerate(cases):
+        values, marks, name = parts(case, several)
+        found.append(pytest.param(*values, marks=[*marks, *left(at % each)], id=name))
+    return found
 
 
-def marked(case, mark):
-    """A case that has this mark, too."""
-    known = hasattr(case, "values") and hasattr(case, "marks")
-    values, marks, name = (case.values, case.marks, case.id) if known else ((case,), (), None)
-    return pytest.param(*values, marks=[*marks, mark], id=name)
+def paired(firsts, seconds, each):
+    """All pairs of two arguments; of those for `make test`, one in `each`, none of either is missed.
+
+    Where there are `each` or more of both: what is left out of one row is in the next.
+    """
+    found = []
+    for row, first in enumerate(firsts):
+        for column, second in enumerate(seconds):
+            (one, marks, _), (other, more, _) = parts(first), parts(second)
+            marks = [*marks, *more, *left((row + column) % each)]
+            found.append(pytest.param(*one, *other, marks=marks))
+    return found
+
+
+def parts(case, several=False):
+    """The values, the marks and the name of a case."""
+    if hasattr(case, "marks"):
+        return case.values, case.marks, case.id
+    return (case if several else (case,)), (), None
+
+
+def left(rest):
+    """The mark of what is left to `make test-long`."""
+    return [pytest.mark.long] if rest else []

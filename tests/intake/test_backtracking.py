@@ -82,12 +82,15 @@ def test_the_patterns_are_found():
     } <= set(PATTERNS)
 
 
-@pytest.mark.parametrize("name", sorted(set(PATTERNS) - PROTECTED))
-def test_no_pattern_matches_a_row_of_characters_in_two_ways(name):
-    # Also where all of a text must match: then the end of the pattern is not the end of the search.
-    flags, rest = re.fullmatch(r"(?s)(?:\(\?([a-z]+)\))?(.*)", PATTERNS[name]).groups()
-    for pattern in (PATTERNS[name], rf"(?{flags or ''}:{rest})\Z"):
-        assert named_by_checks(pattern) == []
+def test_no_pattern_matches_a_row_of_characters_in_two_ways():
+    named = {}
+    for name in sorted(set(PATTERNS) - PROTECTED):
+        # Also where all of a text must match: then its end is not the end of the search.
+        flags, rest = re.fullmatch(r"(?s)(?:\(\?([a-z]+)\))?(.*)", PATTERNS[name]).groups()
+        for pattern in (PATTERNS[name], rf"(?{flags or ''}:{rest})\Z"):
+            if found := named_by_checks(pattern):
+                named[name] = found
+    assert named == {}
 
 
 def hostile(size):
