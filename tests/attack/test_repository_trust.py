@@ -272,10 +272,8 @@ def test_init_trusts_what_it_makes_and_not_what_was_there(ann, tmp_path, reposit
         shutil.copytree(repository / ".memplane" / name, bare / ".memplane" / name)
     made = command(ann, bare, "init")
     assert made.returncode == 0
-    assert (
-        f"is not trusted yet, so not used where it is found by looking upward: `memplane trust {bare}"
-        in made.stderr
-    )
+    assert f"{bare / '.memplane'}: files were there before the plane, so it is not" in made.stderr
+    assert f"until you trust it: `memplane trust {bare}" in made.stderr
     assert command(ann, bare, "pack").returncode == 3
 
 
