@@ -40,7 +40,7 @@ from memplane.importers import claude_code, codex, databases, ledger, memories, 
 from memplane.importers.records import parse_records, written_at
 from memplane.importers.run import look
 from memplane.lazy import NamedTuple
-from memplane.upkeep.repo_ledger import SHARDS
+from memplane.upkeep.export import SHARDS
 
 FILES_MAX: Final = 20_000
 _CONFIG_BYTES_MAX: Final = 16 * 1024 * 1024
