@@ -27,6 +27,7 @@ from memplane.pack.layout import (
     Sheet,
     entry_group,
     entry_of,
+    says_nothing,
 )
 from memplane.pack.newest_first import NONE_FIRST, ChosenEvent, FirstGroups, newest_first
 from memplane.pack.request import Form, Materials, PackContext, PackQuery
@@ -632,6 +633,8 @@ class _Filling:
         a user's: what is pasted again comes with another question.
         """
         seq = item.seq
+        if says_nothing(item):
+            return "empty"
         if item.role == "user":
             return ""
         if not told and _narrates(item):
