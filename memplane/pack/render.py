@@ -18,7 +18,7 @@ from memplane.lazy import NamedTuple, regex
 from memplane.pack.block import Entry
 from memplane.pack.layout import FENCE, BlockPart, is_own_part, part_under
 from memplane.ports import TokenCounter
-from memplane.projections.window import HANDLE, own_text, own_view
+from memplane.projections.item import HANDLE, own_text, own_view
 
 FORM: Final = 3  # of a block's lines: raised where the same entries are printed otherwise
 BEGIN = "memplane:begin\n"
