@@ -523,8 +523,9 @@ def say_if_untrusted(path: str) -> None:
     found = upward(os.environ, path, user_folder())
     if found.passed is not None and not found.fault:
         say(
-            "is not trusted yet, so not used where it is found by looking upward: `memplane trust "
-            f"{shell_word(path)}` shows what its files say"
+            f"{printable(path)}: files were there before the plane, so it is not used where it is "
+            f"found by looking upward until you trust it: `memplane trust {shell_word(path)}` "
+            "shows what its files say"
         )
 
 

@@ -398,7 +398,7 @@ class PlaneContext:
 
     def drafting(self, *, internal: bool = False) -> Drafting:
         """The maker of drafts under the policies of now, or the last valid ones."""
-        policies = self.watched.policies_or_last()
+        policies = self.watched.policies_to_record()
         count, intake = self.counter(policies).count, self.intake(policies)
 
         def draft(row: Mapping[str, Any], where: str, recalled: Sequence[str] = ()) -> Draft:
@@ -858,7 +858,13 @@ class PlaneContext:
         """Forget what was kept of lines that may be erased since."""
         head, seen = self.log.head(), self._seen
         self._seen = head
-        if seen is None or seen == head or not projections_projector.overtaken(self.log, seen):
+        if seen is None or seen == head:
+            return
+        kept = self._prefixes, self._alone, self._pinned, self._approvals
+        if not any(kept) and (self._folds is None or self._opened_now):
+            self.recent = Recent(self.log.line)  # cheaper than to read what came since
+            return
+        if not projections_projector.overtaken(self.log, seen):
             return
         if self._prefixes is not None:
             self._prefixes.clear()

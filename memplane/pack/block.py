@@ -1,6 +1,6 @@
-"""The block (ACB): its text, the entries it is made of, and what was left out.
+"""The block (ACB): its text, the entries it is made of, what was left out; the handles in it.
 
-Handles: what `expand` takes, read and written.
+Handles are what `expand` takes, read and written here::
 
     event/<seq or id>?from=N       an event, from a character on; `#<seq>` is short for it
     task/<id>?depth=0..3           a sentence, the paragraph, decisions and facts, every event

@@ -1,4 +1,4 @@
-"""Evidence: E, as of the session's prompt, or in the tail for any other query.
+"""Evidence: E, as of the session's prompt, or in the tail for any other query; and reminders.
 
 A fast request takes it from the hotset, a deep one from the whole log. What an event is worth comes
 from `recall.score` or the retriever, in which order events are tried from `index.fill_order`; here
@@ -6,15 +6,13 @@ is decided what fits: the best value for its tokens first, passages before whole
 came in as a passage may grow to the whole. Part of the room is kept for marked turns, and of turns
 about the same fact the newest stands first.
 
-Evidence about the same fact is printed first, the newest before the older.
+Evidence about the same fact is printed first, the newest before the older: a reader must not take
+an old value for the current one. The rest follows in log order.
 
-A reader must not take an old value for the current one. The rest follows in log order.
-
-Reminders: passages of earlier sessions, at a prompt where the gate opens or at a start.
-
-At a prompt the best passages stand first, a few of them. At the start of a session the user's own
-words of earlier sessions are chosen (what decides something first), and printed newest first. At a
-tool one passage stands that names the file or an identifier of the failure.
+**Reminders** are passages of earlier sessions, at a prompt where the gate opens or at a start. At a
+prompt the best passages stand first, a few of them. At the start of a session the user's own words
+of earlier sessions are chosen (what decides something first), and printed newest first. At a tool
+one passage stands that names the file or an identifier of the failure.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Summaries of a task: a line of one or two sentences, or a paragraph within a room of tokens.
-
-Both are composed from what the reader may see, after suppression: what is hidden, forgotten or
-replaced leaves no word, and the ids are those of the events that are quoted.
-
-What a handle opens at each depth, and the summaries of a task or session as a whole.
+"""What a handle opens at each depth, and the summaries of a task or session as a whole.
 
 A deeper text begins with the shallower one, word for word, whatever the room: first the summary
 (depth 0 a sentence, depth 1 the rest of its paragraph), then decisions and facts (depth 2), then
@@ -12,6 +7,10 @@ is composed of what the reader may see; the rest is counted by its reason.
 
 A summary of a session is composed when it is asked for, from the events that the reader may see,
 so that it holds nothing that was forgotten or replaced meanwhile.
+
+The summary of a task is a line of one or two sentences, or a paragraph within a room of tokens. It
+is composed after suppression: what is hidden, forgotten or replaced leaves no word, and the ids are
+those of the events that are quoted.
 """
 
 from __future__ import annotations

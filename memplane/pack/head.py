@@ -1,14 +1,14 @@
-"""Areas A and B: views, the map, and the cards and decisions in force as of the session's epoch.
+"""Areas A to D and F: the head of a block, and the window of the session's own log.
 
-No place function here reads the query or an event after the epoch, except to leave out what was
+**A and B** are views, the map, and the cards and decisions in force as of the session's epoch. No
+place function here reads the query or an event after the epoch, except to leave out what was
 corrected: that keeps the head of a session's blocks the same. A view of a section that is not in
 these areas stands before the entries of its section.
 
-Areas C, D and F: the session's own log around its prompt, and what was stated before that.
-
-The window's start (the anchor) moves in steps, so that most packs of a session share it: its
-place follows from prefix sums kept with each turn, never from an earlier pack. A turn that is
-marked as stale is so as of the session's epoch: see `staleness` in `pack`.
+**C, D and F** are the session's own log around its prompt, and what was stated before that. The
+window's start (the anchor) moves in steps, so that most packs of a session share it: its place
+follows from prefix sums kept with each turn, never from an earlier pack. A turn that is marked as
+stale is so as of the session's epoch: see `staleness` in `pack`.
 
 C shows decisions, rules, preferences, facts under a key, pins and marked turns that lie before the
 anchor: they hold on when the turns around them have left the window. Its content changes when the

@@ -1,9 +1,9 @@
-"""The window form: how one event reads inside a block.
+"""How one event reads inside a block (its window form), and the event as the hot set keeps it.
 
 The bytes of a form depend on the event alone, so a turn that was packed once reads the same in
 every later pack, and a provider's prompt cache stays valid.
 
-An event as the hot set keeps it: the fields that packing needs, and its text in window form.
+`Item` has the fields that packing needs, and the text in window form.
 """
 
 from __future__ import annotations

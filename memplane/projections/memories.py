@@ -1,6 +1,11 @@
-"""The file of the unbounded projections, `projections/cache.sqlite` (stdlib sqlite3).
+"""Values by key, now and as of any seq: the cache file, and in memory what was folded since.
 
-::
+Rows up to a base come from the file, later ones from memory. A file that replaced the opened one
+has those rows too, so both together are the fold of one prefix of the log, whatever other processes
+write meanwhile. Where the file fails, is locked or is lost, its rows are folded again from the log
+into memory, without an effect on answers.
+
+**The file** of the unbounded projections is `projections/cache.sqlite` (stdlib sqlite3)::
 
     checkpoint   projector, version, plane, segment, offset, seq, h: a row for each projector
     memories     one record for each keyed event, by (ns, key, seq)
@@ -17,13 +22,6 @@ its sum. Writers hold the lock of the folder (`memplane.index.storage.alone`); r
 
 A Python may have been built without the module `sqlite3`: then there is no such file, every use of
 one is `Broken` (`absent`), and its readers fold the log into memory.
-
-Values by key, now and as of any seq: the cache file, and in memory what was folded since.
-
-Rows up to a base come from the file, later ones from memory. A file that replaced the opened one
-has those rows too, so both together are the fold of one prefix of the log, whatever other processes
-write meanwhile. Where the file fails, is locked or is lost, its rows are folded again from the log
-into memory, without an effect on answers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sessions: agent, beginning and end, how they ended, and figures about them.
+"""Sessions: agent, beginning and end, how they ended, figures about them; and their episodes.
 
 Bounds: the newest 200 sessions and `bytes_max` of JSON; of each project of a parted plane the
 newest 50 and a quarter, whatever other projects have. Over a bound the session that has ended and
@@ -11,9 +11,8 @@ Figures may be shown to every reader, names may not. Each name carries the seqs 
 it is from, the newest of each origin (kind, sensitivity, namespace), so that a reader can check
 whether it may see one of them.
 
-Episodes: the turns of each session, divided by rules, so that each turn is in exactly one.
-
-The rules are a policy (`policy.scoring.EpisodeRules`), and their hash is the variant of the fold:
+**Episodes** are the turns of each session, divided by rules, so that each turn is in exactly one.
+The rules are a policy (`policy.records.EpisodeRules`), and their hash is the variant of the fold:
 under other rules the whole log is folded again, and nothing was written. Turns are events of kind
 message, tool_call and tool_result. An episode is named by its session and its first turn's seq,
 `s1/412`, which is the same however the log is split.

@@ -1,11 +1,4 @@
-"""The table of tasks: open ones with what happened in them, the others with their goal only.
-
-Each visibility group (`groups`) has places of its own: so many tasks, entries of each list, active
-tasks and waiting calls; the group of a task is the widest of its own events. A field that a task
-has once (goal, state, note, plan, specs, tags) has one place in each group too, so that what a
-reader may not see removes nothing: `TaskTable.seen_by` gives the values for one reader.
-
-Tasks: goal, status and plan, with the decisions, failures and artifacts of each.
+"""Tasks: goal, status and plan, with the decisions, failures and artifacts of each.
 
 An event of kind `task` opens or changes the task that it names. Its text is the goal where it
 opens one and a note where it does not; its data may hold
@@ -24,6 +17,12 @@ without a session that holds for every session that has none of its own.
 A failure (a tool result with status error, or the marker) stays open until the same tool gives a
 result without one for the same path and the same call, as far as either is known. An event of the
 task with status resolved, fixed or ok that refers to it closes it too.
+
+The table of tasks has the open ones with what happened in them, the others with their goal only.
+Each visibility group (`groups`) has places of its own: so many tasks, entries of each list, active
+tasks and waiting calls; the group of a task is the widest of its own events. A field that a task
+has once (goal, state, note, plan, specs, tags) has one place in each group too, so that what a
+reader may not see removes nothing: `TaskTable.seen_by` gives the values for one reader.
 """
 
 from __future__ import annotations

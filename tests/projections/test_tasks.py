@@ -9,7 +9,7 @@ from checks_law import fold, holds_the_law
 from hypothesis import given, settings, strategies as st
 
 from memplane.projections.tasks import BRIEF_MAX, DETAILED_MAX, Tasks
-from tests.examples import examples
+from tests.examples import examples, sampled
 
 FILE_BYTES_MAX = 512 * 1024
 PROJECTOR = Tasks()
@@ -91,7 +91,9 @@ def flood(count, text):
 
 
 @pytest.mark.sized
-@pytest.mark.parametrize("text", ["word " * 300, '\x01\\"' * 900, "\U0001f469" * 900, "x"])
+@pytest.mark.parametrize(
+    "text", sampled(['\x01\\"' * 900, "word " * 300, "\U0001f469" * 900, "x"], 2)
+)
 def test_the_file_stays_within_its_bound_whatever_is_recorded(text):
     state = state_of(*flood(900, text))
     assert len(PROJECTOR.dump(state)) <= FILE_BYTES_MAX
