@@ -44,13 +44,15 @@ from memplane.pack.layout import (
     ORIENT_PARTS,
     PARTS,
     STEADY_FROM,
+    Rendered,
     Rooms,
     Sheet,
     budget_of,
+    frame_reserve,
     ladder,
+    render_block,
     rooms,
 )
-from memplane.pack.render import Rendered, frame_reserve, render_block
 from memplane.pack.report import LayoutFacts, not_placed, pack_report, stable_prefix, unknown_names
 from memplane.pack.request import (
     Materials,

@@ -13,8 +13,7 @@ from memplane.errors import NotFoundError
 from memplane.lazy import NamedTuple, late, word_set
 from memplane.pack.block import Block, Omission
 from memplane.pack.evidence import Reminder
-from memplane.pack.layout import DECISIONS, Rooms, Sheet
-from memplane.pack.render import FORM, Rendered
+from memplane.pack.layout import DECISIONS, FORM, Rendered, Rooms, Sheet
 from memplane.pack.request import Materials, PackContext, Request, View
 from memplane.ports import Retriever
 from memplane.projections.item import Item, Printer
