@@ -17,7 +17,7 @@ from memplane.errors import InputError, MemplaneError, WriteError
 from memplane.importers import SOURCES, FoundSource, ImportReport, find_sources, git, import_paths
 from memplane.importers.run import FILES_MAX, Discovered, Source, discover
 from memplane.projects import EVERY
-from memplane.shared.folder_state import DeviceReport, SyncReport
+from memplane.shared.device_file import DeviceReport, SyncReport
 from memplane.trust import printable, shell_word
 from memplane.upkeep.doctor import filesystem
 from memplane.upkeep.export import ExportReport, LedgerReport, TablesReport
