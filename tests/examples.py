@@ -5,8 +5,8 @@ from hypothesis import settings
 
 
 def examples(few):
-    """Half of `few` in `make test`, ten times as many in `make test-long`."""
-    return few * 10 if settings.default.max_examples >= 500 else max(2, few // 2)
+    """A third of `few` in `make test`, ten times as many in `make test-long`."""
+    return few * 10 if settings.default.max_examples >= 500 else max(2, few // 3)
 
 
 def sampled(cases, each, several=False):
