@@ -409,7 +409,6 @@ def become(request, files):
     module = words[1] == "-m"
     sys.argv = ["-m", *words[3:]] if module else words[1:]
     sys.path.insert(0, str(Path.cwd() if module else Path(words[1]).absolute().parent))
-    importlib.invalidate_caches()
 
 
 def run(words):

@@ -60,7 +60,7 @@ BY_CHANCE = (mutants.repair_without_the_lock,)  # half a minute, until a kill me
 @pytest.mark.parametrize(
     "mutant",
     [
-        pytest.param(one, marks=[pytest.mark.long] if one in BY_CHANCE or at % 2 else [])
+        pytest.param(one, marks=[pytest.mark.long] if one in BY_CHANCE or at % 3 else [])
         for at, one in enumerate(MUTANTS)
     ],
     ids=lambda one: one.__name__,

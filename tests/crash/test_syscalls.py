@@ -97,7 +97,7 @@ def ours(name, path):
     return bool(path) and "sqlite" not in path and (name, path) != ("fsync", "home/projections")
 
 
-@pytest.mark.parametrize("name", sampled(PLANES, 2))
+@pytest.mark.parametrize("name", sampled(PLANES, 3))
 def test_the_trace_of_an_operation_ends_with_the_files_that_are_there(tmp_path, name):
     top = tmp_path / "top"
     top.mkdir()
