@@ -1,5 +1,5 @@
 /* What memplane does most often, compiled: the costs of chunks, the numbers of tokens, the words in
- * them.
+ * them, which texts of a table a text holds.
  *
  * Each class here has a twin of the same name in Python, which `memplane/kernel.py` puts in its
  * place where this file was not compiled:
@@ -8,6 +8,7 @@
  *   TokenNumbers  memplane/index/terms.py
  *   TokenParts    memplane/index/terms.py
  *   PostingSums   memplane/index/lexical.py
+ *   Literals      memplane/kernel.py
  *
  * The twin is what counts: tests/kernel holds the two equal over any text. What is rare is asked
  * of Python by a callback, and remembered. Nothing here reads a clock, chance, a file or the
@@ -21,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KERNEL_VERSION 3 /* the same as in memplane/kernel.py; raise both with any change */
+#define KERNEL_VERSION 4 /* the same as in memplane/kernel.py; raise both with any change */
 
 typedef uint8_t byte;
 
@@ -1506,12 +1507,202 @@ static PyType_Spec posting_sums_spec = {
     "memplane._kernel.PostingSums", sizeof(PostingSums), 0, Py_TPFLAGS_DEFAULT, posting_sums_slots,
 };
 
+/* ---- Literals ---- */
+
+#define LITERALS_MAX 1024
+
+typedef struct {
+    const byte *text;
+    size_t size;
+} Literal;
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *texts, *encoded; /* the texts, and the bytes that `literals` point into */
+    Literal *literals;
+    uint16_t *order;            /* by their first byte */
+    uint16_t begins[256 + 1];   /* where the literals of each first byte begin in `order` */
+    byte pairs[(1 << 16) / 8];  /* a bit for each two bytes that a literal may begin with */
+    byte is_word[256];          /* of which words are made */
+    int words;                  /* literals are words */
+    size_t count;
+} Literals;
+
+static size_t pair_of(byte one, byte two) { return (size_t)one << 8 | two; }
+
+static void mark_pair(Literals *self, byte one, byte two)
+{
+    self->pairs[pair_of(one, two) >> 3] |= (byte)(1 << (two & 7));
+}
+
+/* Whether the literal begins at this place, as a word where it is to be one. */
+static int stands(const Literals *self, const Literal *one, const byte *from, const byte *at,
+                  const byte *end)
+{
+    if ((size_t)(end - at) < one->size || memcmp(at, one->text, one->size) != 0)
+        return 0;
+    if (!self->words)
+        return 1;
+    return (at == from || !self->is_word[at[-1]]) &&
+           (at + one->size == end || !self->is_word[at[one->size]]);
+}
+
+/* Mark what the text holds; return how many. */
+static size_t mark_found(const Literals *self, const byte *from, const byte *end, byte *found)
+{
+    size_t left = self->count;
+    for (size_t at = 0; at < self->count; at++)
+        if (self->literals[at].size == 0) {
+            found[at] = !self->words;
+            left--;
+        }
+    for (const byte *at = from; at < end && left > 0; at++) {
+        byte two = at + 1 < end ? at[1] : 0;
+        if (!(self->pairs[pair_of(*at, two) >> 3] & 1 << (two & 7)))
+            continue;
+        for (size_t place = self->begins[*at]; place < self->begins[*at + 1]; place++) {
+            size_t one = self->order[place];
+            if (found[one] || !stands(self, &self->literals[one], from, at, end))
+                continue;
+            found[one] = 1;
+            left--;
+        }
+    }
+    size_t count = 0;
+    for (size_t at = 0; at < self->count; at++)
+        count += found[at];
+    return count;
+}
+
+static PyObject *literals_among(Literals *self, PyObject *given)
+{
+    const byte *from, *end;
+    byte found[LITERALS_MAX];
+    PyObject *data = NULL;
+    Py_ssize_t length = 0;
+    if (PyUnicode_Check(given)) { /* without a copy: a text may have many megabytes */
+        from = (const byte *)PyUnicode_AsUTF8AndSize(given, &length);
+        end = from + length;
+        if (from == NULL)
+            PyErr_Clear(); /* it has a lone surrogate */
+    }
+    if (!PyUnicode_Check(given) || from == NULL)
+        if ((data = looked_in(given, &from, &end)) == NULL)
+            return NULL;
+    memset(found, 0, self->count);
+    size_t count = mark_found(self, from, end, found);
+    Py_XDECREF(data);
+    PyObject *made = PyTuple_New((Py_ssize_t)count);
+    Py_ssize_t place = 0;
+    for (size_t at = 0; made != NULL && at < self->count; at++)
+        if (found[at]) {
+            PyObject *one = PyTuple_GetItem(self->texts, (Py_ssize_t)at);
+            Py_INCREF(one);
+            PyTuple_SetItem(made, place++, one);
+        }
+    return made;
+}
+
+/* Put the literals in the order of their first bytes. */
+static void sort_literals(Literals *self)
+{
+    size_t place = 0;
+    for (int first = 0; first < 256; first++) {
+        self->begins[first] = (uint16_t)place;
+        for (size_t at = 0; at < self->count; at++) {
+            const Literal *one = &self->literals[at];
+            if (one->size == 0 || one->text[0] != first)
+                continue;
+            self->order[place++] = (uint16_t)at;
+            for (int two = 0; two < 256; two++)
+                if (one->size == 1 || one->text[1] == two)
+                    mark_pair(self, one->text[0], (byte)two);
+        }
+    }
+    self->begins[256] = (uint16_t)place;
+}
+
+static int open_literals(Literals *self, const char *letters, Py_ssize_t letter_count)
+{
+    self->count = (size_t)PyTuple_Size(self->texts);
+    self->words = letter_count > 0;
+    for (Py_ssize_t at = 0; at < letter_count; at++)
+        self->is_word[(byte)letters[at]] = 1;
+    if (self->count > LITERALS_MAX) {
+        PyErr_SetString(PyExc_ValueError, "too many texts");
+        return 0;
+    }
+    self->encoded = PyTuple_New((Py_ssize_t)self->count);
+    self->literals = calloc(self->count + 1, sizeof(*self->literals));
+    self->order = calloc(self->count + 1, sizeof(*self->order));
+    if (self->literals == NULL || self->order == NULL)
+        PyErr_NoMemory();
+    if (self->encoded == NULL || self->literals == NULL || self->order == NULL)
+        return 0;
+    for (size_t at = 0; at < self->count; at++) {
+        const byte *end;
+        PyObject *text = PyTuple_GetItem(self->texts, (Py_ssize_t)at);
+        PyObject *data = looked_in(text, &self->literals[at].text, &end);
+        if (data == NULL)
+            return 0;
+        self->literals[at].size = (size_t)(end - self->literals[at].text);
+        PyTuple_SetItem(self->encoded, (Py_ssize_t)at, data);
+    }
+    sort_literals(self);
+    return 1;
+}
+
+static PyObject *literals_new(PyTypeObject *type, PyObject *args, PyObject *named)
+{
+    PyObject *texts;
+    const char *letters = NULL;
+    Py_ssize_t letter_count = 0;
+    (void)named;
+    if (!PyArg_ParseTuple(args, "O!|y#", &PyTuple_Type, &texts, &letters, &letter_count))
+        return NULL;
+    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    Literals *self = (Literals *)allocate(type, 0);
+    if (self == NULL)
+        return NULL;
+    Py_INCREF(texts);
+    self->texts = texts;
+    if (!open_literals(self, letters, letter_count))
+        Py_CLEAR(self);
+    return (PyObject *)self;
+}
+
+static void literals_dealloc(Literals *self)
+{
+    free(self->literals);
+    free(self->order);
+    Py_CLEAR(self->texts);
+    Py_CLEAR(self->encoded);
+    freed((PyObject *)self);
+}
+
+static PyMethodDef literals_methods[] = {
+    {"among", (PyCFunction)literals_among, METH_O, "Return which of them the text holds."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot literals_slots[] = {
+    {Py_tp_new, literals_new},
+    {Py_tp_dealloc, literals_dealloc},
+    {Py_tp_methods, literals_methods},
+    {0, NULL},
+};
+
+static PyType_Spec literals_spec = {
+    "memplane._kernel.Literals", sizeof(Literals), 0, Py_TPFLAGS_DEFAULT, literals_slots,
+};
+
 /* ---- the module ---- */
 
 static int fill_module(PyObject *module)
 {
     PyType_Spec *specs[] = {
         &chunk_sums_spec, &token_numbers_spec, &token_parts_spec, &posting_sums_spec,
+        &literals_spec,
     };
     for (size_t at = 0; at < sizeof(specs) / sizeof(*specs); at++) {
         PyObject *type = PyType_FromModuleAndSpec(module, specs[at], NULL);

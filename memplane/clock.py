@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from functools import lru_cache
 from typing import Final
 
 
@@ -39,9 +40,14 @@ def ulid(now: str) -> str:
 
 
 def _milliseconds(now: str) -> int:
+    return max(0, _seconds(now[:19]) * 1000 + int(now[20:23]))
+
+
+@lru_cache(maxsize=1)
+def _seconds(now: str) -> int:
     # By hand: `datetime` would be a tenth of what a hook costs.
     year, month, day = int(now[:4]), int(now[5:7]), int(now[8:10])
     year -= month < 3  # years from March, so that a leap day is the last of one
     days = 365 * year + year // 4 - year // 100 + year // 400 + (153 * ((month + 9) % 12) + 2) // 5
     seconds = 3600 * int(now[11:13]) + 60 * int(now[14:16]) + int(now[17:19])
-    return max(0, ((days + day - 719_469) * 86_400 + seconds) * 1000 + int(now[20:23]))
+    return (days + day - 719_469) * 86_400 + seconds

@@ -15,7 +15,7 @@ Twin = TypeVar("Twin")
 
 # That of `_kernel.c`. A kernel of another one is not used: after a change to the sources an
 # editable install has it until it is installed again.
-KERNEL_VERSION = 3
+KERNEL_VERSION = 4
 
 
 def _built() -> Any:
@@ -33,3 +33,33 @@ def kernel_twin(twin: type[Twin]) -> type[Twin]:
     """The class of that name in the kernel; `twin` itself where that was not built."""
     found: type[Twin] = twin if BUILT is None else getattr(BUILT, twin.__name__)
     return found
+
+
+class Literals:
+    """Texts of which one wants to know which another text holds. Safe between threads.
+
+    Where `letters` are given, the texts are words made of these bytes alone, and are found as
+    whole words.
+    """
+
+    __slots__ = ("_table", "_texts")
+
+    def __init__(self, texts: tuple[str, ...], letters: bytes = b"", /) -> None:
+        self._texts = texts
+        self._table = bytes(byte if byte in letters else 32 for byte in range(256))
+        if not letters:
+            self._table = b""
+
+    def among(self, text: str | bytes, /) -> tuple[str, ...]:
+        """Those that stand in a text (or its UTF-8 bytes), in the order in which they were given.
+
+        A lone surrogate is a character like any other.
+        """
+        if isinstance(text, str) and not self._table:
+            return tuple([each for each in self._texts if each in text])
+        data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+        encoded = [(each.encode("utf-8", "surrogatepass"), each) for each in self._texts]
+        if self._table:
+            words = frozenset(data.translate(self._table).split())
+            return tuple([each for word, each in encoded if word in words])
+        return tuple([each for literal, each in encoded if literal in data])

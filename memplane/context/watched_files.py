@@ -51,6 +51,8 @@ _FORMS_KEPT: Final = 6
 # What counts as it lies in the home wherever the plane is from: it says what fits, not for whom.
 _FREE: Final = frozenset(("policies/budgets.yaml", "policies/scoring.yaml"))
 _PLANE_YAML: Final = "plane.yaml"
+# What a draft depends on: its redaction, its markers and its count of tokens.
+_DRAFTED: Final = ("privacy.yaml", "scoring.yaml", "budgets.yaml")
 _NO_OVERRIDES: Final[dict[str, str]] = {}
 _BOUNDS: Final[ContextVar[tuple[str, ...]]] = ContextVar("bounds", default=())
 
@@ -112,6 +114,7 @@ class Watched:
         self._seen: dict[str, _Seen] = {}
         self._unread: dict[str, str] = {}  # what is there and cannot be read, and why
         self._paths = {name: f"{home}/policies/{name}" for name in NAMES}
+        self._drafted = {self._paths[name] for name in _DRAFTED}
         # In the names of parsed forms: with a salt, none is found that came with a clone.
         self._version = f"{VERSION} {salt}".rstrip()
         self.project: str | None = None  # in which whoever asks works: see `Policies`
@@ -149,7 +152,8 @@ class Watched:
         files = self._policy_bytes()
         given = tuple(files.values())
         if self._policies is None or given != self._hashes:
-            self._policies, self._hashes = self._loaded(files, self.overrides), given
+            self._policies = self._loaded(files, self.overrides)
+        self._hashes = given
         return _bound(self._policies)
 
     def policies_or_last(self) -> Policies:
@@ -160,6 +164,30 @@ class Watched:
         counter that is not installed here is replaced by the default one.
         """
         return self._countable(self._good_or_last())
+
+    def policies_to_record(self) -> Policies:
+        """As `policies_or_last`, but only files that a draft depends on are looked at again.
+
+        This runs for every event, and each look is a system call. Of the others the last ones
+        count; where one of these changed, all are looked at.
+        """
+        last = self._policies
+        if last is None:
+            return self.policies_or_last()
+        for path, data in zip(self._paths.values(), self._hashes, strict=True):
+            if path not in self._drafted:
+                continue
+            seen = self._seen.get(path)
+            # That of a file which does not fit the others was seen, and is not in force.
+            if seen is None or not seen.settled or seen.data is not data:
+                return self.policies_or_last()
+            try:
+                state = os.lstat(path)
+            except OSError:
+                return self.policies_or_last()
+            if seen.signature != (state.st_mtime_ns, state.st_size, state.st_ino):
+                return self.policies_or_last()
+        return self._countable(_bound(last))
 
     def _countable(self, policies: Policies) -> Policies:
         try:

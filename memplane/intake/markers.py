@@ -14,13 +14,14 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from memplane.kernel import Literals, kernel_twin
 from memplane.lazy import regex, word_table
-from memplane.policy.scoring import normal
+from memplane.policy.records import normal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
-    from memplane.policy.scoring import Markers
+    from memplane.policy.records import Markers
 
 # Characters of a text that are looked at: for line starts, and for what a user wants.
 _LINES_MAX: Final = 16_000
@@ -40,19 +41,21 @@ _BEFORE: Final = (
     rf"(?:(?:(?P<polite>{_POLITE})|also|and|but|so|ok(?:ay)?|oh|hey|hi|then|btw|yes|no|sure|hmm"
     r"|thanks|thank you|note|important|again|great|perfect|now)[,:!.]?[ \t]{1,4}){0,4}"
 )
-_ENDS: Final = ("\n", ". ", "! ", "? ")
+_ENDS: Final = (". ", "\n", "! ", "? ")
 _BEGINS: Final = (*_ENDS, ": ", "; ")
 _TOOL_KINDS: Final = frozenset(("tool_call", "tool_result"))
+_Sentence = tuple[int, int, str]  # where it begins and ends, and its words
 # Words are runs of letters, digits, apostrophes, and whatever is beyond ASCII.
-_WORDS: Final = bytes(
-    byte if byte >= 128 or chr(byte).isalnum() or chr(byte) == "'" else 32 for byte in range(256)
+_LETTERS: Final = bytes(
+    byte for byte in range(256) if byte >= 128 or chr(byte).isalnum() or chr(byte) == "'"
 )
+_WORDS: Final = bytes(byte if byte in _LETTERS else 32 for byte in range(256))
 
 
 class Marker:
     """Finds markers by the patterns of one policy. Safe to share between threads; deterministic."""
 
-    __slots__ = ("_before", "_compiled", "_detect", "_lines", "_rare", "_rows")
+    __slots__ = ("_before", "_detect", "_lines", "_looks", "_rare", "_rows")
 
     def __init__(self, markers: Markers) -> None:
         self._detect = markers.detect
@@ -60,16 +63,16 @@ class Marker:
             normal(word): marker for marker, words in markers.line_starts.items() for word in words
         }
         # By the rarest word of each phrase: one look at a text's words rules out nearly all.
-        self._rows: dict[bytes, list[tuple[str, str, str]]] = {}
+        self._rows: dict[str, list[tuple[str, str, str]]] = {}
         for marker, patterns in markers.standing.items():
             for phrase, pattern in patterns.items():
                 low = normal(phrase)
                 words = _words(low)
                 if pattern and words:
                     rare = max(words, key=lambda word: (word not in _COMMON, len(word)))
-                    self._rows.setdefault(rare, []).append((marker, low, pattern))
-        self._rare = frozenset(self._rows)
-        self._compiled: dict[str, re.Pattern[str]] = {}
+                    self._rows.setdefault(rare.decode(), []).append((marker, low, pattern))
+        self._rare = kernel_twin(Literals)(tuple(self._rows), _LETTERS)
+        self._looks: dict[str, Callable[[str], re.Match[str] | None]] = {}
         self._before: re.Pattern[str] | None = None
 
     def find(self, text: str, role: str | None, kind: str = "message") -> tuple[str, ...]:
@@ -99,23 +102,30 @@ class Marker:
 
     def _standing(self, said: str, lowered: str, found: set[str]) -> None:
         """Add the markers of standing instructions and preferences."""
-        for word in self._rare.intersection(_words(lowered)):
+        sentences: dict[int, _Sentence] = {}  # by place: most words have several patterns
+        for word in self._rare.among(lowered.encode("utf-8", "replace")):
             for marker, phrase, pattern in self._rows[word]:
-                if marker not in found and self._states(said, lowered, phrase, pattern):
+                if marker in found or phrase not in lowered:
+                    continue
+                if self._states(said, lowered, phrase, pattern, sentences):
                     found.add(marker)
 
-    def _states(self, said: str, lowered: str, phrase: str, pattern: str) -> bool:
+    def _states(
+        self, said: str, lowered: str, phrase: str, pattern: str, sentences: dict[int, _Sentence]
+    ) -> bool:
         """Whether the pattern is found in a sentence that holds the phrase."""
+        looks = self._looks.get(pattern)
+        if looks is None:  # on first use: few texts need more than one or two of them
+            compiled = re.compile(pattern, re.IGNORECASE)
+            looks = compiled.match if _is_anchored(pattern) else compiled.search
+            self._looks[pattern] = looks
         at = lowered.find(phrase)
-        if at < 0:
-            return False
-        compiled = self._compiled.get(pattern)
-        if compiled is None:  # on first use: few texts need more than one or two of them
-            compiled = self._compiled[pattern] = re.compile(pattern, re.IGNORECASE)
         while at >= 0:
-            begin, end = _around(said, at)
-            sentence = self._sentence(said, begin, end)
-            match = compiled.search(sentence)
+            found = sentences.get(at)
+            if found is None:
+                found = sentences[at] = self._sentence(said, *_around(said, at))
+            begin, end, sentence = found
+            match = looks(sentence)
             if match is not None and not _is_quoted(said, at):
                 before = _lead(said, begin) + sentence[: match.start()]
                 if is_meant(before, match[0], sentence[match.end() :]):
@@ -123,14 +133,14 @@ class Marker:
             at = lowered.find(phrase, max(end, at + len(phrase)))
         return False
 
-    def _sentence(self, said: str, begin: int, end: int) -> str:
+    def _sentence(self, said: str, begin: int, end: int) -> _Sentence:
         """The sentence without what stands before it; an order is one, even as a question."""
         if self._before is None:
             self._before = re.compile(_BEFORE, re.IGNORECASE)
         before = self._before.match(said, begin, end)
         assert before is not None, "nothing at all may stand before"
         sentence = said[before.end() : end].rstrip()
-        return sentence if before["polite"] is None else sentence.rstrip("?")
+        return begin, end, sentence if before["polite"] is None else sentence.rstrip("?")
 
 
 _COMMON: Final = frozenset(b"a an and at do for from i in is it me my not of on the to you".split())
@@ -172,13 +182,25 @@ def _said(text: str) -> str:
     return text
 
 
+def _is_anchored(pattern: str) -> bool:
+    """Whether a pattern can only match at the beginning of a text: `^`, and no other branch."""
+    depth, at = 0, 1
+    while at < len(pattern):
+        letter = pattern[at]
+        if letter in "[#" or (letter == "|" and not depth):  # sets are not read: better slow
+            return False
+        depth += (letter == "(") - (letter == ")")
+        at += 1 + (letter == "\\")
+    return pattern.startswith("^")
+
+
 def _around(said: str, at: int) -> tuple[int, int]:
     """Where the sentence begins that holds a place, and where it ends."""
-    begin = least = max(0, at - _SENTENCE_MAX)
-    for mark in _BEGINS:
-        place = said.rfind(mark, least, at)
+    begin = max(0, at - _SENTENCE_MAX)
+    for mark in _BEGINS:  # only behind the last one that was found: no mark ends with another
+        place = said.rfind(mark, begin, at)
         if place >= 0:
-            begin = max(begin, place + len(mark))
+            begin = place + len(mark)
     end = min(len(said), at + _SENTENCE_MAX)
     for mark in _ENDS:
         place = said.find(mark, at, end)

@@ -31,6 +31,7 @@ from memplane.intake.secret_syntax import (
     secret_key,
 )
 from memplane.intake.token_patterns import RUN_MIN, looked_at, torn
+from memplane.kernel import Literals, kernel_twin
 from memplane.lazy import NamedTuple, regex, word_table
 
 if TYPE_CHECKING:
@@ -60,6 +61,9 @@ _PASSES_MAX: Final = 32
 _IN_NAMES: Final = (PRIVATE_KEYS, URLS, BEARERS)
 _IN_LISTS: Final = (PRIVATE_KEYS, COMMANDS)
 _QUOTED: Final = regex("%([0-7][0-9A-Fa-f])")
+_FINDER_WORDS: Final = kernel_twin(Literals)(
+    tuple({word: None for words in (STEMS, *(each.words for each in FINDERS)) for word in words})
+)
 _SHORT: Final = 128  # characters of what may come again
 _MANY: Final = 10_000
 # A pattern that begins with a plain word can only match where that word stands.
@@ -184,19 +188,19 @@ class Redactor:
         text = _tokens(text, counts)
         if counts:
             lowered = _lowered(text)
-        named = any(map(lowered.__contains__, STEMS))
+        among = frozenset(_FINDER_WORDS.among(lowered))
         for finder in FINDERS:
+            if among.isdisjoint(finder.words) or (finder.keyed and among.isdisjoint(STEMS)):
+                continue
             # Finders look up places of `lowered` in the text: the two are of one length.
-            spans: Iterable[Span] = ()
-            if (named or not finder.keyed) and any(map(lowered.__contains__, finder.words)):
-                spans = finder.find(text, lowered)
+            spans = finder.find(text, lowered)
             if spans and (pieces := _pieces(text, spans, finder.rule, counts)):
                 spans = ()
                 lowered = ""  # before the new text is made: of a long one there are few copies
                 text = "".join(pieces)
                 pieces.clear()
                 lowered = _lowered(text)
-                named = any(map(lowered.__contains__, STEMS))
+                among = frozenset(_FINDER_WORDS.among(lowered))
         return text
 
     def _detected(self, detector: Second, text: str, counts: Counts) -> str:

@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from memplane.intake.markers import MARK, Span, merge_spans
+from memplane.kernel import Literals, kernel_twin
 from memplane.lazy import NamedTuple, regex, word_set
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ _CODE: Final = regex(
 # Where a key may begin, in lower case, common ones first; it is completed to the left and judged
 # whole.
 STEMS: Final = ("key", "auth", "token", "pass", "secret", "cred", "bearer", "sw", "pw", "psk")
+_STEMS: Final = kernel_twin(Literals)(STEMS)
 WINDOW: Final = 1 << 20  # characters of a long text that are searched at once
 # A line break with what quotes or numbers the next line, and that of a text inside JSON.
 _BREAK: Final = r"(?:\r?\n|\\{1,7}n|\\{1,7}r\\{1,7}n)(?:[ \t]{0,12}(?:[>|#+*-]|//|[0-9]{1,5}\t))?"
@@ -267,7 +269,7 @@ def stems(lowered: str, window: int = WINDOW) -> Iterable[int]:
         return _windows(lowered, window) if any(map(lowered.__contains__, STEMS)) else ()
     starts: list[int] = []
     find = lowered.find
-    for stem in STEMS:
+    for stem in _STEMS.among(lowered):
         at = find(stem)
         while at >= 0:
             starts.append(at)

@@ -13,6 +13,7 @@ from bisect import bisect_left
 from functools import cache, partial
 from typing import TYPE_CHECKING, Final
 
+from memplane.kernel import Literals, kernel_twin
 from memplane.lazy import NamedTuple, regex
 
 if TYPE_CHECKING:
@@ -529,14 +530,10 @@ class _Literal(NamedTuple):
     least: int
     shapes: tuple[int, ...]
 
-    def begins(self, words: set[bytes]) -> bool:
+    def begins(self, words: list[bytes]) -> bool:
         """Whether one of the words may be the head of such a token."""
         word, least = self.word, self.least
         return any(len(each) >= least and each.startswith(word) for each in words)
-
-
-# Literals that stand inside a token, by what they begin with, and the shapes that they are of.
-_Inner = tuple[str, tuple[tuple[str, int], ...]]
 
 
 def _plain(literal: str) -> str:
@@ -544,22 +541,22 @@ def _plain(literal: str) -> str:
 
 
 def _by_literal() -> tuple[
-    dict[bytes, list[_Literal]], dict[bytes, list[_Literal]], tuple[_Inner, ...]
+    dict[str, list[_Literal]], dict[str, list[_Literal]], dict[str, list[int]]
 ]:
-    """Literals whose first word ends in them, by it; those it goes on behind, by its head; others.
+    """Literals whose first word ends in them, by it; those it goes on behind; others, inside.
 
     Of the second kind those in small letters must say how long the word is at least.
     """
     numbers: dict[str, list[int]] = {}
-    inner: list[tuple[str, int]] = []
+    inner: dict[str, list[int]] = {}
     for number, shape in enumerate(SHAPES):
         for literal in shape.literals:
             if literal[0] in "*~":
-                inner.append((literal[1:], number))
+                inner.setdefault(literal[1:], []).append(number)
             else:
                 numbers.setdefault(literal, []).append(number)
-    whole: dict[bytes, list[_Literal]] = {}
-    opened: dict[bytes, list[_Literal]] = {}
+    whole: dict[str, list[_Literal]] = {}
+    opened: dict[str, list[_Literal]] = {}
     for literal, found in numbers.items():
         text, _, more = literal.partition("{")
         word = text.encode().translate(_WORDS).split()[0]
@@ -567,31 +564,18 @@ def _by_literal() -> tuple[
         if text.endswith(word.decode()):
             least += len(word)
             assert word < _SMALL or least >= _LONG_WORD, literal
-            opened.setdefault(word[:2], []).append(_Literal(text, word, least, tuple(found)))
+            opened.setdefault(text, []).append(_Literal(text, word, least, tuple(found)))
         else:
-            whole.setdefault(word, []).append(_Literal(text, word, least, tuple(found)))
-    opening: dict[str, list[tuple[str, int]]] = {}
-    for literal, number in inner:
-        opening.setdefault(literal[:2], []).append((literal, number))
-    return whole, opened, tuple((_common(found), tuple(found)) for found in opening.values())
-
-
-def _common(literals: list[tuple[str, int]]) -> str:
-    """What all of them begin with."""
-    first = literals[0][0]
-    return next(
-        first[:size]
-        for size in range(len(first), 0, -1)
-        if all(literal.startswith(first[:size]) for literal, _ in literals)
-    )
+            whole.setdefault(word.decode(), []).append(_Literal(text, word, least, tuple(found)))
+    return whole, opened, inner
 
 
 _SMALL: Final = b"a"  # capitals and digits come before it
 _LONG_WORD: Final = 17
 _WHOLE, _OPENED, _INNER = _by_literal()
-_INNER_SMALL: Final = tuple([row for row in _INNER if row[0] == row[0].lower()])
-_WHOLE_WORDS: Final = frozenset(_WHOLE)
-_HEADS: Final = frozenset(_OPENED)
+_INNER_TEXTS: Final = kernel_twin(Literals)(tuple(_INNER))
+_WHOLE_WORDS: Final = kernel_twin(Literals)(tuple(_WHOLE), _ALNUM)
+_OPENED_TEXTS: Final = kernel_twin(Literals)(tuple(_OPENED))
 
 
 def suspects(encoded: bytes) -> tuple[Shape, ...]:
@@ -634,27 +618,23 @@ _NONE: Final[frozenset[Shape]] = frozenset()
 def _suspects(encoded: bytes, runs: bytes) -> tuple[Shape, ...]:
     if not runs:
         return ()
+    found = [number for literal in _INNER_TEXTS.among(runs) for number in _INNER[literal]]
     plain = _COLOURS.sub(b" ", runs) if b"[" in encoded or b";" in encoded else runs
-    words = set(plain.translate(_WORDS).split())
+    # Both readings: `%AB` may be an escape, or a percent sign before a token.
+    both = plain
     if b"\\" in runs or b"%" in runs:
-        # Both readings: `%AB` may be an escape, or a percent sign before a token.
-        words.update(_ESCAPES.sub(b" ", plain).translate(_WORDS).split())
+        both = plain + b" " + _ESCAPES.sub(b" ", plain)
     text = runs.decode("ascii")
-    found = [
-        number
-        for opening, literals in (_INNER_SMALL if text.islower() else _INNER)
-        if opening in text
-        for literal, number in literals
-        if literal in text
-    ]
-    for word in _WHOLE_WORDS.intersection(words):
-        for literal in _WHOLE[word]:
-            if literal.text in text and literal.least <= max(map(len, words)):
+    whole = [one for word in _WHOLE_WORDS.among(both) for one in _WHOLE[word] if one.text in text]
+    opened = [one for head in _OPENED_TEXTS.among(runs) for one in _OPENED[head]]
+    if whole or opened:
+        words = both.translate(_WORDS).split()
+        longest = max(map(len, words))
+        for literal in whole:
+            if literal.least <= longest:
                 found += literal.shapes
-    heads = {word[:2] for word in words if word < _SMALL or len(word) >= _LONG_WORD}
-    for head in heads & _HEADS if heads else ():
-        for literal in _OPENED[head]:
-            if literal.text in text and literal.begins(words):
+        for literal in opened:
+            if literal.begins(words):
                 found += literal.shapes
     return tuple([SHAPES[number] for number in sorted(set(found))]) if found else ()
 

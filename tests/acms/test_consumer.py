@@ -13,7 +13,7 @@ import pytest
 import memplane
 from memplane.acms import ACMS
 from memplane.acms.runner import AsyncPlane, AsyncUpkeep
-from memplane.artifacts.service import PlaneArtifacts
+from memplane.artifacts import PlaneArtifacts
 from memplane.plane.work import PlaneWork
 from memplane.work.tasks import PlaneTasks
 

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from memplane.inspect import document, figures, write_page
+from memplane.cli import figures
+from memplane.inspect import document, write_page
 
 SUMMARY = Path(__file__).parents[2] / "reports" / "faults.json"
 

@@ -22,13 +22,13 @@ from regex_proof import TooLargeError, ambiguous, shared
 
 MODULES = (
     "intake.check", "intake.markers", "intake.prepare", "intake.redact", "intake.secret_syntax",
-    "intake.token_patterns", "artifacts.contents",
+    "intake.token_patterns", "artifacts",
 )  # fmt: skip
 BUILT_IN = Redactor()
 # The check counts what a possessive repeat protects (`++`, `}+`), and takes no notice of what a
 # look behind or a negative look ahead excludes. Of each of these that was read and run below.
 PROTECTED = {
-    "contents._CODE", "secret_syntax._NAMED", "secret_syntax._PEM_LINES", "secret_syntax._PUTTY",
+    "artifacts._CODE", "secret_syntax._NAMED", "secret_syntax._PEM_LINES", "secret_syntax._PUTTY",
     "secret_syntax._VALUE",
 }  # fmt: skip
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings, strategies as st
 from memplane import kernel
 from memplane.index.kinds import word_traits
 from memplane.index.terms import Atom, TermVocabulary, TokenNumbers, surfaces
-from memplane.kernel import kernel_twin
-from memplane.tokens.bound import ENCODINGS, Bound, ChunkSums
+from memplane.kernel import Literals, kernel_twin
+from memplane.tokens import ENCODINGS, Bound, ChunkSums
 from memplane.wiring import _table
 from tests.examples import examples
 
@@ -237,3 +237,33 @@ def test_what_the_kernel_holds_is_let_go_of():
     del cost
     gc.collect()
     assert gone() is None
+
+
+@settings(max_examples=examples(500), deadline=None)
+@given(
+    literals=st.lists(st.text("abé\ud800_'- ", max_size=4), max_size=6, unique=True),
+    text=st.text("abé\ud800_'- \n", max_size=30) | st.text(),
+    encoded=st.booleans(),
+)
+def test_the_same_literals_are_found(literals, text, encoded):
+    given_text = text.encode("utf-8", "surrogatepass") if encoded else text
+    built, plain = twins(lambda: kernel_twin(Literals)(tuple(literals)))
+    assert type(built) is not type(plain) is Literals
+    expected = tuple(each for each in literals if each in text)
+    assert built.among(given_text) == plain.among(given_text) == expected
+
+
+@settings(max_examples=examples(500), deadline=None)
+@given(
+    words=st.lists(st.text("abc", min_size=1, max_size=3), max_size=6, unique=True),
+    text=st.text("abcd é'-", max_size=40),
+)
+def test_words_are_found_whole(words, text):
+    built, plain = twins(lambda: kernel_twin(Literals)(tuple(words), b"abcd"))
+    there = text.translate({ord(each): " " for each in "é'-"}).split()
+    assert built.among(text) == plain.among(text) == tuple(each for each in words if each in there)
+
+
+def test_more_literals_than_there_is_room_for_are_refused_by_the_kernel_and_no_table_has_them():
+    with pytest.raises(ValueError, match="too many texts"):
+        kernel_twin(Literals)(tuple(map(str, range(2_000))))

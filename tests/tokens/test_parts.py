@@ -6,7 +6,7 @@ import pytest
 from builders_counters import MADE_HERE
 from hypothesis import given, strategies as st
 
-from memplane.tokens.bound import chunks, text_slices
+from memplane.tokens import chunks, text_slices
 from memplane.wiring import make_counter
 from tests.examples import sampled
 
@@ -31,7 +31,7 @@ def in_parts():
 
     def in_parts(counter, text):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("memplane.tokens.bound.PART", PART)
+            patch.setattr("memplane.tokens.PART", PART)
             for costs in (getattr(counter, "_costs", None),):
                 for memo in () if costs is None else (
                     costs.chunks, *(v.pretokens for v in costs._vocabularies)
