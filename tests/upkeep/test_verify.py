@@ -140,7 +140,7 @@ def test_files_that_nothing_names_are_a_note(home):
 NAMES = ("hotset", "decisions", "tasks", "plane_map", "artifacts", "sessions", "files", "digests")
 
 
-@pytest.mark.parametrize("name", sampled(NAMES, 2))
+@pytest.mark.parametrize("name", sampled(NAMES, 4))
 def test_a_projection_that_says_something_else_than_the_log_is_found(home, name):
     """Whole, of this plane and at its place in the log: only a fold from the start can tell."""
     path = home / "projections" / f"{name}.json"
