@@ -42,7 +42,6 @@ bytes, the least first; each text is preceded by its length. In this order:
 
 from __future__ import annotations
 
-import re
 import sys
 from array import array
 from bisect import bisect_right
@@ -54,6 +53,7 @@ from memplane.kernel import kernel_twin
 from memplane.lazy import NamedTuple, regex
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Callable, Iterator
     from typing import TypeAlias
 
@@ -302,14 +302,14 @@ _WORD = f"[^{BLANKS}\\r\\n]"
 
 # A word with the blank before it and the newline behind it; the blanks before that; blanks
 # that end a line; a newline. Blanks at the end of the text are left over.
-chunks = re.compile(
+CHUNKS = regex(
     f"[{BLANKS}]?{_WORD}+[\\r\\n]?|[{BLANKS}]+(?=[{BLANKS}]{_WORD})|[{BLANKS}]+[\\r\\n]|[\\r\\n]"
-).findall
+)
 
 # Behind one of these no chunk goes on: the last character of a word before a blank, a newline.
-_BORDER = re.compile(f"{_WORD}(?=[{BLANKS}])|[\\r\\n]")
+_BORDER = regex(f"{_WORD}(?=[{BLANKS}])|[\\r\\n]")
 # Between the two of them no pretoken of either encoding goes on.
-_WORD_END = re.compile(f"{_WORD}(?=[{BLANKS}])")
+_WORD_END = regex(f"{_WORD}(?=[{BLANKS}])")
 
 # One pretoken in both encodings, and the bulk of new text.
 PLAIN = regex(r" ?[A-Za-z]?[a-z]+").fullmatch
@@ -355,7 +355,7 @@ O200K = regex(
     rf"|[{_S}]+(?![^{_S}])|[{_S}]+"
 )
 
-_surrogates = re.compile("[\ud800-\udfff]")
+_surrogates = regex("[\ud800-\udfff]")
 
 
 def text_slices(text: str, size: int, *, within_line: bool = False) -> Iterator[str]:
@@ -459,7 +459,7 @@ class ChunkSums:
 
     def count(self, text: str) -> int:
         """The costs of the chunks of a text, without blanks that end it."""
-        return sum(map(self._costs.__getitem__, chunks(text)))
+        return sum(map(self._costs.__getitem__, CHUNKS.findall(text)))
 
 
 # Byte pair encoding, and how bad it can get when the context is not known.
