@@ -38,8 +38,8 @@ from store_works import STORE_WORKS
 from works import WORKS
 from writing_works import WRITING_WORKS
 
-from memplane.inspect.figures import bench_page
-from memplane.inspect.page import document, write_page
+from memplane.cli.figures import bench_page
+from memplane.inspect import document, write_page
 
 ROOT = Path(__file__).resolve().parent.parent
 _EVENTS, _EVENTS_QUICK = 65_000, 600

@@ -28,10 +28,8 @@ from memplane.event import Draft
 from memplane.intake import Intake, Redactor
 from memplane.log import FileLog
 from memplane.ports import SharedLog
-from memplane.shared.connect import begin_shared_log
-from memplane.shared.entries import published
-from memplane.shared.follower import FollowerLog
-from memplane.shared.memory import MemorySharedLog
+from memplane.shared.entries import MemorySharedLog, published
+from memplane.shared.follower import FollowerLog, begin_shared_log
 from memplane.shared.nats import NatsSharedLog
 from memplane.shared.postgres import PostgresSharedLog
 from memplane.wiring import clock

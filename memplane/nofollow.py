@@ -237,11 +237,15 @@ def enter(folder: Path, home: Path | None = None) -> int:
     fd = os.open(top, _FOLDER & ~os.O_NOFOLLOW)
     if folder == top:
         return fd
-    if not folder.startswith(f"{top}/"):
+    if top == "." and not folder.startswith("/"):
+        above = ""  # a path drops the name of the folder that we stand in
+    else:
+        above = top if top.endswith("/") else f"{top}/"
+    if not folder.startswith(above):
         os.close(fd)
         raise ValueError(f"{folder}: expected a folder below {top}")
     try:
-        for part in folder[len(top) + 1 :].split("/"):
+        for part in folder[len(above) :].split("/"):
             try:
                 if part == "..":
                     raise PermissionError(errno.EACCES, "leads out of the plane")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     import orjson
 
-    from memplane import plane as plane_room
+    from memplane import plane as plane_room, projects, providers
     from memplane.adapters import minilm
     from memplane.context import context as context_context, watched_files
     from memplane.event import Draft, Event
@@ -36,9 +36,8 @@ if TYPE_CHECKING:
     from memplane.log import FileLog
     from memplane.observe import Observer
     from memplane.plane import Plane, packer
-    from memplane.projects import entering
-    from memplane.providers import AsyncEmbedder, bridge
-    from memplane.shared import connect as shared_connect, follower as shared_follower
+    from memplane.providers import AsyncEmbedder
+    from memplane.shared import follower as shared_follower
     from memplane.upkeep import restore as upkeep_restore
     from memplane.upkeep.restore import RestoreReport
 else:
@@ -50,9 +49,8 @@ else:
     vectors = late("memplane.index.vectors")
     plane_room = late("memplane.plane")
     packer = late("memplane.plane.packer")
-    entering = late("memplane.projects.entering")
-    bridge = late("memplane.providers.bridge")
-    shared_connect = late("memplane.shared.connect")
+    projects = late("memplane.projects")
+    providers = late("memplane.providers")
     shared_follower = late("memplane.shared.follower")
     upkeep_restore = late("memplane.upkeep.restore")
 
@@ -120,14 +118,14 @@ CALLER: Final[ContextVar[Caller]] = ContextVar("CALLER", default=Caller())  # no
 def in_project(found: Home) -> Home:
     """The user's own plane for the project of the caller; any other as it is.
 
-    Raises what `projects.entering.for_name` does.
+    Raises what `projects.for_name` does.
     """
     caller = CALLER.get()
     if caller.project is None and not found.parted:
         return found
     if caller.project is not None:
-        return entering.for_name(found, caller.project)
-    return entering.for_folder(found, caller.folder)[0]
+        return projects.for_name(found, caller.project)
+    return projects.for_folder(found, caller.folder)[0]
 
 
 def _upward() -> Home:
@@ -226,14 +224,14 @@ def init_shared(
             f"{folder}: a plane is here already; one that follows a shared log is made in a folder "
             "without; bring an export of this one there with `memplane restore`"
         )
-    log = shared_connect.shared_log_of(shared, os.environ if environment is None else environment)
+    log = shared_follower.shared_log_of(shared, os.environ if environment is None else environment)
     now, empty = clock(), _is_empty(folder)
     try:
         if join:
-            plane_id = shared_connect.plane_of_log(log)
+            plane_id = shared_follower.plane_of_log(log)
         else:
             plane_id = ulid(now)
-            shared_connect.begin_shared_log(log, plane_id)
+            shared_follower.begin_shared_log(log, plane_id)
     finally:
         log.close()
     made = home.create_home(folder, plane_id, now, Assets("policies", NAMES), shared)
@@ -261,10 +259,10 @@ def _make_log(
             found.folder,
             found.plane_id,
             clock=clock,
-            connect=lambda: shared_connect.shared_log_of(shared, given),
+            connect=lambda: shared_follower.shared_log_of(shared, given),
             catch_up_ms=policy.catch_up_ms,
             publish_ms=policy.publish_ms,
-            device=shared_connect.device_name(found.folder),
+            device=shared_follower.device_name(found.folder),
             about=lambda: {"files": context.watched.policies_or_last().hashes},
             lock_wait_ms_max=policy.lock_wait_ms_max,
             loads=loads,
@@ -341,7 +339,7 @@ def open_plane(
             found, durability, clock, detector, environment, used, counter, agent, observer
         )
     found = find_plane(path)
-    found = in_project(found) if project is None else entering.for_name(found, project)
+    found = in_project(found) if project is None else projects.for_name(found, project)
     if read_only:
         found = found._replace(read_only=True)
     return _warned(
@@ -572,7 +570,7 @@ def _opened(
         raise InputError(f"expected sync or os, found {durability!r}", where="durability")
 
     on_close = None
-    if embedder is not None and isinstance(embedder, bridge.Bridged) and embedder.loop is None:
+    if embedder is not None and isinstance(embedder, providers.Bridged) and embedder.loop is None:
         on_close = embedder.stop  # its loop is this plane's own
     files = None
     if found.passing:
@@ -606,7 +604,7 @@ def _plugged_in(
 
     Raises ConfigurationError and InputError, before anything is made on the disk.
     """
-    used = None if embedder is None else bridge.bridged(embedder, None)
+    used = None if embedder is None else providers.bridged(embedder, None)
     said = (os.environ if environment is None else environment).get(_LOG_VARIABLE, "")
     if observer is not None:
         observe.check_observer(observer)

@@ -50,6 +50,7 @@ def pytest_configure(config):
     They go when the run ends; `--basetemp` puts them elsewhere and keeps them. Children get the
     usual SIGINT where the suite itself was started with that signal ignored (`nohup`, `&`).
     """
+    gc.disable()  # what is collected stays: see `pytest_collection_finish`
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.option.basetemp is not None or not os.access(MEMORY, os.W_OK):
@@ -71,6 +72,7 @@ def pytest_collection_finish(session):
     """
     gc.collect()
     gc.freeze()
+    gc.enable()
     gc.set_threshold(50_000, 20, 100)
 
 
@@ -112,7 +114,7 @@ FRESH = tuple(
     f"{HERE}/{one}"
     for one in (
         "agents/", "attack/test_agent_hook_", "attack/test_environment_", "attack/test_repository_",
-        "demo/",
+        "demo/test_demo.py",
     )
 )  # fmt: skip
 COPIES = Copies()

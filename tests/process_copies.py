@@ -1,4 +1,4 @@
-"""Starts `python -m memplane` as a copy of a process that has imported everything already.
+"""Starts `python -m memplane`, and scripts that use it, as copies of a process that has imported it.
 
 A fresh interpreter spends half a second or more on imports; a copy takes some hundredths of one,
 and is a process of its own all the same: its pipes, locks, signals, clock and end are its own, and
@@ -15,6 +15,7 @@ import functools
 import gc
 import importlib
 import io
+import json
 import os
 import pickle
 import pkgutil
@@ -43,8 +44,10 @@ from memplane.policy import files as policy_files
 
 MODULES = ("memplane", "memplane.cli.trials")
 PACKAGE = Path(memplane.__file__)
+ROOT = PACKAGE.parents[1]
 # What lies at the top of the repository, and stands in the place of nothing that is imported.
-OURS = (PACKAGE, PACKAGE.parents[1] / "hatch_build.py")
+OURS = (PACKAGE, ROOT / "hatch_build.py")
+SCRIPTS = tuple(f"{ROOT}/{folder}/" for folder in ("benchmarks", "examples", "tests", "tools"))
 HEAVY = ("jsonschema", "mcp", "numpy", "orjson", "rich.console", "snowballstemmer", "typer", "yaml")
 INHERITED = (signal.SIGHUP, signal.SIGTERM)  # a process begins with these ignored or not
 SET_CHILD_SUBREAPER = 36  # of prctl(2)
@@ -61,10 +64,12 @@ class Original:
     def __init__(self, under=()):
         self._lock = threading.Lock()
         self._socket, theirs = socket.socketpair()
+        # A copy has none of its threads, and would wait for them when it is itself copied.
+        alone = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         with theirs:
             self._process = subprocess.Popen(
                 [*under, sys.executable, __file__, str(theirs.fileno())],
-                pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env={**os.environ, **alone},
             )  # fmt: skip
         self._at_start, self._pid = at_start(os.environ), os.getpid()
         self._prctl = ctypes.CDLL(None, use_errno=True).prctl
@@ -75,6 +80,8 @@ class Original:
             return False
         if at_start(os.environ if env is None else env) != self._at_start:
             return False
+        if cwd is None:
+            return True
         # `-m` would import what lies in the folder before what is installed.
         folder = Path(cwd)
         found = (one for kind in ("*.py", "*.so", "*/__init__.py") for one in folder.glob(kind))
@@ -125,12 +132,14 @@ class Copies:
 
     def original_for(self, words, cwd, env):
         """What can be copied to run these words; None where they are to be started as ever."""
-        if not self.wanted or len(words) < 3 or words[:2] != [sys.executable, "-m"]:
+        if not self.wanted or len(words) < 2 or words[0] != sys.executable:
             return None
-        if words[2] not in MODULES or not sys.platform.startswith("linux"):
+        script = words[1].endswith(".py") and str(Path(cwd, words[1])).startswith(SCRIPTS)
+        module = words[1] == "-m" and words[2:3] and words[2] in MODULES
+        if not (script or module) or not sys.platform.startswith("linux"):
             return None
         self._original = self._original or Original(self._under)
-        return self._original if self._original.can_be(cwd, env) else None
+        return self._original if self._original.can_be(cwd if module else None, env) else None
 
     def close(self):
         if self._original is not None:
@@ -261,6 +270,45 @@ def warm():
     assert threading.active_count() == 1  # or no copy would be whole
 
 
+def warm_hook():
+    """Answer one prompt as a hook does: what only hooks import and compile is there for its copies."""
+    from memplane.hook.run import Openers, run_hook
+    from memplane.wiring import open_found, open_light
+
+    usual = {number: signal.getsignal(number) for number in (signal.SIGALRM, signal.SIGTERM)}
+    places = [os.dup(number) for number in (0, 1)]
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as said:
+        home = Path(folder) / ".memplane"
+        state = {"HOME": folder, "XDG_STATE_HOME": folder, "MEMPLANE_HOME": str(home)}
+        before = {name: os.environ.get(name) for name in state}
+        os.environ |= state
+        with memplane.init(home, durability="os") as plane:
+            plane.record("We keep the masts of spruce in the shed", kind="decision", key="masts")
+            plane.upkeep.index()
+        for event in ("SessionStart", "UserPromptSubmit", "PostToolUse", "Stop"):
+            given = {
+                "hook_event_name": event, "session_id": "s", "cwd": str(Path.cwd()), "source": "startup",
+                "prompt": "where do we keep the masts of spruce?", "tool_name": "Read",
+                "tool_use_id": "t", "tool_input": {"file_path": "a.py"}, "tool_response": {},
+            }  # fmt: skip
+            said.seek(0)
+            said.truncate()
+            said.write(json.dumps(given).encode())
+            said.seek(0)
+            os.dup2(said.fileno(), 0)
+            with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - a device
+                os.dup2(nowhere.fileno(), 1)
+            run_hook(["claude-code"], dict(os.environ), Openers(open_light, open_found))
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    for number, place in enumerate(places):
+        os.dup2(place, number)
+        os.close(place)
+    for name, value in before.items():
+        os.environ.pop(name) if value is None else os.environ.update({name: value})
+    for number, handler in usual.items():
+        signal.signal(number, handler)
+
+
 def prepare():
     """Make this process one whose copies cost little."""
     del sys.path[0]  # nothing of this file's folder
@@ -271,6 +319,7 @@ def prepare():
 
     typer.main.get_command(app)
     warm()
+    warm_hook()
     gc.collect()
     gc.freeze()  # no search for garbage touches what the copies share
 
@@ -353,21 +402,25 @@ def become(request, files):
         setattr(sys, name, made)
         setattr(sys, f"__{name}__", made)
     random.seed()
-    sys.orig_argv = request["words"]
-    sys.argv = ["-m", *request["words"][3:]]
-    sys.path.insert(0, str(Path.cwd()))
+    words = sys.orig_argv = request["words"]
+    module = words[1] == "-m"
+    sys.argv = ["-m", *words[3:]] if module else words[1:]
+    sys.path.insert(0, str(Path.cwd() if module else Path(words[1]).absolute().parent))
     importlib.invalidate_caches()
 
 
-def run(module):
-    """Run it as `python -m` does, and end as an interpreter does, but for clearing its memory.
+def run(words):
+    """Run it as `python` does, and end as an interpreter does, but for clearing its memory.
 
     To take the interpreter down touches every page that the copy shares: that costs more than all
     that most commands do.
     """
     code = 0
     try:
-        runpy.run_module(module, run_name="__main__", alter_sys=True)
+        if words[1] == "-m":
+            runpy.run_module(words[2], run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(words[1], run_name="__main__")
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
         if end.code not in (None, code):
@@ -394,4 +447,4 @@ if __name__ == "__main__":
     prepare()
     asked = serve(socket.socket(fileno=int(sys.argv[1])))
     become(*asked)
-    run(asked[0]["words"][2])
+    run(asked[0]["words"])

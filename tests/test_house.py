@@ -115,7 +115,7 @@ def test_nothing_in_the_repository_is_left_to_be_done():
 
 # Which rooms touch a plane's folder: they open, list, make and remove through `memplane.nofollow`.
 OF_THE_PLANE = (
-    "home.py", "log/", "projections/", "index/", "context/", "search/", "artifacts/", "work/", "upkeep/", "plane/", "hook/", "explain/", "adapters/", "mcp/",
+    "home.py", "log/", "projections/", "index/", "context/", "search/", "artifacts.py", "work/", "upkeep/", "plane/", "hook/", "explain/", "adapters/", "mcp/",
     "recall/", "pack/", "intake/", "importers/records.py", "cli/maintenance.py", "cli/policy.py",
      "cli/show.py", "wiring.py",
 )  # fmt: skip
@@ -154,6 +154,11 @@ ELSEWHERE = {
     "upkeep/restore.py": {"os.rmdir(folder)"},  # those above the home that it has made
     "context/context.py": {"shutil.rmtree(folder, ignore_errors=True)"},  # of a plane in memory
     "upkeep/export.py": {"sqlite3.connect(new, isolation_level=None)"},  # a draft made just before
+    "cli/maintenance.py": {  # the folder of a demo, and its sample
+        "tempfile.TemporaryDirectory(prefix='memplane-')",
+        "transcript.write_bytes(asset(f'{SAMPLES}/{SESSION}'))", "view.write_text(text)",
+        "os.listdir(folder)",
+    },
     "upkeep/doctor.py": {
         "Path('/proc/self/mounts').read_text(errors='surrogateescape')",
     },

@@ -6,6 +6,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from builders_wheels import wheel
 
 from memplane.home import VERSION, asset
 from memplane.policy import NAMES
@@ -22,15 +23,10 @@ def test_a_checkout_or_editable_install_finds_its_policies_and_schemas():
 
 @pytest.mark.timeout(180)
 def test_a_wheel_holds_everything_and_works_without_the_checkout(tmp_path):
-    built = subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(tmp_path), str(ROOT)],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert built.returncode == 0, built.stderr
-    (wheel,) = tmp_path.glob("*.whl")
-    assert VERSION in wheel.name
+    file = wheel(tmp_path)
+    assert VERSION in file.name
     site = tmp_path / "site"
-    zipfile.ZipFile(wheel).extractall(site)
+    zipfile.ZipFile(file).extractall(site)
     assert (site / "memplane" / "py.typed").exists()
     assert {file.name for file in (site / "memplane" / "assets" / "policies").iterdir()} == {*NAMES}
     for name in ("page.css", "page.js"):

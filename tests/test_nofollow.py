@@ -98,6 +98,17 @@ def test_the_home_itself_may_be_reached_by_a_link_where_it_is_named(home, tmp_pa
     assert nofollow.read_bytes(named / "log" / "file", home=named) == b"here"
 
 
+def test_the_home_may_be_the_folder_that_one_stands_in(home, monkeypatch):
+    (home / "log" / "file").write_bytes(b"here")
+    monkeypatch.chdir(home)
+    here = Path()
+    assert nofollow.read_bytes(here / "log" / "file", home=here) == b"here"
+    with pytest.raises(OSError, match="leads out of the plane"):
+        nofollow.read_bytes(here / ".." / "outside" / "file", home=here)
+    with pytest.raises(ValueError, match="expected a folder below"):
+        nofollow.read_bytes(home / "log" / "file", home=here)
+
+
 def test_a_name_that_leads_out_of_the_home_is_refused(home, outside):
     with pytest.raises(OSError, match="leads out of the plane"):
         nofollow.read_bytes(home / "log" / ".." / ".." / "outside" / "file", home=home)

@@ -5,7 +5,7 @@ Beside it the same laid out for searching, `bound1.idx`.
     python tools/build_bound1.py [FILE]
 
 Needs rs-bpe, whose tokens are read out one by one; takes less than a minute and gives the
-same bytes on every run. The formats are described in memplane/tokens/bound.py.
+same bytes on every run. The formats are described in memplane/tokens/__init__.py.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from rs_bpe.bpe import openai
 from table_formats import encode_token_index, encode_vocabularies
 
-from memplane.tokens.bound import (
+from memplane.tokens import (
     BLANKS,
     CHARACTERS,
     LETTER,

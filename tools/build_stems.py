@@ -19,7 +19,7 @@ from pathlib import Path
 
 from memplane.index.stems import ENDINGS, snowball
 from memplane.index.vectors import StaticTable
-from memplane.tokens.bound import unpack
+from memplane.tokens import unpack
 
 ROOT = Path(__file__).parent.parent / "memplane"
 TARGET = ROOT / "index" / "data" / "stems-en.txt"

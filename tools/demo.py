@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import memplane
-from memplane.cli.inspection import VIEWS, open_sample_task, write_views
+from memplane.cli.maintenance import VIEWS, open_sample_task, write_views
 from memplane.errors import MemplaneError
 from memplane.importers import import_paths
 from memplane.importers.git import is_repository

@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 from measure_recall import interval
 
 import memplane
-from memplane.acms.reflection import (
+from memplane.acms.session import (
     ReflectionConfig,
     ReflectionJob,
     ReflectionsDone,
@@ -35,7 +35,7 @@ from memplane.evaluate import read_dataset
 from memplane.evaluate.dataset import Dataset, LabelledQuestion
 from memplane.evaluate.run import PlainIndex, SystemFactory, recorded
 from memplane.plane.plane import Plane
-from memplane.policy.scoring import CHAT
+from memplane.policy.records import CHAT
 from memplane.wiring import make_counter
 from memplane.work.episodes import Fact
 

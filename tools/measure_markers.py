@@ -31,7 +31,7 @@ import yaml
 
 from memplane.importers.claude_code import ClaudeCode
 from memplane.intake import Marker
-from memplane.policy import scoring
+from memplane.policy import records
 
 LABELLED: Final = ("beam_100K", "beam_500K")
 CATEGORIES: Final = {
@@ -157,9 +157,9 @@ def main() -> None:
     parser.add_argument("--show", type=int, default=0, metavar="N", help="print so many hits")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
-    tables = scoring.Markers()
+    tables = records.Markers()
     if given.policy is not None:
-        tables = scoring.build_markers(yaml.safe_load(given.policy.read_bytes())["markers"])
+        tables = records.build_markers(yaml.safe_load(given.policy.read_bytes())["markers"])
     marker = Marker(tables)
     sentences(marker)
     strict(marker, given.data, given.show, given.seed)

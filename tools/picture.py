@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 import memplane
-from memplane.cli.inspection import QUESTIONS, fill
+from memplane.cli.maintenance import QUESTIONS, fill
 from memplane.wiring import init
 
 PICTURE: Final = Path(__file__).resolve().parent.parent / "docs" / "images" / "demo.svg"

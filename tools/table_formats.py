@@ -1,6 +1,6 @@
 """Lay out the tables that ship with memplane: the bytes that its readers expect.
 
-The formats are described where they are read: `memplane/tokens/bound.py` (vocabularies) and
+The formats are described where they are read: `memplane/tokens/__init__.py` (vocabularies) and
 `memplane/index/vectors.py` (word vectors, and the nearest words of each).
 """
 
@@ -23,7 +23,7 @@ from memplane.index.vectors import (
     StaticTable,
     aligned,
 )
-from memplane.tokens.bound import CHARACTERS, GROUP, MAGIC, single_bytes
+from memplane.tokens import CHARACTERS, GROUP, MAGIC, single_bytes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

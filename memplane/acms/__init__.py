@@ -12,8 +12,13 @@ The errors of the plans are memplane's own, under the names that they have there
 
 from __future__ import annotations
 
-from memplane.acms.reflection import ReflectionConfig
-from memplane.acms.session import ACMS, ACMSConfig, EpisodeBoundaryConfig, TiktokenCounter
+from memplane.acms.session import (
+    ACMS,
+    ACMSConfig,
+    EpisodeBoundaryConfig,
+    ReflectionConfig,
+    TiktokenCounter,
+)
 from memplane.errors import (
     BudgetError,
     ConfigurationError,

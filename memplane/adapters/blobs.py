@@ -56,14 +56,15 @@ class Blob(NamedTuple):
 
 
 class BlobRows:
-    """The values of one kind of program in one namespace. Threads and processes may share it.
+    """The values of one program, in the namespace `/agent/PROGRAM`, of kind `custom:PROGRAM`.
 
-    `kind` is the `custom:` kind of the events, `source` what their ids begin with. Each value has
-    an owner: what `forget_owner` takes away at once, such as a thread.
+    Threads and processes may share it. Each value has an owner: what `forget_owner` takes away at
+    once, such as a thread.
     """
 
-    def __init__(self, plane: Plane, *, ns: str, kind: str, source: str) -> None:
-        self._plane, self.ns, self._kind, self._source = plane, ns, kind, source
+    def __init__(self, plane: Plane, program: str) -> None:
+        self._plane, self._source = plane, program
+        self._ns, self._kind = f"/agent/{program}", f"custom:{program}"
 
     def rows(
         self,
@@ -103,7 +104,7 @@ class BlobRows:
 
     def overwrite(self, made: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
         """Record the rows of each key with one write; forget what only the values before needed."""
-        before = [self._plane.get(key, self.ns) for key in made]
+        before = [self._plane.get(key, self._ns) for key in made]
         rows = [row for some in made.values() for row in some]
         self.keep(rows)
         written = {row["key"] for row in rows}
@@ -113,13 +114,13 @@ class BlobRows:
     def get(self, key: str) -> Blob | None:
         """The value of a key, None where there is none; PlaneError where parts are missing."""
         for left in range(_TRIES, -1, -1):
-            event = self._plane.get(key, self.ns)
+            event = self._plane.get(key, self._ns)
             if event is None:
                 return None
             try:
                 return self._blob(key, event)
             except PlaneError:
-                again = self._plane.get(key, self.ns)
+                again = self._plane.get(key, self._ns)
                 if not left or again is None or again.seq == event.seq:
                     raise  # else it was overwritten while its parts were read
         raise AssertionError("the last try returns or raises")
@@ -139,7 +140,7 @@ class BlobRows:
         """The keys with a value, in byte order; only as many are listed as are asked for."""
         seen, size = 0, limit or _PAGE
         while True:
-            found = self._plane.keys(prefix, self.ns, limit=size)
+            found = self._plane.keys(prefix, self._ns, limit=size)
             yield from found[seen:]
             if not found.more or (limit is not None and len(found) >= limit):
                 return
@@ -153,20 +154,20 @@ class BlobRows:
         """Forget values with their parts; many of them with one write."""
         found: list[str] = []
         for key in keys:
-            event = self._plane.get(key, self.ns)
+            event = self._plane.get(key, self._ns)
             if event is not None:
                 found += [key, *_part_keys(event)]
         self._forget(found)
 
     def _forget(self, keys: Sequence[str]) -> None:
         if len(keys) > _ONE_BY_ONE:
-            events = (self._plane.get(key, self.ns) for key in keys)
+            events = (self._plane.get(key, self._ns) for key in keys)
             ids = [event.id for event in events if event is not None]
-            self._plane.work.forget_many(ids=ids, kind=self._kind, ns=self.ns, reason=_REASON)
+            self._plane.work.forget_many(ids=ids, kind=self._kind, ns=self._ns, reason=_REASON)
             return
         for one in keys:
             with suppress(NotFoundError):
-                self._plane.forget(one, ns=self.ns)
+                self._plane.forget(one, ns=self._ns)
 
     def forget_owner(self, owner: str, *, purge: bool = False) -> None:
         """Forget all that an owner has, or erase it for good; nothing where it has nothing."""
@@ -182,7 +183,7 @@ class BlobRows:
     ) -> dict[str, Any]:
         row = {
             "kind": self._kind,
-            "ns": self.ns,
+            "ns": self._ns,
             "key": key,
             "sensitivity": "high",
             "id": f"{self._source}.{owner}:{uuid.uuid4().hex}",
@@ -196,7 +197,7 @@ class BlobRows:
             return
         name, count = data["parts"]
         for number in range(min(count, PARTS_MAX)):
-            part = self._plane.get(_part(data["owner"], name, number), self.ns)
+            part = self._plane.get(_part(data["owner"], name, number), self._ns)
             if part is None:
                 raise LookupError(f"part {number + 1} of {count} is missing")
             yield base64.b64decode(part.data["bytes"])

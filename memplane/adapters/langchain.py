@@ -1,39 +1,46 @@
-"""LangChain over a plane (extra `langchain`): a key-value store, a retriever, a chat history.
-
-    from memplane.adapters.langchain import PlaneByteStore, PlaneChatHistory, PlaneRetriever
+"""LangChain over a plane: a key-value store, a retriever, a chat history, and an agent's context.
 
     retriever = PlaneRetriever(plane=plane, k=5, asked={"channel": "agent"})
     history = PlaneChatHistory(plane, session="s1")
     cache = PlaneByteStore(plane, name="embeddings")
+    agent = create_agent(model, tools, middleware=[PlaneContext(plane, session="s1", budget=2000)])
 
-Values of the store are bytes that no block or search shows (`adapters/blobs.py`). Documents of the
-retriever are hits of `plane.search`. The messages of a history are turns of its session: packs and
-searches use them as any others.
+`PlaneContext` needs the extra `langchain-agents`, the others `langchain`. Source:
+`langchain_core.stores`, `.retrievers` and `.chat_history`,
+`langchain.agents.middleware.AgentMiddleware`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import cache
-from importlib import import_module
-from types import new_class
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from memplane.adapters.blobs import BlobRows, read_back, short_name, spelled, spelled_prefix
-from memplane.adapters.turns import Said, SessionTurns, call_said, said_at, texts_in
-from memplane.errors import InputError, MissingExtraError
+from memplane.adapters.frameworks import Over, classes, framework, in_thread
+from memplane.adapters.turns import (
+    BUDGET,
+    ContextPacks,
+    Said,
+    SessionTurns,
+    call_said,
+    said_at,
+    texts_in,
+)
+from memplane.errors import InputError
 
 if TYPE_CHECKING:
     from memplane.plane.plane import Plane
 
     PlaneByteStore: Any
     PlaneChatHistory: Any
+    PlaneContext: Any
     PlaneRetriever: Any
 
-NS: Final = "/agent/langchain"
-KIND: Final = "custom:langchain"
-CHAT_SOURCE: Final = "langchain-chat"
-_SOURCE: Final = "langchain"
+PROGRAM: Final = "langchain"
+CHAT: Final = "langchain-chat"
+AGENT: Final = "langchain-agent"
+MARKS: Final = ("none", "anthropic", "openai")
+_MARK: Final = {"type": "ephemeral"}
 _ROLES: Final = {
     "human": "user",
     "ai": "assistant",
@@ -41,6 +48,8 @@ _ROLES: Final = {
     "tool": "tool",
     "function": "tool",
 }
+_core = framework("langchain_core.", "LangChain", "langchain")
+_agents = framework("langchain.agents", "A context of LangChain's agents", "langchain-agents")
 
 
 class _ByteStore:
@@ -51,7 +60,7 @@ class _ByteStore:
     """
 
     def __init__(self, plane: Plane, *, name: str = "default") -> None:
-        self._blobs = BlobRows(plane, ns=NS, kind=KIND, source=_SOURCE)
+        self._blobs = BlobRows(plane, PROGRAM)
         self._owner = short_name(name)
         self._prefix = f"k/{self._owner}/"
 
@@ -98,7 +107,7 @@ class _ChatHistory:
     """
 
     def __init__(self, plane: Plane, *, session: str) -> None:
-        self._kept = SessionTurns(plane, session=session, program=CHAT_SOURCE)
+        self._kept = SessionTurns(plane, session=session, program=CHAT)
 
     @property
     def messages(self) -> list[Any]:
@@ -130,72 +139,154 @@ def message_said(message: Any) -> Said:
     return said_at(role, value, paths, kind=kind)
 
 
-def _documents(self: Any, query: str, *, run_manager: Any, k: int | None = None) -> list[Any]:
-    """What `search` finds, as documents.
+class _Retriever:
+    """Hits of `plane.search` as documents: `k` of them, with the arguments `asked`.
 
     Metadata: seq, id, score, session, day, kind, ns, key, said_by and the handle that opens it.
     """
-    del run_manager
-    most = self.k if k is None else k
-    hits = self.plane.search(query, most, **self.asked)
-    made = _core("documents").Document
-    return [
-        made(
-            page_content=hit.event.text or hit.text,
-            id=hit.event.id,
-            metadata={
-                "seq": hit.event.seq,
-                "id": hit.event.id,
-                "score": hit.score,
-                "session": hit.event.session,
-                "day": hit.event.ts[:10],
-                "kind": hit.event.kind,
-                "ns": hit.event.ns,
-                "key": hit.event.key,
-                "said_by": hit.said_by,
-                "handle": hit.handle,
-            },
-        )
-        for hit in hits
-    ]
+
+    plane: Any
+    k: int
+    asked: dict[str, Any]
+
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: Any, k: int | None = None
+    ) -> list[Any]:
+        del run_manager
+        hits = self.plane.search(query, self.k if k is None else k, **self.asked)
+        return [_document(hit) for hit in hits]
 
 
-def _core(module: str) -> Any:
-    try:
-        return import_module(f"langchain_core.{module}")
-    except ImportError as error:
-        raise MissingExtraError("LangChain", "langchain") from error
-
-
-def _over(name: str, base: Any, own: type) -> Any:
-    told = {"__doc__": own.__doc__, "__module__": __name__}
-    return new_class(name, (own, base), exec_body=lambda body: body.update(told))
-
-
-def _retriever() -> Any:
-    told = {
-        "__doc__": "Hits of `plane.search` as documents: `k` of them, with the arguments `asked`.",
-        "__module__": __name__,
-        "__annotations__": {"plane": Any, "k": int, "asked": dict[str, Any]},
-        "k": 10,
-        "asked": {},
-        "_get_relevant_documents": _documents,
+def _document(hit: Any) -> Any:
+    event = hit.event
+    metadata = {
+        name: getattr(event, name) for name in ("seq", "id", "session", "kind", "ns", "key")
     }
-    base = _core("retrievers").BaseRetriever
-    return new_class("PlaneRetriever", (base,), exec_body=lambda body: body.update(told))
+    metadata |= {"day": event.ts[:10]}
+    metadata |= {name: getattr(hit, name) for name in ("score", "said_by", "handle")}
+    made = _core("documents").Document
+    return made(page_content=event.text or hit.text, id=event.id, metadata=metadata)
 
 
-@cache
-def _made(name: str) -> Any:
-    if name == "PlaneByteStore":
-        return _over(name, _core("stores").BaseStore, _ByteStore)
-    if name == "PlaneChatHistory":
-        return _over(name, _core("chat_history").BaseChatMessageHistory, _ChatHistory)
-    return _retriever()
+class _Context:
+    """Middleware for one session: before each call of a model a block of at most `budget` tokens.
+
+    What is said becomes turns of the session: a message once, by its id, however often the agent is
+    called with it and in however many processes. The block is in no message that LangChain keeps.
+    `ContextPacks` takes what is `asked`: `turns`, `channel`, `watch`, arguments of `plane.pack`.
+
+    `marks="anthropic"` sets cache marks (`cache_control`) where the next call still agrees: behind
+    the instructions, the messages before the block, the block and the newest message. OpenAI needs
+    none: its cache takes the longest beginning that agrees; `marks="openai"` gives it a key of the
+    session. Raises InputError for other marks, and what `Plane.record` and `pack` raise.
+    """
+
+    def __init__(
+        self,
+        plane: Plane,
+        *,
+        session: str,
+        budget: int = BUDGET,
+        marks: str = "none",
+        **asked: Any,
+    ) -> None:
+        super().__init__()
+        if marks not in MARKS:
+            raise InputError(f"expected one of {', '.join(MARKS)}", where="marks")
+        self._plane, self._marks = plane, marks
+        self._kept = SessionTurns(plane, session=session, program=AGENT)
+        self._packs = ContextPacks(plane, self._kept.session, budget=budget, **asked)
+        self._known: dict[str, int] = {}  # seqs of the turns of messages, by their event's id
+
+    def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
+        """Call the model with context, and record what it answers."""
+        answer = handler(self._given(request))
+        self._record(answer.result)
+        return answer
+
+    async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
+        """The same for event loops."""
+        answer = await handler(await in_thread(self._given)(request))
+        await in_thread(self._record)(answer.result)
+        return answer
+
+    def _record(self, messages: Sequence[Any]) -> None:
+        """Make turns of the messages that have an id and are none yet, with one write."""
+        named = {self._kept.id(str(one.id)): one for one in messages if one.id is not None}
+        fresh = {id_: one for id_, one in named.items() if id_ not in self._known}
+        rows = [
+            row
+            for id_, one in fresh.items()
+            for row in self._kept.rows(message_said(one), str(one.id))
+        ]
+        if rows:
+            self._plane.record_many(rows, batch=len(rows), strict=False)
+        for id_ in fresh:
+            self._known[id_] = self._plane.event(id_).seq
+
+    def _given(self, request: Any) -> Any:
+        messages = list(request.messages)
+        self._record(messages)
+        prompts = [at for at, one in enumerate(messages) if one.type == "human"]
+        if not prompts:
+            return request
+        first, newest = self._packs.first(prompts), prompts[-1]
+        start = self._known.get(self._kept.id(str(messages[prompts[first]].id)))
+        held = self._plane.head().seq if start is None else start - 1
+        prompt = self._kept.id(str(messages[newest].id))
+        known = prompt if prompt in self._known else None
+        block = self._packs.block(str(messages[newest].text), held, known)
+        begin = prompts[first] if first else 0
+        told = self._marked(messages[begin:], newest - begin, block.text)
+        return request.override(messages=told, **self._settings(request))
+
+    def _marked(self, messages: list[Any], newest: int, block: str) -> list[Any]:
+        """The messages with the block in the newest prompt, and with marks where they are asked."""
+        marked = self._marks == "anthropic"
+        content = _parts(messages[newest].content)
+        if block:
+            part: dict[str, Any] = {"type": "text", "text": block}
+            content.insert(0, part | ({"cache_control": _MARK} if marked else {}))
+        messages[newest] = messages[newest].model_copy(update={"content": content})
+        if marked:
+            for at in dict.fromkeys((newest - 1, len(messages) - 1)):
+                if at >= 0:
+                    messages[at] = _with_mark(messages[at])
+        return messages
+
+    def _settings(self, request: Any) -> dict[str, Any]:
+        if self._marks == "openai":
+            key = {"prompt_cache_key": self._kept.owner}
+            return {"model_settings": {**request.model_settings, **key}}
+        if self._marks == "anthropic" and request.system_message is not None:
+            return {"system_message": _with_mark(request.system_message)}
+        return {}
 
 
-def __getattr__(name: str) -> Any:
-    """The classes, made when they are first asked for; MissingExtraError without the extra."""
-    if name in ("PlaneByteStore", "PlaneChatHistory", "PlaneRetriever"):
-        return _made(name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+def _parts(content: Any) -> list[Any]:
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    return list(content)
+
+
+def _with_mark(message: Any) -> Any:
+    parts = _parts(message.content)
+    if not parts or not isinstance(parts[-1], Mapping):
+        return message
+    parts[-1] = {**parts[-1], "cache_control": _MARK}
+    return message.model_copy(update={"content": parts})
+
+
+__getattr__ = classes(
+    __name__,
+    {
+        "PlaneByteStore": Over(_ByteStore, lambda: _core("stores").BaseStore),
+        "PlaneChatHistory": Over(
+            _ChatHistory, lambda: _core("chat_history").BaseChatMessageHistory
+        ),
+        "PlaneContext": Over(_Context, lambda: _agents(".middleware").AgentMiddleware),
+        "PlaneRetriever": Over(
+            _Retriever, lambda: _core("retrievers").BaseRetriever, {"k": 10, "asked": {}}
+        ),
+    },
+)

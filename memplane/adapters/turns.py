@@ -12,6 +12,12 @@ that is opened reads the log from there, and nothing of it where the conversatio
 
 Secrets are masked before anything is stored, so such a message comes back with the mask in it.
 A `SessionTurns` keeps the events that it has read.
+
+**Context.** A call of a model is sent, in this order: the instructions, the last turns of the
+session as they are, a block, the newest prompt and what followed it (`ContextPacks`). Up to the
+block each call begins with what the call before sent; between two prompts that is the whole call.
+The block is packed once for each prompt, and holds nothing of what the messages hold already
+(`held_seq`): what the session said before them, other sessions, statements.
 """
 
 from __future__ import annotations
@@ -19,23 +25,29 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from memplane.adapters.blobs import BlobRows, session_of, short_name
-from memplane.errors import NotFoundError
+from memplane.adapters.frameworks import in_thread
+from memplane.errors import InputError, NotFoundError
 from memplane.lazy import NamedTuple
 from memplane.projections.in_force import forget_of
 
 if TYPE_CHECKING:
     from memplane.event import Event
+    from memplane.pack.block import Block
     from memplane.plane.plane import Plane
 
 AGENTS: Final = "/agent/"
 DATA_BYTES: Final = 32 * 1024  # of a message without its text, that stand in its event
 SESSIONS_KEPT: Final = 64
+BUDGET: Final = 2000
+TURNS: Final = 20  # prompts that are sent with what followed them
 _REASON: Final = "cleared by its program"
 _Path = tuple[str | int, ...]
+_T = TypeVar("_T")
 
 
 class Said(NamedTuple):
@@ -85,13 +97,12 @@ class SessionTurns:
         self.session = session_of(session)
         self.owner = owner or short_name(session)
         self.source = f"{program}.{self.owner}"
-        self._blobs = BlobRows(
-            plane, ns=f"/agent/{program}", kind=f"custom:{program}", source=program
-        )
+        self._blobs = BlobRows(plane, program)
         self._mark = f"t/{short_name(self.owner, self.session)}"
         self._begun: int | None = None  # the seq before the first message, None while unknown
         self._lock, self._popping = Lock(), Lock()
         self._ids: dict[int, str] = {}  # of the messages up to the seq `_upto`, by their seq
+        self._seqs: dict[str, int] = {}  # the other way round
         self._found: dict[int, Event] = {}  # those of them that are in force
         self._upto = 0
 
@@ -137,12 +148,16 @@ class SessionTurns:
 
     def turns(self, last: int | None = None) -> list[KeptTurn]:
         """The messages in force, or the last of them; of the log only what is new is read."""
-        with self._lock:
-            self._follow()
-            events = list(self._found.values())
+        events, _ = self._look()
         if last is not None:
             events = events[max(0, len(events) - last) :]
         return [self._turn(event) for event in events]
+
+    def _look(self) -> tuple[list[Event], int]:
+        """The events in force, and the seq up to which the log was read for them."""
+        with self._lock:
+            self._follow()
+            return list(self._found.values()), self._upto
 
     def _begin(self) -> None:
         if self._begins() is None:
@@ -171,7 +186,7 @@ class SessionTurns:
         asked: dict[str, Any] = {"after": self._upto, "agent": self._agent}
         for one in plane.events(session=self.session, ns=self._ns, **asked):
             if one.id.startswith(begin) and self._program in one.data:
-                self._ids[one.seq] = one.id
+                self._ids[one.seq], self._seqs[one.id] = one.id, one.seq
                 self._found[one.seq] = one
         named = self._named(asked)
         if named:
@@ -206,30 +221,51 @@ class SessionTurns:
 
     def turn(self, named: int | str) -> KeptTurn | None:
         """The message of a seq or id; None where there is none, or it was forgotten or purged."""
-        event = self._in_force(named)
+        with self._lock:
+            self._follow()
+            seq = self._seqs.get(named) if isinstance(named, str) else named
+            known = seq in self._ids
+            event = self._found.get(seq) if seq is not None and known else None
+        event = event if known else self._in_force(named)
         return None if event is None else self._turn(event)
 
     def _turn(self, event: Event) -> KeptTurn:
         return KeptTurn(event.seq, event.id, event.session, event.role, self._value(event))
 
-    def pop(self) -> KeptTurn | None:
-        """Forget the newest message and return it; None where there is none.
+    def pop(self, at: int = -1) -> KeptTurn | None:
+        """Forget the message at a place and return it; None where there is none.
 
-        Two threads are never given the same one; two processes at the same moment may be.
+        Of those that pop at once, in whatever processes, no two are given the same one: it is
+        given to the one whose forget stands first in the log.
         """
         with self._popping:
-            for turn in self.turns(1):
-                self.forget(turn.id)
-                return turn
-            return None
+            while True:
+                events, upto = self._look()
+                if not -len(events) <= at < len(events):
+                    return None
+                turn = self._turn(events[at])
+                with suppress(NotFoundError):  # purged meanwhile
+                    if self._was_first(turn.id, self.forget(turn.id), upto):
+                        return turn
 
-    def forget(self, id_: str) -> None:
-        """Forget one message; NotFoundError where it is not there."""
+    def forget(self, id_: str) -> int:
+        """Forget one message; the seq of the forget. NotFoundError where it is not there."""
         done = self._plane.forget(id=id_, reason=_REASON)
         with self._lock:
             if done.seq == self._upto + 1:  # nothing else was written meanwhile
                 self._found = {seq: one for seq, one in self._found.items() if one.id != id_}
                 self._upto = done.seq
+        return done.seq
+
+    def _was_first(self, id_: str, seq: int, upto: int) -> bool:
+        """Whether no forget behind `upto` and before `seq` names a message."""
+        first = True
+        if upto + 1 < seq:
+            for event in self._plane.events(kind="forget", after=upto, agent=self._agent):
+                forget = forget_of(event) if event.seq < seq else None
+                if forget is not None and forget.names(id_, self.session):
+                    first = forget.undo
+        return first
 
     def clear(self) -> None:
         """Forget the messages, and nothing else of the session; nothing where there are none."""
@@ -249,17 +285,17 @@ class SessionTurns:
         return value
 
 
-class RecentTurns:
-    """The conversations that were used last, at most SESSIONS_KEPT, with what they have read."""
+class RecentSessions(Generic[_T]):
+    """What was made for the sessions that were used last, at most SESSIONS_KEPT of them."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._kept: dict[str, SessionTurns] = {}
+        self._kept: dict[str, _T] = {}
 
-    def of(self, name: str, make: Callable[[], SessionTurns]) -> SessionTurns:
-        """The conversation of a name, made where it is not among them."""
+    def of(self, name: str, make: Callable[[], _T]) -> _T:
+        """What was made for a name, made where it is not among them."""
         with self._lock:
-            found = self._kept.pop(name, None) or make()
+            found = self._kept.pop(name) if name in self._kept else make()
             while len(self._kept) >= SESSIONS_KEPT:
                 self._kept.pop(next(iter(self._kept)))
             self._kept[name] = found
@@ -305,3 +341,85 @@ def _taken(said: Said) -> tuple[str, Any]:
     inner = at_path(value, said.at[:-1])
     text, inner[said.at[-1]] = inner[said.at[-1]], None
     return text, value
+
+
+def kept_from(prompts: int, turns: int) -> int:
+    """Which prompt of a session, counted from 0, is the first that is sent with its messages.
+
+    At most `turns` and the newest one are. Where there would be more, half of them go at once: the
+    answer changes with every half of `turns` prompts alone. InputError for fewer than 1 turn.
+    """
+    if turns < 1:
+        raise InputError(f"expected 1 or more, found {turns}", where="turns")
+    step = max(1, (turns + 1) // 2)
+    over = prompts - 1 - turns
+    return 0 if over <= 0 else -(-over // step) * step
+
+
+class ContextPacks:
+    """Context for the calls of one session: one block a prompt, of at most `budget` tokens.
+
+    `turns`: how many of the session's earlier prompts are sent as they are, at most. `asked` goes
+    to `plane.pack`; `watch` is given each block.
+    """
+
+    def __init__(
+        self,
+        plane: Plane,
+        session: str,
+        *,
+        budget: int = BUDGET,
+        channel: str = "agent",
+        turns: int = TURNS,
+        watch: Callable[[Any], None] | None = None,
+        **asked: Any,
+    ) -> None:
+        self._plane, self._most, self._watch = plane, turns, watch
+        self._asked = {**asked, "session": session, "budget": budget, "channel": channel}
+        self._last: tuple[tuple[str, int, str | int], Block] | None = None
+
+    def block(self, prompt: str, held: int, event: str | None) -> Block:
+        """The block for a prompt whose messages hold what the session said behind the seq `held`.
+
+        `event` is the id of the prompt's event, if it is stored. Raises as `plane.pack` does.
+        """
+        named = (prompt, held, self._plane.head().seq if event is None else event)
+        if self._last is None or self._last[0] != named:
+            more: dict[str, Any] = {} if event is None else {"query_event": event}
+            block = self._plane.pack(prompt, held_seq=held, **more, **self._asked)
+            self._last = (named, block)
+        if self._watch is not None:
+            self._watch(self._last[1])
+        return self._last[1]
+
+    def first(self, prompts: Sequence[int]) -> int:
+        """Which of the prompts of a call is the first that is sent; `prompts`: their places."""
+        return kept_from(len(prompts), self._most)
+
+    @in_thread
+    def sent(
+        self,
+        messages: Sequence[Any],
+        prompt_of: Callable[[Any], str | None],
+        as_message: Callable[[str], Any],
+        stored: Callable[[], Sequence[KeptTurn]],
+        *,
+        pending: bool = False,
+    ) -> list[Any]:
+        """The messages that a call sends: the last of them, the block before the newest prompt.
+
+        `prompt_of` is the text of a message that is a prompt, `as_message` makes one of a block's
+        text. `stored` gives the session's turns; with `pending` the newest prompt is not yet one.
+        """
+        prompts = [at for at, one in enumerate(messages) if prompt_of(one) is not None]
+        if not prompts:
+            return [*messages]
+        first, newest = self.first(prompts), prompts[-1]
+        back = len(prompts) - first - pending
+        said = [turn for turn in stored() if turn.role == "user"]
+        there = 0 < back <= len(said)
+        held = said[-back].seq - 1 if there else self._plane.head().seq
+        event = said[-1].id if there and not pending else None
+        text = self.block(prompt_of(messages[newest]) or "", held, event).text
+        before = messages[prompts[first] if first else 0 : newest]
+        return [*before, *([as_message(text)] if text else []), *messages[newest:]]

@@ -14,8 +14,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from memplane.cli.commands import COMMANDS, FINE, GROUPS, command, load_command
-from memplane.cli.options import Argument, Home, Json
+from memplane.cli.commands import (
+    COMMANDS,
+    FINE,
+    GROUPS,
+    Argument,
+    Home,
+    Json,
+    command,
+    load_command,
+)
 from memplane.cli.output import print_answer
 from memplane.errors import InputError
 from memplane.home import VERSION

@@ -16,10 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from memplane.cli.commands import command
-from memplane.cli.options import Argument, Home, Json, Option
+from memplane.cli.commands import Argument, Home, Json, Option, command
 from memplane.cli.output import print_answer, say
-from memplane.cli.trust import ask_once, say_if_untrusted
+from memplane.cli.policy import ask_once, say_if_untrusted
 from memplane.clock import clock, ulid
 from memplane.errors import HomeError, InputError, MemplaneError, MissingExtraError, WriteError
 from memplane.home import HOME_NAME
@@ -27,7 +26,7 @@ from memplane.hook.context import ShownEntries
 from memplane.importers.rows import name
 from memplane.lazy import NamedTuple, late
 from memplane.plane import Plane
-from memplane.projects.entering import for_folder
+from memplane.projects import for_folder
 from memplane.trust import (
     Located,
     TrustStore,
@@ -650,14 +649,12 @@ def serve(
     """
     folder, only = _served(planes, home)
     try:
-        from memplane.serve.planes import OpenLimits  # noqa: PLC0415 - half a second
-        from memplane.serve.run import ConnectionLimits, Listening, listen  # noqa: PLC0415
-        from memplane.serve.web import RequestLimits  # noqa: PLC0415 - as above
+        from memplane.serve import web  # noqa: PLC0415 - half a second
     except ModuleNotFoundError as error:
         if error.name is not None and error.name.startswith("memplane"):
             raise
         raise MissingExtraError("`memplane serve`", "mcp") from None
-    listening = Listening(
+    listening = web.Listening(
         host,
         port,
         _token_path(tokens),
@@ -665,16 +662,16 @@ def serve(
         only,
         tuple(allow_host or ()),
         tuple(allow_origin or ()),
-        RequestLimits(rate=rate, running=max(4, connections // 2)),
-        ConnectionLimits(connections, connections_of_address),
-        OpenLimits(open_planes, idle, memory << 20),
+        web.RequestLimits(rate=rate, running=max(4, connections // 2)),
+        web.ConnectionLimits(connections, connections_of_address),
+        web.OpenLimits(open_planes, idle, memory << 20),
         sessions,
     )
     # Clients work in no folder of this machine: the one where the server was started is no project
     # of theirs, should the plane be the user's own.
     before = CALLER.set(Caller())
     try:
-        listen(listening, lambda address: say(f"serving at {address}"))
+        web.listen(listening, lambda address: say(f"serving at {address}"))
     finally:
         CALLER.reset(before)
 

@@ -20,13 +20,15 @@ from memplane.cli.commands import (
     GROUPS,
     SECTIONS,
     STOPPED,
+    Argument,
     Declared,
     EndedError,
+    Option,
+    Project,
     WrongUseError,
     tell_declared,
     with_project,
 )
-from memplane.cli.options import Argument, Option, Project
 from memplane.errors import InputError
 
 # Typer brings its own copy of click since 0.26 and used the package before: this is either.

@@ -1,59 +1,110 @@
-"""`memplane verify`, `repair`, `rebuild`, `doctor`, `stats` and `audit`: check and mend a plane."""
+"""Look into a plane, check it and mend it: `verify`, `doctor`, `stats`, `inspect`, `shared`, ...
+
+`memplane verify`, `repair`, `rebuild`, `doctor`, `stats` and `audit` check and mend a plane.
+`memplane inspect` shows the memory as a page, in a file or served live on loopback. `memplane join`
+and `shared` are the commands of a plane whose log many machines share.
+
+`memplane demo` makes a plane with a sample session, three questions that it answers, and a page to
+look at. The sample is two days of work on hop, a URL shortener that does not exist: a Claude Code
+transcript of 168 lines, and 17 statements. It ships with memplane, so nothing is fetched. All that
+the demo leaves is one folder, which it names; no trust is stored for it, as its commands name it.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import platform
+import tempfile
+import textwrap
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import orjson
 
 from memplane import log as logs, nofollow
-from memplane.cli.commands import BROKEN, FINE, NO, command
-from memplane.cli.options import Channel, Home, Html, Json, Option, Session
-from memplane.cli.output import Bar, clipped_line, counted, print_answer, say, write_figures
-from memplane.cli.trust import ask_once
+from memplane.cli.commands import (
+    BROKEN,
+    FINE,
+    NO,
+    STOPPED,
+    Argument,
+    Bound,
+    Channel,
+    Home,
+    Html,
+    Json,
+    Now,
+    Option,
+    Session,
+    command,
+)
+from memplane.cli.output import (
+    Bar,
+    clipped_line,
+    counted,
+    data,
+    driven,
+    print_answer,
+    say,
+    say_damage,
+    write_figures,
+)
+from memplane.cli.policy import ask_once
 from memplane.clock import clock
-from memplane.errors import HomeError, InputError, MemplaneError, UntrustedError
+from memplane.errors import HomeError, InputError, MemplaneError, NotFoundError, UntrustedError
 from memplane.event import UPKEEP_KINDS, Event
 from memplane.explain.replay import Shared, shared_by
-from memplane.home import VERSION
-from memplane.importers import git
+from memplane.home import ADDRESS_VARIABLE, VERSION, asset
+from memplane.importers import git, import_paths
+from memplane.intake import timestamp
 from memplane.intake.redact import masked
-from memplane.lazy import late
+from memplane.lazy import NamedTuple, late
 from memplane.log import RepairStep
 from memplane.log.segments import erased_by
+from memplane.pack.block import Block
 from memplane.plane import Plane
 from memplane.policy import variables
 from memplane.projections.sessions import is_extract
-from memplane.projects.entering import cache_id
+from memplane.projects import cache_id
+from memplane.recall.suppress import OWNER
 from memplane.shared.follower import FollowerLog
-from memplane.trust import TrustStore
+from memplane.trust import TrustStore, printable
+from memplane.upkeep import reports
 from memplane.upkeep.doctor import Check, examine_plane
-from memplane.upkeep.reports import saved
+from memplane.upkeep.reports import Saved, read_report, saved
 from memplane.upkeep.verify import AuditReport, PlaneReport, stated_positions, witnesses
 from memplane.wiring import (
     find_detector,
     find_home,
     find_plane,
+    init,
+    init_shared,
     make_counter,
     open_found,
     open_plane,
 )
 
 if TYPE_CHECKING:
+    import webbrowser
+
+    from memplane import inspect as page_room
+    from memplane.cli import figures
     from memplane.evaluate import sessions as evaluate_sessions
     from memplane.hook import context as hook_context
-    from memplane.inspect import figures
+    from memplane.inspect import PageRequest
 else:
+    webbrowser = late("webbrowser")
+    page_room = late("memplane.inspect")
     evaluate_sessions = late("memplane.evaluate.sessions")
     hook_context = late("memplane.hook.context")
-    figures = late("memplane.inspect.figures")
+    figures = late("memplane.cli.figures")
 
 
 @command("verify", example="verify")
@@ -565,3 +616,434 @@ def _audit_words(report: AuditReport) -> str:
         f"and {counted(purge.reports, 'report')}; projections would be folded again"
     )
     return "\n".join(lines)
+
+
+PAGE_NAME: Final = "memplane-page.html"
+
+_Out = Annotated[
+    Path,
+    Option("--out", metavar="FILE", help="The file to write; an older page is replaced."),
+]
+_Session = Annotated[
+    str | None,
+    Option(metavar="ID", help="This session's events and its newest pack."),
+]
+_Report = Annotated[
+    str | None,
+    Option(
+        metavar="REPORT",
+        help="The pack of this report, and what its channel saw: a file of reports/, a part of its "
+        "name, or `last`.",
+    ),
+]
+_Channel = Annotated[
+    str | None,
+    Option(
+        "--channel",
+        metavar="NAME",
+        help="Whose eyes the page has: agent (default), public, team, private, or one of "
+        "channels.yaml.",
+    ),
+]
+_Open = Annotated[bool, Option("--open", help="Open it in the browser.")]
+_Replace = Annotated[
+    bool, Option("--replace", help="Replace what is there by that name, page or not.")
+]
+_Live = Annotated[
+    bool,
+    Option("--live", help="Serve it on loopback instead, following the log, until Ctrl-C."),
+]
+
+
+@command("inspect", example="inspect --out page.html")
+def inspect_plane(
+    *,
+    out: _Out = Path(PAGE_NAME),
+    session: _Session = None,
+    report: _Report = None,
+    since: Bound = None,
+    channel: _Channel = None,
+    live: _Live = False,
+    open_it: _Open = False,
+    replace: _Replace = False,
+    now: Now = None,
+    home: Home = None,
+    as_json: Json = False,
+) -> int:
+    """Write a page to look at the memory: one file, no server, no network, for one channel.
+
+    It shows the newest pack line by line, what was left out and why, what a prompt cache can read
+    of it, the timeline with a search, decisions and values, sessions, tasks, files, counts of what
+    was masked and purged, and the plane's health. Texts are redacted as exports are; on channel
+    agent nothing is on it that is high, secret or private.
+    """
+    if report is not None and channel is not None:
+        raise InputError("expected --report or --channel (a report has its own), found both")
+    if live and now is not None:
+        raise InputError("expected --now for a page in a file, found --live")
+    moment = None if now is None else timestamp(now, where="--now")
+    checks = tuple(plane_checks(home, asks=not as_json))
+    with open_plane(home, clock=clock if moment is None else lambda: moment) as plane:
+        say_damage(plane)
+        project = plane.context.home.project
+        given = None if report is None else reports.find_report(plane.home, report, project)
+        asked = page_room.PageRequest(channel or "agent", session, since, given, checks)
+        if live:
+            return _serve(plane, asked, open_it=open_it)
+        with Bar("page") as bar:
+            data = page_room.compose(plane, asked, bar)
+        page = page_room.document(data)
+        path = page_room.write_page(out, page, replace=replace)
+    shown = data["facts"]["channel"]
+    answer = {"path": str(path), "bytes": len(page), "channel": shown}
+    print_answer(answer, f"{path}: {len(page):,} bytes, channel {shown}", as_json=as_json)
+    if shown == OWNER:
+        say("the page is private: it may hold what no other channel is shown")
+    if open_it:
+        webbrowser.open(path.as_uri())
+    return FINE
+
+
+def _serve(plane: Plane, asked: PageRequest, *, open_it: bool) -> int:
+    """Serve the page until Ctrl-C; its address is printed once it answers."""
+    with page_room.LiveServer(plane, asked) as server:
+        print(server.url, flush=True)
+        say("live on this machine alone, for whoever has this address; Ctrl-C ends it")
+        if open_it:
+            webbrowser.open(server.url)
+        try:
+            server.serve()
+        except KeyboardInterrupt:
+            say("ended; the address answers no more")
+            return STOPPED
+    return FINE
+
+
+# The demo.
+
+FOLDER: Final = "memplane-demo"
+PAGE: Final = "page.html"
+SAMPLES: Final = "scenarios/data"
+SESSION: Final = "sample-session.jsonl"
+DECISIONS: Final = "sample-decisions.jsonl"
+VIEWS: Final = {
+    "identity.md": """\
+You work with Mira on hop, a URL shortener: Python, Starlette, SQLite, one server behind Caddy.
+""",
+    "rules.project.md": """\
+- Plan before code. Tests pass before a commit.
+- Nobody edits hop.db by hand, not even for a moment.
+- Nothing about visitors is stored.
+""",
+}
+_FIRST_ID: Final = "hop:decision:1"  # of the sample: a plane that has it is a demo's
+_WIDTH: Final = 100
+_PAGE_TOKENS: Final = 2_000  # of the pack that the page shows
+
+
+class Question(NamedTuple):
+    """What is asked, for which channel, in how many tokens, and what to look for in the answer."""
+
+    query: str
+    channel: str
+    budget: int
+    look: str
+
+
+QUESTIONS: Final = (
+    Question("what are we working on?", "agent", 700,
+             "the active task with its plan, the decisions in force, what the last session left"),
+    Question("why do redirects use 302 and not 301?", "agent", 500,
+             "the decision in force and the turns behind it; the replaced 301 is no decision here"),
+    Question("what was lost in the outage?", "public", 500,
+             "the three links; for anybody, so no preference of Mira's and nothing sensitive"),
+)  # fmt: skip
+
+
+_PAGE_QUERIES: Final = ("how are expired links deleted?", QUESTIONS[1].query)
+
+
+@command("demo", example="demo")
+def run_demo(
+    *,
+    open_it: Annotated[bool, Option("--open", help="Open the page in the browser.")] = False,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Make a plane with a sample session, ask it three questions, and write a page to look at.
+
+    The plane is ./memplane-demo, or --home, and the page lies in it; nothing else is left behind,
+    and nothing is fetched. A second run adds nothing.
+    """
+    folder = Path(home or FOLDER).expanduser()
+    _check(folder)
+    with init(folder, trusted=False) as plane:
+        recorded = fill(plane)
+        asks = page_room.PageRequest(channel="agent", report=_pack_of_session(plane))
+        asked = [(one, _ask(plane, one)) for one in QUESTIONS]
+        events = plane.head().seq
+        page = page_room.write_page(
+            folder / PAGE, page_room.document(page_room.compose(plane, asks))
+        )
+    if open_it:
+        webbrowser.open(page.as_uri())
+    if as_json:
+        told = [
+            {**one._asdict(), "tokens": block.tokens, "text": block.text} for one, block in asked
+        ]
+        where = str(folder.absolute())
+        data({"home": where, "page": str(page), "recorded": recorded, "questions": told})
+        return
+    print(f"{folder}: {counted(events, 'event')} of two days of work on a URL shortener")
+    for number, (one, block) in enumerate(asked, 1):
+        print(f"\n{number}. {one.query}\n")
+        print(_block_words(block))
+        print(_wrapped(f"{_cost(block)}. Look for {one.look}."))
+    print(f"\nTo look at: {folder / PAGE}, in a browser (`memplane demo --open`).")
+    print(f"\n{_next_words(folder)}")
+
+
+def fill(plane: Plane) -> int:
+    """Record the sample in a plane, and write its views; returns how many events are new."""
+    before = plane.head().seq
+    write_views(plane)
+    with tempfile.TemporaryDirectory(prefix="memplane-") as scratch:
+        transcript = Path(scratch) / SESSION
+        transcript.write_bytes(asset(f"{SAMPLES}/{SESSION}"))
+        import_paths(plane, "claude-code", [transcript])
+    rows = asset(f"{SAMPLES}/{DECISIONS}").decode().splitlines()
+    plane.record_many([json.loads(row) for row in rows])
+    open_sample_task(plane)
+    with Bar("indexing") as bar:
+        plane.upkeep.index(bar)
+    return plane.head().seq - before
+
+
+def write_views(plane: Plane) -> None:
+    """Write the sample's views, where they are not there yet."""
+    for name, text in VIEWS.items():
+        view = plane.home / "views" / name
+        if not view.exists():
+            view.write_text(text)
+
+
+def open_sample_task(plane: Plane) -> None:
+    """Open the task that the sample's last session left, unless there is one."""
+    if not plane.work.tasks.list(all=True):
+        plane.work.tasks.open(
+            "metrics",
+            "Count redirects without storing anything about visitors",
+            plan=("agree on what is counted", "one table, one row a day", "a page"),
+        )
+        plane.work.tasks.update("metrics", done=[1], doing=[2])
+
+
+def _check(folder: Path) -> None:
+    """Refuse a folder that holds anything but an earlier demo."""
+    if not folder.exists() or not os.listdir(folder):  # noqa: PTH208 - names are enough
+        return
+    if (folder / "plane.json").exists():
+        with init(folder, trusted=False) as plane:
+            try:
+                plane.event(_FIRST_ID)
+            except NotFoundError:
+                pass
+            else:
+                return
+    raise InputError(f"{folder}: holds other things; name another folder", where="--home")
+
+
+def _ask(plane: Plane, one: Question) -> Block:
+    return plane.pack(one.query, budget=one.budget, channel=one.channel, save_report=True)
+
+
+def _pack_of_session(plane: Plane) -> Saved:
+    """The second of two packs of the sample's last session: the page shows what both share."""
+    session = plane.work.sessions.list(channel="agent")[-1].id
+    for query in _PAGE_QUERIES:
+        block = plane.pack(
+            query, budget=_PAGE_TOKENS, channel="agent", session=session, save_report=True
+        )
+    return read_report(block.report_path)
+
+
+def _block_words(block: Block) -> str:
+    """The block as a model gets it, set in."""
+    lines = []
+    for line in driven(block.text).splitlines():
+        pieces = textwrap.wrap(line, _WIDTH - 4, subsequent_indent=" ", break_on_hyphens=False)
+        lines += [f"  | {piece}".rstrip() for piece in pieces or [""]]
+    return "\n".join(lines)
+
+
+def _cost(block: Block) -> str:
+    sources = {event for entry in block.entries for event in (*entry.events, *entry.parts)}
+    left = sum(block.report["omissions"]["counts"].values())
+    return (
+        f"{block.tokens} of {block.report['budget']} tokens, from {counted(len(sources), 'event')}"
+        f"; {left} left out"
+    )
+
+
+def _wrapped(text: str) -> str:
+    return textwrap.fill(text, _WIDTH, initial_indent="  ", subsequent_indent="  ")
+
+
+def _next_words(folder: Path) -> str:
+    where = quote(str(folder))
+    rows: dict[str, Any] = {
+        f'memplane search "sudo" --home {where}': "the best hits, with scores",
+        f"memplane why last hop:decision:4 --home {where}": "why it is not in that block",
+        f"memplane history redirect.status --home {where}": "the values that a key had",
+        "memplane import --discover": "your own sessions",
+        f"rm -r {where}": "takes away all that this left",
+    }
+    widest = max(map(len, rows))
+    return "Next\n" + "\n".join(f"  {one:<{widest}}  # {said}" for one, said in rows.items())
+
+
+_PAUSE_S: Final = 1.0  # after a fault
+_WAIT_S: Final = 30.0  # between two looks where nobody wakes this one
+
+
+@command("join", example="join --help")
+def join(
+    name: Annotated[str, Argument(metavar="NAME", help="The shared log, as it was begun.")],
+    folder: Annotated[
+        str | None, Argument(metavar="DIR", help="The folder; else --home, .memplane.")
+    ] = None,
+    *,
+    address: Annotated[
+        str,
+        Option("--address", metavar="VARIABLE", help="The variable with the engine's address."),
+    ] = ADDRESS_VARIABLE,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Make a plane that follows a shared log, and bring its log here.
+
+    Begin one with `memplane init --shared NAME`. The engine's address, postgresql://... or
+    nats://..., stands in MEMPLANE_SHARED. From then on every command works on the files here, and
+    takes in what the other machines recorded.
+    """
+    with init_shared(folder or home, name, address=address, join=True) as plane:
+        log = _follower(plane)
+        log.exchange()
+        seq, where = plane.head().seq, str(plane.home.absolute())
+    print_answer(
+        {"home": where, "plane": plane.id, "seq": seq},
+        f"{where}: joined {name}, {counted(seq, 'line')} of its log",
+        as_json=as_json,
+    )
+
+
+@command("status", group="shared", example="shared status --help")
+def shared_status(*, home: Home = None, as_json: Json = False) -> None:
+    """Say how this machine stands to the shared log, and where the others are.
+
+    A machine whose policies or views differ is named: equal packs are promised for equal files.
+    """
+    with open_plane(home) as plane:
+        log = _follower(plane)
+        notes: dict[str, dict[str, Any]] = {}
+        try:
+            log.exchange()
+            notes = log.notes()
+        except MemplaneError as error:
+            say(str(error))
+        said = log.status()
+        hashes = plane.context.watched.policies_or_last().hashes
+    peers = [
+        {
+            "device": device,
+            "seq": note.get("seq"),
+            "behind": max(said.seq - seq, 0) if isinstance(seq := note.get("seq"), int) else None,
+            "differing": _differing(note.get("files"), hashes),
+        }
+        for device, note in sorted(notes.items())
+    ]
+    lines = [
+        f"seq         {said.seq}",
+        f"behind      {counted(said.behind, 'position')}",
+        f"outbox      {counted(said.waiting, 'file')}",
+    ]
+    lines += [f"fault       {said.fault}"] * bool(said.fault)
+    lines += [_peer_words(peer) for peer in peers]
+    print_answer({**said._asdict(), "peers": peers}, "\n".join(lines), as_json=as_json)
+
+
+def _differing(theirs: object, ours: dict[str, str]) -> list[str]:
+    """The files of the other machine that differ from those here."""
+    if not isinstance(theirs, dict):
+        return []
+    names = sorted({*map(str, theirs), *ours})
+    return [name for name in names if theirs.get(name) != ours.get(name)]
+
+
+def _peer_words(peer: dict[str, Any]) -> str:
+    behind = f", {peer['behind']} behind this one" if peer["behind"] else ""
+    other = f"; differs in {', '.join(peer['differing'])}" if peer["differing"] else ""
+    return printable(f"machine     {peer['device']} at seq {peer['seq']}{behind}{other}")
+
+
+@command("follow", group="shared", example="shared follow --help")
+def shared_follow(
+    *,
+    once: Annotated[bool, Option("--once", help="Exchange what there is, and end.")] = False,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Publish the outbox and take in what others record, until Ctrl-C.
+
+    With --once it prints how far the log goes then, and ends.
+    """
+    with open_plane(home) as plane:
+        log = _follower(plane)
+        while True:
+            try:
+                log.exchange()
+                if once:
+                    break
+                say(f"at seq {plane.head().seq}")
+                while not log.wait(_WAIT_S):
+                    pass
+            except MemplaneError as error:
+                if once:
+                    raise
+                say(str(error))
+                time.sleep(_PAUSE_S)
+        seq = plane.head().seq
+    print_answer({"seq": seq}, f"at seq {seq}", as_json=as_json)
+
+
+@command("refill", group="shared", example="shared refill --help")
+def shared_refill(
+    *,
+    again: Annotated[
+        bool, Option("--again", help="Derive this machine's log from the first entry on.")
+    ] = False,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Publish what the engine lost of this machine's log; mend this log from the engine's.
+
+    Where others have published meanwhile, or with --again, the log here is derived anew, and the
+    old segments go to log/quarantine. Nothing that is in either is lost.
+    """
+    with open_plane(home) as plane:
+        done = _follower(plane).refill(again=again)
+        seq = plane.head().seq
+    words = f"{counted(done.published, 'event')} published again; this log goes up to seq {seq}"
+    if done.derived:
+        words += ", and was derived anew"
+    print_answer({**done._asdict(), "seq": seq}, words, as_json=as_json)
+
+
+def _follower(plane: Plane) -> FollowerLog:
+    log = plane.context.log
+    if not isinstance(log, FollowerLog):
+        raise HomeError(
+            f"{plane.home}: follows no shared log, or is read-only; begin one with "
+            "`memplane init --shared NAME` in another folder"
+        )
+    return log

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from memplane.cli import options
-from memplane.cli.commands import command
-from memplane.cli.options import (
+from memplane.cli import commands
+from memplane.cli.commands import (
     Argument,
     Decisions,
     Home,
@@ -25,6 +24,7 @@ from memplane.cli.options import (
     Reason,
     WithTag,
     Yes,
+    command,
     kept_words,
     number,
 )
@@ -41,7 +41,7 @@ from memplane.cli.show import named_event
 from memplane.errors import InputError
 from memplane.event import GLOBAL
 from memplane.plane import Plane, Receipt
-from memplane.projects.entering import EVERY
+from memplane.projects import EVERY
 from memplane.upkeep.purge import ARCHIVED, Already, LostBytes, PurgeReport
 from memplane.wiring import CALLER, open_plane
 from memplane.work.changes import Forgotten
@@ -302,7 +302,7 @@ def confirm_memory(
     `undo` takes that back.
     """
     with open_plane(home) as plane:
-        receipt = plane.work.confirm(options.ref(event))
+        receipt = plane.work.confirm(commands.ref(event))
     print_answer(receipt.as_json(), f"{receipt.seq} {receipt.id}", as_json=as_json)
 
 
@@ -316,12 +316,12 @@ def update_memory(
         str | None, Argument(metavar="[TEXT]", help="What it says now; else as before.")
     ] = None,
     *,
-    tag: options.Tags = None,
-    marker: options.Markers = None,
-    importance: options.Importance = None,
-    sensitivity: options.Sensitivity = None,
-    valid_from: options.Time = None,
-    valid_until: options.Time = None,
+    tag: commands.Tags = None,
+    marker: commands.Markers = None,
+    importance: commands.Importance = None,
+    sensitivity: commands.Sensitivity = None,
+    valid_from: commands.Time = None,
+    valid_until: commands.Time = None,
     home: Home = None,
     as_json: Json = False,
 ) -> None:
@@ -334,14 +334,14 @@ def update_memory(
         "text": text,
         "tags": tag or None,
         "markers": marker or None,
-        "importance": options.number(importance),
+        "importance": commands.number(importance),
         "sensitivity": sensitivity,
         "valid_from": valid_from,
         "valid_until": valid_until,
     }
     changes = {name: value for name, value in given.items() if value is not None}
     with open_plane(home) as plane:
-        receipt = plane.work.update(options.ref(event), **changes)
+        receipt = plane.work.update(commands.ref(event), **changes)
     print_answer(receipt.as_json(), f"{receipt.seq} {receipt.id}", as_json=as_json)
 
 
@@ -448,7 +448,7 @@ def purge_events(
     if keep:
         _purge_due(home, now, dry_run=dry_run, as_json=as_json)
         return
-    seqs = [options.ref(one) for one in ids or ()]
+    seqs = [commands.ref(one) for one in ids or ()]
     with open_plane(home) as plane, Bar("purge") as bar:
         report = plane.upkeep.purge(
             *seqs, **named, **described, decisions=decisions, ns=ns, reason=reason, now=now,

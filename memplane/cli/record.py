@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from memplane.cli import options
-from memplane.cli.commands import command
-from memplane.cli.options import Argument, Home, Json, Option
+from memplane.cli import commands
+from memplane.cli.commands import Argument, Home, Json, Option, command
 from memplane.cli.output import print_answer, say, say_aside
 from memplane.errors import ConflictError, InputError
 from memplane.intake.redact import quoted_value
@@ -52,23 +51,23 @@ def record(
     *,
     stdin: _Stdin = False,
     jsonl: _Jsonl = None,
-    kind: options.Kind = None,
-    key: options.Key = None,
-    ns: options.EventNs = None,
-    session: options.EventSession = None,
-    task: options.Task = None,
-    actor: options.Actor = None,
-    role: options.Role = None,
-    tag: options.Tags = None,
-    marker: options.Markers = None,
-    ref: options.Refs = None,
-    sensitivity: options.Sensitivity = None,
-    importance: options.Importance = None,
-    ts: options.Time = None,
-    valid_from: options.Time = None,
-    valid_until: options.Time = None,
-    data: options.Data = None,
-    event_id: options.Id = None,
+    kind: commands.Kind = None,
+    key: commands.Key = None,
+    ns: commands.EventNs = None,
+    session: commands.EventSession = None,
+    task: commands.Task = None,
+    actor: commands.Actor = None,
+    role: commands.Role = None,
+    tag: commands.Tags = None,
+    marker: commands.Markers = None,
+    ref: commands.Refs = None,
+    sensitivity: commands.Sensitivity = None,
+    importance: commands.Importance = None,
+    ts: commands.Time = None,
+    valid_from: commands.Time = None,
+    valid_until: commands.Time = None,
+    data: commands.Data = None,
+    event_id: commands.Id = None,
     no_wait: _NoWait = False,
     home: Home = None,
     as_json: Json = False,
@@ -86,12 +85,12 @@ def record(
         "key": key,
         "tags": tag or None,
         "markers": marker or None,
-        "refs": [options.ref(one) for one in ref or ()] or None,
+        "refs": [commands.ref(one) for one in ref or ()] or None,
         "sensitivity": sensitivity,
-        "importance": options.number(importance),
+        "importance": commands.number(importance),
         "valid_from": valid_from,
         "valid_until": valid_until,
-        "data": options.object_of(data),
+        "data": commands.object_of(data),
     }
     given = {name: value for name, value in given.items() if value is not None}
     if (text is not None) + stdin + (jsonl is not None) > 1:

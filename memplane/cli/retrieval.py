@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, cast
 
-from memplane.cli.commands import FINE, NO, command
-from memplane.cli.options import (
+from memplane.cli.commands import (
+    FINE,
+    NO,
     Agent,
     Argument,
     AtLeast,
@@ -21,6 +22,7 @@ from memplane.cli.options import (
     OneNs,
     Option,
     WithoutTag,
+    command,
     number,
 )
 from memplane.cli.output import (

@@ -22,13 +22,16 @@ from memplane.cli.commands import (
     STOPPED,
     WRONG,
     EndedError,
+    Home,
+    Json,
+    Option,
+    Project,
     WrongUseError,
     exit_of,
     load_command,
     plain_command,
     values_of,
 )
-from memplane.cli.options import Home, Json, Option, Project
 from memplane.cli.output import data, error_json, print_answer, say
 from memplane.errors import MemplaneError, UntrustedError
 from memplane.home import VERSION, RefoldWarning, SharedLogWarning
@@ -39,7 +42,7 @@ if TYPE_CHECKING:
     import traceback
 
     from memplane import trust as trust_room
-    from memplane.cli import about, app as cli_app, show as cli_show, trust
+    from memplane.cli import about, app as cli_app, policy as cli_policy, show as cli_show
     from memplane.intake import redact
 else:
     traceback = late("traceback")
@@ -47,7 +50,7 @@ else:
     about = late("memplane.cli.about")
     cli_app = late("memplane.cli.app")
     cli_show = late("memplane.cli.show")
-    trust = late("memplane.cli.trust")
+    cli_policy = late("memplane.cli.policy")
     redact = late("memplane.intake.redact")
 
 # The variable that a completion script sets, to the form in which it takes the words.
@@ -234,7 +237,7 @@ def _refuse(argv: list[str], error: BaseException, message: str, code: int) -> i
 
 def _trusted_now(error: UntrustedError) -> bool:
 
-    return trust.ask_once(error)
+    return cli_policy.ask_once(error)
 
 
 def _wants_json(argv: list[str]) -> bool:

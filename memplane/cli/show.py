@@ -14,9 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
-from memplane.cli import options
-from memplane.cli.commands import BROKEN, FINE, command
-from memplane.cli.options import (
+from memplane.cli import commands
+from memplane.cli.commands import (
+    BROKEN,
+    FINE,
     Agent,
     Argument,
     Channel,
@@ -27,6 +28,7 @@ from memplane.cli.options import (
     OneNs,
     Option,
     Session,
+    command,
 )
 from memplane.cli.output import (
     TableColumn,
@@ -57,12 +59,12 @@ from memplane.trust import printable
 from memplane.wiring import CALLER, init, init_shared, open_plane
 
 if TYPE_CHECKING:
-    from memplane.cli import trust as cli_trust
+    from memplane.cli import policy as cli_policy
     from memplane.context.event_access import KeyVersion
     from memplane.recall import standing as recall_standing
     from memplane.upkeep import doctor as upkeep_doctor
 else:
-    cli_trust = late("memplane.cli.trust")
+    cli_policy = late("memplane.cli.policy")
     recall_standing = late("memplane.recall.standing")
     upkeep_doctor = late("memplane.upkeep.doctor")
 
@@ -74,7 +76,7 @@ def named_event(
     plane: Plane, given: str, *, channel: str = "private", agent: str | None = None
 ) -> Event:
     """The event of an argument: a number is tried as a seq first, then as an id."""
-    seq = options.ref(given)
+    seq = commands.ref(given)
     if isinstance(seq, int):
         try:
             return plane.event(seq, channel=channel, agent=agent)
@@ -267,7 +269,7 @@ def decisions(
 def _name_decision(plane: Plane, words: list[str]) -> Receipt:
     if len(words) != 3 or words[0] != "name":
         raise InputError("expected `name ID|SEQ KEY`, or nothing", where="decisions")
-    return plane.work.name_decision(options.ref(words[1]), words[2])
+    return plane.work.name_decision(commands.ref(words[1]), words[2])
 
 
 def _harness(spans: list[HarnessSpan]) -> dict[str, Any]:
@@ -537,7 +539,7 @@ def initialise(
             "above": above,
             "unfit": unfit,
         }
-    cli_trust.say_if_untrusted(where)
+    cli_policy.say_if_untrusted(where)
     if above is not None:
         below = folder_path.parent if folder_path.name == HOME_NAME else folder_path
         say(

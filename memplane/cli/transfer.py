@@ -11,18 +11,16 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import IO, Annotated, Any, Final, TypeAlias, cast
 
-from memplane.cli.commands import FINE, NO, EndedError, command
-from memplane.cli.options import Argument, Home, Json, Option
+from memplane.cli.commands import FINE, NO, Argument, EndedError, Home, Json, Option, command
 from memplane.cli.output import Bar, clipped_line, counted, print_answer, say
 from memplane.errors import InputError, MemplaneError, WriteError
 from memplane.importers import SOURCES, FoundSource, ImportReport, find_sources, git, import_paths
 from memplane.importers.run import FILES_MAX, Discovered, Source, discover
-from memplane.projects.entering import EVERY
+from memplane.projects import EVERY
 from memplane.shared.folder_state import DeviceReport, SyncReport
 from memplane.trust import printable, shell_word
 from memplane.upkeep.doctor import filesystem
-from memplane.upkeep.export import ExportReport, TablesReport
-from memplane.upkeep.repo_ledger import LedgerReport
+from memplane.upkeep.export import ExportReport, LedgerReport, TablesReport
 from memplane.upkeep.restore import RestoreReport
 from memplane.wiring import find_plane, open_plane, restore as restore_plane
 

@@ -14,8 +14,18 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
-from memplane.cli.commands import FINE, NO, WRONG, command
-from memplane.cli.options import Argument, Channel, Home, Html, Json, Option
+from memplane.cli.commands import (
+    FINE,
+    NO,
+    WRONG,
+    Argument,
+    Channel,
+    Home,
+    Html,
+    Json,
+    Option,
+    command,
+)
 from memplane.cli.output import Bar, counted, print_answer, say, write_figures
 from memplane.clock import clock
 from memplane.errors import HomeError, InputError, Problem, WriteError
@@ -28,7 +38,7 @@ from memplane.wiring import find_home, init, make_counter, open_light, open_plan
 
 if TYPE_CHECKING:
     from memplane import evaluate as evaluate_room, scenario as scenario_room
-    from memplane.cli import run
+    from memplane.cli import figures, run
     from memplane.evaluate import (
         EvaluationMode,
         QuestionOutcome,
@@ -38,7 +48,6 @@ if TYPE_CHECKING:
     )
     from memplane.evaluate.sessions import HookAnswer
     from memplane.hook import context as hook_context, payload as hook_payload
-    from memplane.inspect import figures
     from memplane.scenario import Scenario, ScenarioOutcome
 else:
     evaluate_room = late("memplane.evaluate")
@@ -46,7 +55,7 @@ else:
     evaluate_sessions = late("memplane.evaluate.sessions")
     hook_context = late("memplane.hook.context")
     hook_payload = late("memplane.hook.payload")
-    figures = late("memplane.inspect.figures")
+    figures = late("memplane.cli.figures")
     run = late("memplane.cli.run")
     scenario_room = late("memplane.scenario")
 
@@ -466,7 +475,7 @@ def policies_in(folder: Path | None) -> dict[str, bytes]:
 
 # One process of a scenario: `python -m memplane.cli.trials work|command TIME ...`.
 #
-# What the two words mean is told in `memplane.scenario.scene`.
+# What the two words mean is told in `memplane.scenario.document`.
 
 
 def run_process(argv: list[str]) -> int:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
-from memplane.artifacts.service import Approval, Artifact
-from memplane.cli import options
-from memplane.cli.commands import FINE, command
-from memplane.cli.options import (
+from memplane.artifacts import Approval, Artifact
+from memplane.cli import commands
+from memplane.cli.commands import (
+    FINE,
     Actor,
     Agent,
     Argument,
@@ -29,6 +29,7 @@ from memplane.cli.options import (
     Tags,
     Task,
     Time,
+    command,
 )
 from memplane.cli.output import (
     Bar,
@@ -46,12 +47,12 @@ from memplane.event import GLOBAL, TYPED_KINDS
 from memplane.intake.redact import quoted_value
 from memplane.lazy import late, regex
 from memplane.plane import Plane, Receipt
-from memplane.projects.registry import UNKNOWN
+from memplane.plane.work import Project, Reassigned
+from memplane.projects import UNKNOWN
 from memplane.recall.time_words import read_time
 from memplane.trust import working_folder
 from memplane.wiring import open_plane
 from memplane.work.episodes import Episode
-from memplane.work.projects import Project, Reassigned
 from memplane.work.sessions import Ended, Session
 from memplane.work.tasks import TaskView
 
@@ -665,9 +666,9 @@ def remember(
     kind: Annotated[
         str, Option("--kind", metavar="KIND", help="fact, rule, preference, decision, ...")
     ] = "fact",
-    key: options.Key = None,
-    tag: options.Tags = None,
-    session: options.EventSession = None,
+    key: commands.Key = None,
+    tag: commands.Tags = None,
+    session: commands.EventSession = None,
     home: Home = None,
     as_json: Json = False,
 ) -> None:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from memplane import projects
     from memplane.context import (
         artifact_files as context_artifact_files,
         calls,
@@ -62,7 +63,6 @@ if TYPE_CHECKING:
     from memplane.projections.item import Item, Printer
     from memplane.projections.memories import Memories
     from memplane.projections.sessions import SessionsState
-    from memplane.projects import registry as projects_registry
     from memplane.recall.suppress import Scope
 else:
     shutil = late("shutil")
@@ -73,7 +73,7 @@ else:
     projections_hotset = late("memplane.projections.hotset")
     projections_item = late("memplane.projections.item")
     projections_projector = late("memplane.projections.projector")
-    projects_registry = late("memplane.projects.registry")
+    projects = late("memplane.projects")
     event_access = late("memplane.context.event_access")
     calls = late("memplane.context.calls")
     log_log = late("memplane.log.log")
@@ -269,9 +269,7 @@ class PlaneContext:
         """Find out what a parted plane's log says of projects; the parser for its lines."""
         self.watched.project, self._entry, self._stamp = home.project, home.entry, ""
         self.registry = (
-            projects_registry.Registry(home.folder, home.plane_id, keeps=self.keeps)
-            if home.parted
-            else None
+            projects.Registry(home.folder, home.plane_id, keeps=self.keeps) if home.parted else None
         )
         if self.registry is None:
             return loads

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from memplane.event import Event
     from memplane.log import FileLog
     from memplane.pack import expansion_depths as pack_expansion_depths
-    from memplane.policy.scoring import EpisodeRules
+    from memplane.policy.records import EpisodeRules
     from memplane.projections import episodes as projections_episodes
     from memplane.projections.episodes import EpisodesProjector, EpisodesState
     from memplane.projections.groups import Sees, VisibilityGroup

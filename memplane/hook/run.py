@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from memplane import clock as clock_room, errors, policy, trust
     from memplane.event import Draft, Event
     from memplane.home import Home
-    from memplane.hook import context, place
+    from memplane.hook import context
     from memplane.hook.payload import HookPayload
     from memplane.importers.rows import Row
     from memplane.intake import redact
@@ -52,7 +52,6 @@ else:
     clock_room = late("memplane.clock")
     errors = late("memplane.errors")
     context = late("memplane.hook.context")
-    place = late("memplane.hook.place")
     redact = late("memplane.intake.redact")
     policy = late("memplane.policy")
     trust = late("memplane.trust")
@@ -193,7 +192,7 @@ def _respond(
     try:
         hooks = recording.policies.plane.hooks
         watch.end_after(hooks.milliseconds_max)
-        at = place.work_place(home, place.folders_of(agent, given, environment), hooks.exclude)
+        at = context.work_place(home, context.folders_of(agent, given, environment), hooks.exclude)
         if at is None:
             give("")
             return

@@ -1,6 +1,6 @@
 """GitHub's ledgers as a source: what the records of a ledger come to becomes facts of the plane.
 
-`memplane.upkeep.repo_ledger` has the format; a ledger is the folder of its shards, whichever of
+`memplane.upkeep.export` has the format; a ledger is the folder of its shards, whichever of
 them was named. Records are replayed in the order of their graph. Which of its types a ledger has
 stands in the workflow and not in the branch; the operations tell:
 
@@ -25,7 +25,7 @@ from memplane.importers.memories import kept_about, shown_json, shown_value, tag
 from memplane.importers.statements import EXPORTER, FileStatement, StatedFile, key_of
 from memplane.lazy import NamedTuple
 from memplane.nofollow import folder_names
-from memplane.upkeep.repo_ledger import (
+from memplane.upkeep.export import (
     FILES_MAX,
     LedgerRecord,
     canonical_json,

@@ -6,7 +6,7 @@ cannot go on from those (another selection, history that was rewritten and remov
 that was deepened) all commits are read, and their ids identify those that are recorded.
 
 `SessionPlaces` decides of which project an imported session is. A session that the log knows stays
-where it is. Of another one its folder decides, as for a hook (`memplane.projects.entering`); a
+where it is. Of another one its folder decides, as for a hook (`memplane.projects`); a
 folder that is not on this machine is taken by its words: by the known root that it lies in, else by
 the folder in which the client kept the transcript, which names the root. What says so for the first
 time is recorded with the first event that is new: importing what is there already writes nothing.
@@ -67,15 +67,17 @@ from memplane.importers.statements import forget_all, gone, lost_with, statement
 from memplane.intake.check import with_permitted_actor
 from memplane.intake.redact import masked
 from memplane.lazy import NamedTuple
-from memplane.projects.entering import enter_folder, is_clients_folder, roots_of_folder
-from memplane.projects.registry import (
+from memplane.projects import (
     PREFIX,
     UNKNOWN,
     KnownProjects,
     client_folder,
+    enter_folder,
     find_root,
     inner_path,
+    is_clients_folder,
     is_excluded,
+    roots_of_folder,
 )
 
 if TYPE_CHECKING:

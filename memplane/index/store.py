@@ -226,13 +226,11 @@ class IndexView:
         if self._seqs is None:
             self._seqs = [int(block.columns["seq"][0]) for block in self._blocks]
         # An event's documents may begin in one block and end in the next.
-        at = bisect_left(self._seqs, seq)
+        upto = bisect_right(self._seqs, seq)
+        at = upto - 1 if upto and self._seqs[upto - 1] < seq else bisect_left(self._seqs, seq) - 1
         start = end = 0
-        for block in self._blocks[max(at - 1, 0) : bisect_right(self._seqs, seq)]:
-            seqs = block.columns["seq"]
-            left = right = int(seqs.searchsorted(seq))
-            while right < len(seqs) and seqs[right] == seq:
-                right += 1
+        for block in self._blocks[max(at, 0) : upto]:
+            left, right = block.columns["seq"].searchsorted((seq, seq + 1)).tolist()
             if left < right:
                 start = start if end else block.first + left
                 end = block.first + right

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         Iterable,
         Iterator,
         Mapping,
+        Sequence,
         Set as AbstractSet,
     )
 
@@ -417,17 +418,9 @@ class TermVocabulary(dict[str, int]):
         self[token] = number
         return number
 
-    def numbers(self, text: str, may: Callable[[str], bool] | None = None) -> array[int]:
-        """Return the expansions of a text, in order; where `may` is given, of tokens that may."""
-        if may is None:
-            return array("I", self._numbers.of(_composed(text), self))
-        # Too few tokens may for it to pay to be quick.
-        tokens = [
-            part
-            for token in _composed(text).split()
-            for part in (_pieces_of(token) if len(token) > _TOKEN_MAX else (token,))
-        ]
-        return array("I", map(self.__getitem__, filter(may, tokens)))
+    def numbers(self, text: str) -> array[int]:
+        """Return the expansions of a text, in order."""
+        return array("I", self._numbers.of(_composed(text), self))
 
     def full(self) -> bool:
         """Whether it should be replaced by an empty one."""
@@ -728,6 +721,33 @@ def word_filter(text: str) -> WordFilter:
     return WordFilter(frozenset(found), tuple(sorted(openings)), digits)
 
 
+class AskedTokens(dict[str, frozenset[int]]):
+    """Which of the words of a filter a token holds, as found out so far for one request.
+
+    A token is what stands between blanks of a normalised text. One in many never holds a word, and
+    the same ones stand in many texts.
+    """
+
+    def __init__(self, only: WordFilter, vocabulary: TermVocabulary) -> None:
+        super().__init__()
+        self.terms, self._may, self._vocabulary = only.terms, only.may, vocabulary
+
+    def __missing__(self, token: str) -> frozenset[int]:
+        parts = _pieces_of(token) if len(token) > _TOKEN_MAX else (token,)
+        numbers = [self._vocabulary[part] for part in parts if self._may(part)]
+        words = [word for one in numbers for word, _, _ in self._vocabulary.expansions[one]]
+        found = self[token] = self.terms.intersection(words)
+        return found
+
+    def of(self, text: str) -> frozenset[int]:
+        """Which of the words a normalised text holds."""
+        held = list(filter(None, map(self.__getitem__, text.split())))
+        return held[0].union(*held[1:]) if held else _NO_WORDS
+
+
+_NO_WORDS: Final = frozenset[int]()
+
+
 class Sentences:
     """A text cut into sentences, each with its words: the part that no query changes.
 
@@ -748,24 +768,23 @@ class Sentences:
     def words(self) -> list[frozenset[int]]:
         """The words of each sentence."""
         if self._words is None:
-            self._words = [self._held(start, end, None) for start, end in self.spans]
+            expansions, numbers = self._vocabulary.expansions, self._vocabulary.numbers
+            self._words = [
+                frozenset(word for one in numbers(text) for word, _, _ in expansions[one])
+                for text in self._texts()
+            ]
         return self._words
 
     def holding(
-        self, asked: AbstractSet[int], only: WordFilter | None = None
+        self, asked: AbstractSet[int], only: AskedTokens | None = None
     ) -> list[frozenset[int]]:
-        """Which of the words asked for each sentence holds; `only` is a filter for some words."""
+        """Which of the words asked for each sentence holds; `only` knows some words alone."""
         if self._words is None and only is not None and asked <= only.terms:
-            return [self._held(start, end, only.may) & asked for start, end in self.spans]
+            return [only.of(text) & asked for text in self._texts()]
         return [words & asked for words in self.words]
 
-    def _held(self, start: int, end: int, may: Callable[[str], bool] | None) -> frozenset[int]:
-        text = normalise_text(self.text[start:end])
-        if may is not None and not may(text):
-            return frozenset()
-        expansions = self._vocabulary.expansions
-        numbers = self._vocabulary.numbers(text, may)
-        return frozenset(word for number in numbers for word, _, _ in expansions[number])
+    def _texts(self) -> Iterator[str]:
+        return (normalise_text(self.text[start:end]) for start, end in self.spans)
 
     def cost(self, at: int, count: Callable[[str], int]) -> int:
         """Tokens of a sentence without the blanks around it. Always by the same counter."""
@@ -784,29 +803,29 @@ def passage(
     vocabulary: TermVocabulary,
 ) -> tuple[int, int]:
     """`best_run` of a text that is asked once."""
-    return best_run(Sentences(text, vocabulary), wanted, limit, count)
+    said = Sentences(text, vocabulary)
+    return best_run(said, said.holding(wanted.keys()), wanted, limit, count)
 
 
 def best_run(
     said: Sentences,
+    holds: Sequence[frozenset[int]],
     wanted: Mapping[int, int],
     limit: int,
     count: Callable[[str], int],
     *,
     goes_on: bool = False,
-    only: WordFilter | None = None,
 ) -> tuple[int, int]:
     """Return the span of the run of sentences that holds most of `wanted` in `limit` tokens.
 
-    `only` is a filter for the words of `wanted`, if there is one. `wanted` weighs words; each
-    counts once. Of runs that hold as much the one of fewest tokens is taken, then the first; with
+    `holds` are the words of `wanted` that each sentence has, `wanted` weighs them; each counts
+    once. Of runs that hold as much the one of fewest tokens is taken, then the first; with
     `goes_on` what follows it belongs to it, as far as the limit goes. A text without any gives its
     beginning, as much as fits. At least one sentence, even over the limit.
     """
     spans = said.spans
     if not spans:
         return 0, 0
-    holds = said.holding(wanted.keys(), only)
     best = (0, 0, 0, 0)
     for first, own in enumerate(holds):
         if not own:

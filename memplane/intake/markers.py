@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Final
 
 from memplane.kernel import Literals, kernel_twin
 from memplane.lazy import regex, word_table
-from memplane.policy.scoring import normal
+from memplane.policy.records import normal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from memplane.policy.scoring import Markers
+    from memplane.policy.records import Markers
 
 # Characters of a text that are looked at: for line starts, and for what a user wants.
 _LINES_MAX: Final = 16_000

@@ -36,7 +36,7 @@ from memplane.ports import TokenCounter
 from memplane.projections.task_table import CLOSED
 from memplane.projections.tasks import PLAN_MAX
 from memplane.projections.window import entry_lines, one_line, quoted_text, safe_name
-from memplane.projects.entering import project_named
+from memplane.projects import project_named
 from memplane.search.search import SearchHits
 from memplane.tokens import cut
 from memplane.work.changes import confirm_statement, confirmation_of, forget_as, record_as

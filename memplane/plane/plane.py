@@ -33,7 +33,7 @@ from memplane.observe import observed
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from memplane.artifacts import service
+    from memplane import artifacts as artifacts_room
     from memplane.context import (
         batches as context_batches,
         event_access as context_event_access,
@@ -58,25 +58,21 @@ if TYPE_CHECKING:
     from memplane.shared.folder_state import SyncReport
     from memplane.upkeep import (
         export as upkeep_export,
+        export as upkeep_ledger,
         export as upkeep_tables,
         purge,
-        repo_ledger as upkeep_ledger,
         restore,
         verify,
         verify as upkeep_audit,
     )
-    from memplane.upkeep.export import ExportReport, TablesReport
+    from memplane.upkeep.export import ExportReport, LedgerReport, TablesReport
     from memplane.upkeep.purge import Due, PurgeReport
-    from memplane.upkeep.repo_ledger import LedgerReport
     from memplane.upkeep.restore import MergeReport
     from memplane.upkeep.verify import AuditReport, PlaneReport
     from memplane.work import (
         changes as work_changes,
-        changes as work_forget,
         episodes,
         handles,
-        projects,
-        recalling,
         sessions,
         tasks,
         tasks as work_tasks,
@@ -91,14 +87,13 @@ else:
     restore = late("memplane.upkeep.restore")
     verify = late("memplane.upkeep.verify")
     upkeep_tables = late("memplane.upkeep.export")
-    upkeep_ledger = late("memplane.upkeep.repo_ledger")
-    work_forget = late("memplane.work.changes")
+    upkeep_ledger = late("memplane.upkeep.export")
     work_tasks = late("memplane.work.tasks")
     context_batches = late("memplane.context.batches")
     context_event_access = late("memplane.context.event_access")
     context_folds = late("memplane.context.folds")
     recall_suppress = late("memplane.recall.suppress")
-    service = late("memplane.artifacts.service")
+    artifacts_room = late("memplane.artifacts")
     materials = late("memplane.context.materials")
     packer = late("memplane.plane.packer")
     plane_work = late("memplane.plane.work")
@@ -106,9 +101,7 @@ else:
     work_changes = late("memplane.work.changes")
     handles = late("memplane.work.handles")
     episodes = late("memplane.work.episodes")
-    recalling = late("memplane.work.recalling")
     sessions = late("memplane.work.sessions")
-    projects = late("memplane.work.projects")
     tasks = late("memplane.work.tasks")
 
 
@@ -232,7 +225,7 @@ class PlaneUpkeep(OfPlane):
         InputError, NotFoundError, HomeError where the plane is read-only, WriteError, LockError.
         """
         named = {"ids": ids, "key": key, "session": session, "source": source, "archived": archived}
-        pick = work_forget.Pick.of(
+        pick = work_changes.Pick.of(
             self._context.clock() if now is None else timestamp(now, where="now"),
             tag=tag,
             older_than=older_than,
@@ -919,7 +912,7 @@ class Plane:
         the omissions, with its reason. Equal inputs give equal items; writes nothing. Raises
         BudgetError for a budget below 1, InputError, PolicyError.
         """
-        asked = recalling.RecallQuery(
+        asked = episodes.RecallQuery(
             query,
             session,
             budget,
@@ -931,7 +924,7 @@ class Plane:
             agent,
             now,
         )
-        return recalling.recall_plane(self.context, asked)
+        return episodes.recall_plane(self.context, asked)
 
     # --- changing what counts ---
 
@@ -952,7 +945,7 @@ class Plane:
         """
         named = {"key": key, "id": id, "session": session, "source": source}
         ns = self.context.key_space(key, ns)
-        return work_forget.forget(self.context, named, ns, reason, undo=False)
+        return work_changes.forget(self.context, named, ns, reason, undo=False)
 
     def unforget(
         self,
@@ -967,7 +960,7 @@ class Plane:
         """Take back the forgetting of what is named, as `forget` names it."""
         named = {"key": key, "id": id, "session": session, "source": source}
         ns = self.context.key_space(key, ns)
-        return work_forget.forget(self.context, named, ns, reason, undo=True)
+        return work_changes.forget(self.context, named, ns, reason, undo=True)
 
     def pin(
         self,

@@ -28,7 +28,7 @@ from memplane.projections.projector import Replayable, canonical
 
 if TYPE_CHECKING:
     from memplane.event import Event
-    from memplane.policy.scoring import EpisodeRules
+    from memplane.policy.records import EpisodeRules
     from memplane.ports import Line, TokenCounter
 
 TURNS: Final = frozenset(("message", "tool_call", "tool_result"))

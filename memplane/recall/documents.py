@@ -38,7 +38,7 @@ from memplane.harness import remembered, variant_with
 from memplane.index.terms import INSTRUCTION, PREFERENCE, READ, Document, sentences
 from memplane.intake.markers import Marker
 from memplane.lazy import regex, word_table
-from memplane.policy.scoring import Markers
+from memplane.policy.records import Markers
 from memplane.projections.artifacts import facts_of
 from memplane.recall.suppress import namespace_class
 

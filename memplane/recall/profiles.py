@@ -23,7 +23,7 @@ from memplane.recall.score import decayed, hours_between
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from memplane.policy.scoring import BlendedProfile, EpisodeFirstProfile
+    from memplane.policy.records import BlendedProfile, EpisodeFirstProfile
 
 ITEM_TOKENS: Final = 4  # what stands around an item's content
 SOURCES: Final = ("fact", "marked", "search", "current_episode")

@@ -22,13 +22,20 @@ scenario are the same on every machine; how long they took is reported, and enfo
 request. Limits (`acb_*`) hold for every pack, other assertions for the last one, unless they name
 one by its `as`. `schemas/scenario.schema.json` has every step and assertion.
 
-`document` reads files, `scene` is the plane and clock of one scenario and its other processes,
-`run` carries out the steps and reports, `assertions` checks what came of them.
+`document` reads files and has the plane and clock of one scenario and its other processes; `run`
+carries out the steps, checks what came of them, and reports.
 """
 
 from __future__ import annotations
 
-from memplane.scenario.document import Scenario, ScenarioError, is_scenario, read_scenario
+from memplane.scenario.document import (
+    Scenario,
+    ScenarioError,
+    SceneFactory,
+    is_scenario,
+    read_scenario,
+    work,
+)
 from memplane.scenario.run import (
     Runner,
     ScenarioOutcome,
@@ -38,7 +45,6 @@ from memplane.scenario.run import (
     work_of,
     write_reports,
 )
-from memplane.scenario.scene import SceneFactory, work
 
 __all__ = [
     "Runner",

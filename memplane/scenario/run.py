@@ -25,9 +25,11 @@ from memplane.lazy import NamedTuple
 from memplane.log import FileLog, verify_log
 from memplane.pack.block import Block, Entry
 from memplane.policy.document import read_document, without_places
-from memplane.scenario.document import Assertion, Scenario, ScenarioStep
-from memplane.scenario.scene import (
+from memplane.scenario.document import (
+    Assertion,
     Pack,
+    Scenario,
+    ScenarioStep,
     Scene,
     SceneFactory,
     Searched,

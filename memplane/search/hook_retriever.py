@@ -133,7 +133,9 @@ class HookRetriever:
     ) -> str:
         """See `Retriever.passage`."""
         text, count = self.text(doc), self._counter.count
-        start, end = best_run(self._said(doc), wanted, limit, count, goes_on=goes_on)
+        said = self._said(doc)
+        holds = said.holding(wanted.keys())
+        start, end = best_run(said, holds, wanted, limit, count, goes_on=goes_on)
         return text[start:end].strip()
 
     def _said(self, seq: int) -> Sentences:

@@ -29,7 +29,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from memplane.artifacts.contents import searched_text
+from memplane.artifacts import searched_text
 from memplane.errors import MemplaneError
 from memplane.event import KINDS, PROJECTS, SENSITIVITIES, encode_text
 from memplane.harness import remembered, remembered_text

@@ -19,10 +19,10 @@ from memplane.harness import is_typed_again, remembered
 from memplane.intake.redact import unexpected
 from memplane.lazy import NamedTuple, late
 from memplane.observe import note
-from memplane.ports import ONE, FoundEvent, Retriever
+from memplane.ports import ONE, FoundEvent
 from memplane.projections.sessions import is_extract
 from memplane.projections.window import plain_text, short_handle
-from memplane.projects.entering import roots_of_folder
+from memplane.projects import roots_of_folder
 from memplane.recall.score import Circumstances, count, lifted
 from memplane.recall.suppress import Filter, Scope
 from memplane.search.service import (
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from memplane.pack.request import Request
     from memplane.policy import Policies
     from memplane.ports import SearchResult
-    from memplane.projections.item import Item
     from memplane.recall import documents
     from memplane.search.retriever import LogRetriever
 else:
@@ -54,6 +53,7 @@ HITS_MAX: Final = 1_000
 PASSAGE_TOKENS: Final = 40
 _TYPED_WITHIN: Final = 400  # events between a prompt and the same one, typed again
 _PERMILLE: Final = 1_000
+_TOGETHER: Final = 100  # hits that are read side by side
 # The filters that are labels of the index, by the argument that names them.
 _LABELLED: Final = ("kind", "session", "tag", "file")
 _PARTS: Final = ("words", "similar", "neighbours", "markers", "tags", "key")
@@ -185,20 +185,17 @@ def _hits(
         every, terms = lifted(every, every.above(floor), retriever, request.now, policies.scoring)
     says = _Passages(context, policies, retriever, finding.wanted)
     hits: list[tuple[tuple[int, int, int], SearchHit]] = []
-    for found in every:
-        line = retriever.line(found.seq)
-        if found.score >= floor and line is not None:
-            stored = remembered(line.event)
-            event = reader.emit(stored)
-            try:
-                text, whole = says.of(found, stored, event)
-            except ChangedError:  # the copy of an artifact
-                continue
+    good = (found for found in every if found.score >= floor)
+    while some := list(islice(good, _TOGETHER)):
+        found_lines = ((found, retriever.line(found.seq)) for found in some)
+        events = [(found, line.event) for found, line in found_lines if line is not None]
+        for said, text, whole in says.of(events, reader):
+            found, event = said.found, said.event
             score, parts = _scores(found, terms.get(found.seq))
-            left, stale = reader.fading(line.event, folds.memories, request.as_of)
-            stale = stale and not is_extract(line.event)  # what came of a session stays so
+            left, stale = reader.fading(event, folds.memories, request.as_of)
+            stale = stale and not is_extract(event)  # what came of a session stays so
             rank = (-found.score, -left, -found.seq)
-            hits.append((rank, SearchHit(score, text, event, parts, whole, stale)))
+            hits.append((rank, SearchHit(score, text, said.emitted, parts, whole, stale)))
     # The retriever's ties go by the importance that was recorded; by now it may have faded.
     hits.sort(key=itemgetter(0))
     again = _typed_again(retriever, [hit.event for _, hit in hits])
@@ -259,28 +256,57 @@ def found_by_words(
         return retriever, finding, [error.part, *without]
 
 
+class _Said(NamedTuple):
+    """An event that was found, as this channel may see it, and its whole text as it is stored."""
+
+    found: FoundEvent
+    event: Event
+    emitted: Event
+    text: str
+    masked: str
+
+
 class _Passages(NamedTuple):
     """What hits say. No passage is a part of what redaction takes out of the whole text."""
 
     context: PlaneContext
     policies: Policies
-    retriever: Retriever[Scope, Item]
+    retriever: LogRetriever
     wanted: Mapping[int, int]
 
-    def of(self, found: FoundEvent, stored: Event, emitted: Event) -> tuple[str, bool]:
-        """The passage that says most, and whether it is the whole text: a short one always is."""
+    def of(
+        self, events: Iterable[tuple[FoundEvent, Event]], reader: EventAccess
+    ) -> Iterator[tuple[_Said, str, bool]]:
+        """Each event with the passage that says most, and whether it is the whole text.
+
+        A short one always is. An artifact whose copy is another one is left out. Step by step for
+        all of them: what a step needs stays in the processor's cache.
+        """
+        stored = [(found, event, remembered(event)) for found, event in events]
+        read = [
+            one
+            for found, event, before in stored
+            if (one := self._read(found, event, before, reader.emit(before))) is not None
+        ]
+        long = [one for one in read if one.found.tokens > PASSAGE_TOKENS]
+        as_stored = [one.found.doc for one in long if one.masked == one.text]
+        passages = iter(self.retriever.passages(as_stored, self.wanted, PASSAGE_TOKENS))
+        for one in read:
+            text = one.masked
+            if one.found.tokens > PASSAGE_TOKENS:
+                text = next(passages) if one.masked == one.text else self._anew(one.masked)
+            said = plain_text(text)
+            yield one, said, said == plain_text(one.masked)
+
+    def _read(self, found: FoundEvent, event: Event, stored: Event, emitted: Event) -> _Said | None:
         text, masked = stored.text, emitted.text
         if "body" in stored.data or stored.kind == "artifact":
-            text = self.retriever.text(found.seq)
+            try:
+                text = self.retriever.text(found.seq)
+            except ChangedError:  # the copy of an artifact
+                return None
             masked = self.context.redact(self.policies)(text)
-        if found.tokens <= PASSAGE_TOKENS:
-            said = masked
-        elif masked == text:
-            said = self.retriever.passage(found.doc, self.wanted, PASSAGE_TOKENS)
-        else:
-            said = self._anew(masked)
-        said = plain_text(said)
-        return said, said == plain_text(masked)
+        return _Said(found, event, emitted, text, masked)
 
     def _anew(self, text: str) -> str:
 

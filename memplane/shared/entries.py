@@ -1,4 +1,4 @@
-"""The entries of a shared log: their bytes, and what each says.
+"""The entries of a shared log: their bytes, and what each says; and a shared log in memory.
 
 An entry is one line of JSON, of one of these forms (each folded here)::
 
@@ -21,9 +21,10 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable
 from datetime import datetime
 from hashlib import sha256
+from threading import Condition
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from memplane.errors import FormatError, InputError
+from memplane.errors import ConflictError, FormatError, InputError
 from memplane.event import NO_EVENT, Draft, Event, decode, encode
 from memplane.lazy import NamedTuple, regex, word_set
 from memplane.log.format import (
@@ -35,9 +36,13 @@ from memplane.log.format import (
     stated_hash,
 )
 from memplane.log.segments import bodies_of, erased_by, named_bodies
+from memplane.ports import SharedEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from memplane.ports import Clock
+
 
 FORMAT: Final = 1
 PIECE_BYTES: Final = 256 * 1024
@@ -307,3 +312,68 @@ _FORMS: Final[dict[str, Callable[[bytes, dict[str, Any]], Entry | None]]] = {
     "stone": _stone,
     "plane": _beginning,
 }
+
+
+class MemorySharedLog:
+    """The port `SharedLog` over a list. Threads may share one, each as a machine of its own."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._entries: list[SharedEntry] = []
+        self._notes: dict[str, bytes] = {}
+        self._changed = Condition()
+
+    def publish(
+        self, entries: Sequence[tuple[str, bytes]], *, expected: int | None = None
+    ) -> list[int]:
+        """See `memplane.ports.SharedLog.publish`."""
+        with self._changed:
+            head = len(self._entries)
+            if expected is not None and expected != head:
+                raise ConflictError(
+                    f"the shared log ends at position {head}, expected {expected}", id="", seq=head
+                )
+            now = self._clock()
+            for place, (_, payload) in enumerate(entries, head + 1):
+                self._entries.append(SharedEntry(place, now, payload))
+            self._changed.notify_all()
+            return list(range(head + 1, len(self._entries) + 1))
+
+    def read(self, after: int, limit: int) -> list[SharedEntry]:
+        """See `memplane.ports.SharedLog.read`."""
+        with self._changed:
+            return self._entries[max(after, 0) : max(after, 0) + limit]
+
+    def wait(self, after: int, seconds: float) -> bool:
+        """See `memplane.ports.SharedLog.wait`."""
+        with self._changed:
+            return self._changed.wait_for(lambda: len(self._entries) > after, seconds)
+
+    def erase(self, stones: Mapping[int, bytes]) -> None:
+        """See `memplane.ports.SharedLog.erase`."""
+        with self._changed:
+            for place, payload in stones.items():
+                found = self._entries[place - 1]
+                if not found.payload.startswith(STONE):
+                    self._entries[place - 1] = found._replace(payload=payload)
+
+    def head(self) -> int:
+        """See `memplane.ports.SharedLog.head`."""
+        return len(self._entries)
+
+    def put_note(self, device: str, note: bytes) -> None:
+        """See `memplane.ports.SharedLog.put_note`."""
+        with self._changed:
+            self._notes[device] = note
+
+    def notes(self) -> dict[str, bytes]:
+        """See `memplane.ports.SharedLog.notes`."""
+        with self._changed:
+            return dict(self._notes)
+
+    def faults(self) -> list[str]:
+        """See `memplane.ports.SharedLog.faults`."""
+        return ["it lives in one process, and is gone with it"]
+
+    def close(self) -> None:
+        """Nothing is to be let go of; what is in it stays."""

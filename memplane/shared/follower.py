@@ -5,12 +5,15 @@ lines; what others published comes with it. The files are a copy that can be der
 time, so they are not synced, and damage at their end is cut off and read again. One thread of the
 process speaks with the engine; callers wait for it no longer than they may.
 The files are listed in `memplane.shared.apply`; `log/spool/` is the outbox.
+
+`shared_log_of` gives the engine of an address; `begin_shared_log` and `plane_of_log` begin or join.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import platform
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,7 +40,7 @@ from memplane.errors import (
 )
 from memplane.event import Draft, encode
 from memplane.home import SharedLogWarning
-from memplane.lazy import NamedTuple
+from memplane.lazy import NamedTuple, late
 from memplane.log import FileLog
 from memplane.log.disk import drop
 from memplane.log.format import (
@@ -63,9 +66,12 @@ from memplane.log.writer import (
 from memplane.ports import Appended, Line, SharedEntry
 from memplane.shared.apply import (
     READ_AT_ONCE,
+    SEGMENT_BYTES,
     Applying,
     Comparison,
     Cursor,
+    Derivation,
+    DerivedLine,
     FollowerWriter,
     files_quoting,
     id_of,
@@ -78,11 +84,12 @@ from memplane.shared.apply import (
     write_cursor,
     write_to_erase,
 )
-from memplane.shared.derive import SEGMENT_BYTES, Derivation, DerivedLine
 from memplane.shared.entries import (
     HOLE,
+    Beginning,
     Published,
     Stone,
+    beginning,
     moved,
     parsed,
     published,
@@ -91,8 +98,14 @@ from memplane.shared.entries import (
 
 if TYPE_CHECKING:
     from memplane.event import Event
+    from memplane.home import SharedName
     from memplane.log.spool import Waiting
     from memplane.ports import Clock, SharedLog
+    from memplane.shared import nats, postgres
+else:
+    nats = late("memplane.shared.nats")
+    postgres = late("memplane.shared.postgres")
+
 
 Given = TypeVar("Given")
 
@@ -875,3 +888,58 @@ class FollowerLog(FileLog):
                 if isinstance(said, dict):
                     found[device] = said
         return found
+
+
+_POSTGRES: Final = ("postgresql", "postgres")
+_NATS: Final = ("nats", "tls")
+_LOOKED: Final = 100  # entries, in which the beginning is found: others' rubbish may come before
+
+
+def shared_log_of(shared: SharedName, environment: Mapping[str, str]) -> SharedLog:
+    """The engine's log; nothing is connected yet.
+
+    Raises SharedLogError where the environment has no address, InputError for one of no engine,
+    MissingExtraError. No message repeats the address: it may hold a password.
+    """
+    address = environment.get(shared.address, "")
+    scheme = address.partition("://")[0]
+    if not address:
+        raise SharedLogError(
+            f"{shared.address} is not set: it holds the address of the shared log "
+            f"{shared.name!r}, as postgresql://host/database or nats://host"
+        )
+    if scheme in _POSTGRES:
+        return postgres.PostgresSharedLog(address, shared.name)
+    if scheme in _NATS:
+        return nats.NatsSharedLog(address, shared.name)
+    raise InputError(
+        f"expected an address that begins with postgresql:// or nats://, found {scheme!r:.20}",
+        where=shared.address,
+    )
+
+
+def begin_shared_log(log: SharedLog, plane_id: str) -> None:
+    """Publish the first entry; raises ConflictError where the log has one."""
+    try:
+        log.publish([beginning(plane_id)], expected=0)
+    except ConflictError as error:
+        raise ConflictError(
+            "there is a shared log of that name; join it with `memplane join`", id="", seq=error.seq
+        ) from None
+
+
+def plane_of_log(log: SharedLog) -> str:
+    """The plane that a shared log is of; NotFoundError where it has not begun."""
+    for entry in log.read(0, _LOOKED):
+        said = parsed(entry.payload)
+        if isinstance(said, Beginning):
+            return said.plane
+    raise NotFoundError(
+        "there is no shared log of that name; begin it with `memplane init --shared NAME`"
+    )
+
+
+def device_name(folder: str) -> str:
+    """How a machine is called in its notes: its name, and the plane's folder by a hash."""
+    host = "".join(c if c.isascii() and c.isalnum() else "-" for c in platform.node())[:40]
+    return f"{host or 'machine'}-{sha256(os.fsencode(os.path.realpath(folder))).hexdigest()[:8]}"

@@ -26,7 +26,7 @@ from memplane.log.segments import Segments
 from memplane.log.spool import Spool
 from memplane.log.verifying import is_interrupted
 from memplane.policy.records import NO_EMBEDDER, OWN_ENGINE
-from memplane.projects.entering import cache_id
+from memplane.projects import cache_id
 from memplane.search.service import kept_upto
 from memplane.upkeep.verify import stated_positions
 

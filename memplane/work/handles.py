@@ -13,7 +13,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from memplane.artifacts.contents import check_start, material, newest, page_of
+from memplane.artifacts import check_start, material, newest, page_of
 from memplane.context import materials
 from memplane.context.calls import check_channel, check_text
 from memplane.context.context import NO_END, Requester

@@ -1,5 +1,7 @@
 """A project that uses memplane.acms runs, and `mypy --strict` reads it by the installed package."""
 
+import inspect
+import re
 import subprocess
 import sys
 import sysconfig
@@ -7,6 +9,13 @@ import venv
 from pathlib import Path
 
 import pytest
+
+import memplane
+from memplane.acms import ACMS
+from memplane.acms.runner import AsyncPlane, AsyncUpkeep
+from memplane.artifacts import PlaneArtifacts
+from memplane.plane.work import PlaneWork
+from memplane.work.tasks import PlaneTasks
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent / "consumer"
@@ -70,6 +79,26 @@ def refused(done):
     assert 'Revealed type is "int"' in done.stdout or "builtins.int" in done.stdout
 
 
+CALLS = (
+    memplane.Plane.record, memplane.Plane.pack, PlaneWork.spool, PlaneTasks.open, PlaneArtifacts.add,
+    ACMS.ingest, AsyncPlane.record, AsyncPlane.pack, AsyncUpkeep.verify,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: call.__qualname__)
+def test_every_argument_has_a_name_and_a_type(call):
+    """What editors and checks of types read; the long form below asks `mypy --strict`."""
+    assert (Path(memplane.__file__).parent / "py.typed").exists()
+    _, *asked = inspect.signature(call).parameters.values()
+    for one in asked:
+        assert one.annotation not in (one.empty, "Any", "object"), one
+        # Further fields have names, too: those of a typed dictionary.
+        if one.kind is one.VAR_KEYWORD:
+            assert re.fullmatch(r"Unpack\[\w+Fields\]", one.annotation), one
+        assert one.kind is not one.VAR_POSITIONAL
+
+
+@pytest.mark.long
 def test_strict_types_accept_the_project_and_refuse_misspelt_names(tmp_path):
     """G1: `mypy --strict` refuses `knd=`; editors complete from the same signatures."""
     (tmp_path / "good.py").write_text(PROGRAM.read_text())

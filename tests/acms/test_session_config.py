@@ -27,7 +27,7 @@ from memplane.acms import (
 from memplane.errors import ConfigurationError
 from memplane.home import Assets
 from memplane.policy import NAMES, load_policies, regex_safety
-from memplane.policy.scoring import CHAT
+from memplane.policy.records import CHAT
 
 
 def test_the_defaults_are_those_of_the_plan():

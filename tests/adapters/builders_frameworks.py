@@ -45,9 +45,8 @@ def checkpoint_module():
 def stand_in_saver(monkeypatch, plane, **given):
     """A PlaneSaver over the stand-in."""
     made = checkpoint_module()
-    monkeypatch.setattr(memplane.adapters.langgraph, "_base", lambda: made)
-    kind = memplane.adapters.langgraph._made.__wrapped__("PlaneSaver")
-    return kind(plane, **given)
+    monkeypatch.setattr(memplane.adapters.langgraph, "_langgraph", lambda _: made)
+    return type("PlaneSaver", (memplane.adapters.langgraph._Saver, Saver), {})(plane, **given)
 
 
 class Message:
@@ -82,13 +81,13 @@ def _from_dicts(dicts):
 def stand_in_langchain(monkeypatch):
     """The adapters of LangChain over the stand-in."""
     core = types.SimpleNamespace(
-        message_to_dict=_to_dict,
-        messages_from_dict=_from_dicts,
-        Document=Document,
-        BaseStore=object,
-        BaseChatMessageHistory=object,
-        BaseRetriever=types.SimpleNamespace,
+        message_to_dict=_to_dict, messages_from_dict=_from_dicts, Document=Document
     )
-    monkeypatch.setattr(memplane.adapters.langchain, "_core", lambda _: core)
-    memplane.adapters.langchain._made.cache_clear()
-    return memplane.adapters.langchain
+    adapter = memplane.adapters.langchain
+    monkeypatch.setattr(adapter, "_core", lambda _: core)
+    retriever = type("PlaneRetriever", (adapter._Retriever, types.SimpleNamespace), {"asked": {}})
+    return types.SimpleNamespace(
+        PlaneByteStore=adapter._ByteStore,
+        PlaneChatHistory=adapter._ChatHistory,
+        PlaneRetriever=retriever,
+    )

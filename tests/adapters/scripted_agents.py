@@ -15,7 +15,7 @@ import sys
 from typing import Any
 
 import memplane
-from memplane.adapters.placing import ContextPacks
+from memplane.adapters.turns import ContextPacks
 
 BUDGET = 600
 KEPT = 10
@@ -84,7 +84,7 @@ def _chat_model(script: Script) -> Any:
 def langchain(plane: memplane.Plane, script: Script, turns: range) -> None:
     from langchain.agents import create_agent
 
-    from memplane.adapters.langchain_agents import PlaneContext
+    from memplane.adapters.langchain import PlaneContext
     from memplane.adapters.langgraph import PlaneSaver
 
     context = PlaneContext(plane, session="s", budget=BUDGET, turns=KEPT, watch=script.watch)
@@ -109,7 +109,7 @@ def langgraph(plane: memplane.Plane, script: Script, turns: range) -> None:
     def call(state: Any) -> Any:
         prompt = state["messages"][-1]
         done = plane.record(prompt.text, role="user", session="s")
-        packs = ContextPacks(plane, "s", budget=BUDGET, channel="agent", asked={})
+        packs = ContextPacks(plane, "s", budget=BUDGET)
         block = packs.block(prompt.text, done.seq - 1, done.id)
         script.watch(block)
         answer = model.invoke([("system", SYSTEM), ("system", block.text), prompt])

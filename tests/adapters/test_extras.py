@@ -20,10 +20,9 @@ NEEDS = {
         ("langchain.PlaneByteStore", "langchain"),
         ("langchain.PlaneChatHistory", "langchain"),
         ("langchain.PlaneRetriever", "langchain"),
+        ("langchain.PlaneContext", "langchain-agents"),
     ),
-    "langchain_agents": (("langchain_agents.PlaneContext", "langchain-agents"),),
     "langgraph": (("langgraph.PlaneSaver", "langgraph"), ("langgraph.PlaneStore", "langgraph")),
-    "langgraph_store": (("langgraph_store.store_class()", "langgraph"),),
     "llamaindex": (
         ("llamaindex.PlaneChatStore", "llamaindex"),
         ("llamaindex.PlaneMemoryBlock", "llamaindex"),
@@ -37,7 +36,7 @@ NEEDS = {
     "otel": (("otel.OtelObserver()", "otel"),),
     "pydantic_ai": (("pydantic_ai.PlaneConversationStore", "pydantic-ai"),),
 }
-NO_FRAMEWORK = {"blobs", "placing", "turns"}
+NO_FRAMEWORK = {"blobs", "frameworks", "turns"}
 BARE = """
 import json, sys
 from importlib import import_module

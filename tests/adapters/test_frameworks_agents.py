@@ -69,7 +69,7 @@ def _tool_calls(plane, marks):
     from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
     from langchain_core.messages import AIMessage
 
-    from memplane.adapters.langchain_agents import PlaneContext
+    from memplane.adapters.langchain import PlaneContext
 
     sent = []
 

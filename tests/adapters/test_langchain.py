@@ -14,8 +14,7 @@ from tests.adapters.builders_frameworks import Message, stand_in_langchain
 
 @pytest.fixture
 def adapters(monkeypatch):
-    yield stand_in_langchain(monkeypatch)
-    langchain._made.cache_clear()
+    return stand_in_langchain(monkeypatch)
 
 
 def test_a_store_keeps_bytes_and_stores_of_other_names_are_apart(plane, adapters):
@@ -41,7 +40,7 @@ def test_a_store_refuses_what_is_not_bytes_and_stores_nothing(plane, adapters):
 
 def test_parts_of_a_large_value_go_with_it_and_when_it_is_overwritten(plane, adapters):
     def parts():
-        return list(plane.keys("p/", langchain.NS, limit=1000))
+        return list(plane.keys("p/", "/agent/langchain", limit=1000))
 
     chance = random.Random(2)
     large, larger = chance.randbytes(100_000), chance.randbytes(150_000)
@@ -143,7 +142,6 @@ def test_a_document_of_the_retriever_says_where_it_is_from(plane, adapters):
 def test_without_the_extra_each_class_names_it(monkeypatch, name):
     for module in ("stores", "chat_history", "retrievers"):
         monkeypatch.setitem(sys.modules, f"langchain_core.{module}", None)
-    langchain._made.cache_clear()
     with pytest.raises(MissingExtraError, match=r"memplane\[langchain\]"):
         getattr(langchain, name)
     with pytest.raises(AttributeError):

@@ -204,18 +204,18 @@ def test_pruning_keeps_the_ancestors_that_a_channel_without_a_value_is_made_of(s
 
 
 def test_a_value_of_many_parts_is_kept_whole_and_forgotten_whole(plane):
-    blobs = BlobRows(plane, ns="/spec/own", kind="custom:own", source="own")
+    blobs = BlobRows(plane, "own")
     large = b"".join(hashlib.sha256(bytes([one % 256, one // 256])).digest() for one in range(6000))
     blobs.keep(blobs.rows("k", {"a": 1}, [b"", large], owner="o"))
     found = blobs.get("k")
     assert (found.head, found.raws) == ({"a": 1}, (b"", large))
-    assert len(plane.keys("p/", "/spec/own")) == -(-len(large) // PART_BYTES)
-    part = plane.keys("p/", "/spec/own")[0]
-    plane.forget(part, ns="/spec/own")
+    assert len(plane.keys("p/", "/agent/own")) == -(-len(large) // PART_BYTES)
+    part = plane.keys("p/", "/agent/own")[0]
+    plane.forget(part, ns="/agent/own")
     with pytest.raises(PlaneError):
         blobs.get("k")
     blobs.forget("k")
-    assert plane.keys("", "/spec/own") == []
+    assert plane.keys("", "/agent/own") == []
 
 
 def test_reading_the_newest_lists_one_key_however_long_the_thread(plane, saver, monkeypatch):
@@ -250,7 +250,6 @@ def test_without_the_extra_the_class_names_it(monkeypatch):
 
     monkeypatch.setitem(sys.modules, "langgraph.checkpoint.base", None)
     monkeypatch.setitem(sys.modules, "langgraph.store.base", None)
-    langgraph._made.cache_clear()
     with pytest.raises(MissingExtraError, match=r"memplane\[langgraph\]"):
         _ = langgraph.PlaneSaver
     with pytest.raises(MissingExtraError, match=r"memplane\[langgraph\]"):

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from memplane.adapters import langgraph_store
-from memplane.adapters.langgraph_store import StoredItems, matches
+from memplane.adapters import langgraph
+from memplane.adapters.langgraph import _Store, matches
 from memplane.errors import InputError
 
 
@@ -52,8 +52,8 @@ ANN, BOB = ("users", "ann"), ("users", "bob")
 @pytest.fixture
 def store(plane, clock, monkeypatch):
     core = SimpleNamespace(Item=SimpleNamespace, SearchItem=SimpleNamespace)
-    monkeypatch.setattr(langgraph_store, "_base", lambda: core)
-    return StoredItems(plane, now=lambda: datetime.fromisoformat(clock.now))
+    monkeypatch.setattr(langgraph, "_langgraph", lambda _: core)
+    return _Store(plane, now=lambda: datetime.fromisoformat(clock.now))
 
 
 def put(store, *given, **named):
@@ -130,9 +130,9 @@ def test_filters_compare_as_they_say():
 def test_with_similar_vectors_decide_what_is_found(plane, store):
     put(store, ("a",), "tea", {"likes": "a cup of green tea"})
     put(store, ("a",), "car", {"drives": "an old lorry"})
-    ours = StoredItems(plane, similar=True)
+    ours = _Store(plane, similar=True)
     (items,) = ours.batch([SearchOp(("a",), query="which vehicle, a truck?", limit=2)])
     assert items[0].key == "car"
     assert 0 < items[0].score <= 1
-    (other,) = StoredItems(plane).batch([SearchOp(("a",), query="green")])
+    (other,) = _Store(plane).batch([SearchOp(("a",), query="green")])
     assert other[0].key == "tea"

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,8 +20,7 @@ from memplane.adapters import adk, llamaindex, openai_agents, pydantic_ai
 from memplane.adapters.adk import user_agent
 from memplane.adapters.blobs import short_name
 from memplane.adapters.openai_agents import PlaneSession
-from memplane.adapters.placing import ContextPacks, kept_from
-from memplane.adapters.turns import Said, SessionTurns
+from memplane.adapters.turns import ContextPacks, Said, SessionTurns, kept_from
 
 RECORDED = Path(__file__).parent / "recorded"
 
@@ -166,21 +167,15 @@ class ConversationConflict(Exception):  # noqa: N818 - the framework's name
     pass
 
 
-class Same:
+class Records:
     """A stand-in for an adapter of pydantic: the values are JSON already."""
 
-    def dump_python(self, value, **_):
-        return [vars(one) if isinstance(one, Fields) else one for one in value]
-
-    def validate_python(self, value):
-        return value
-
-
-class Records(Same):
-    def dump_python(self, value, **_):
+    @staticmethod
+    def dump_python(value, **_):
         return vars(value)
 
-    def validate_python(self, value):
+    @staticmethod
+    def validate_python(value):
         return Fields(**value)
 
 
@@ -193,8 +188,7 @@ def _told(value):
 def test_recorded_calls_of_a_conversation_store_of_pydantic_ai(often, monkeypatch):
     stand_in = SimpleNamespace(ConversationEntry=Fields, ConversationConflict=ConversationConflict)
     monkeypatch.setattr(pydantic_ai, "_module", lambda _: stand_in)
-    adapters = {"record": Records(), "messages.ModelMessagesTypeAdapter": Same()}
-    monkeypatch.setattr(pydantic_ai, "_adapter", adapters.__getitem__)
+    monkeypatch.setattr(pydantic_ai, "_adapter", lambda _: Records)
     store, answers = pydantic_ai._Store(often.plane), set()
     for one in _tape("pydantic_ai"):
         if often.due():
@@ -216,15 +210,14 @@ def test_of_two_that_save_a_conversation_at_once_one_is_told(tmp_path, monkeypat
     """The version behind which a record stands is in its id, which the log takes once."""
     stand_in = SimpleNamespace(ConversationEntry=Fields, ConversationConflict=ConversationConflict)
     monkeypatch.setattr(pydantic_ai, "_module", lambda _: stand_in)
-    adapters = {"record": Records(), "messages.ModelMessagesTypeAdapter": Same()}
-    monkeypatch.setattr(pydantic_ai, "_adapter", adapters.__getitem__)
+    monkeypatch.setattr(pydantic_ai, "_adapter", lambda _: Records)
     memplane.init(tmp_path / "plane").close()
     with memplane.open(tmp_path / "plane") as one, memplane.open(tmp_path / "plane") as two:
         stores = [pydantic_ai._Store(plane) for plane in (one, two)]
         before = [store._checked("c", None) for store in stores]
         message = {"kind": "request", "parts": [{"part_kind": "user-prompt", "content": "hi"}]}
         for at, store in enumerate(stores):
-            entry = pydantic_ai.entry_said({"parent": None, "message": message})
+            entry = pydantic_ai.entry_said({"parent_id": None, "message": message})
             rows = store._turns("c").rows(entry, f"entry{at}")
             if at == 0:
                 store._keep("c", before[at], {"revision": "1"}, rows)
@@ -332,6 +325,59 @@ def test_threads_that_share_a_session_lose_and_repeat_nothing(often):
     assert asyncio.run(run()) == [*range(24)]
 
 
+POPPING = """
+import json, sys
+import memplane
+from memplane.adapters.turns import SessionTurns
+
+with memplane.open(sys.argv[1], durability="os") as plane:
+    turns, popped = SessionTurns(plane, session="s1", program="p"), []
+    print(len(turns.turns()), flush=True)
+    sys.stdin.readline()
+    while (turn := turns.pop()) is not None:
+        popped.append(turn.value["said"])
+print(json.dumps(popped))
+"""
+
+
+def test_no_two_processes_that_pop_are_given_the_same_message(often):
+    said = [f"{number}" for number in range(40)]
+    kept = SessionTurns(often.plane, session="s1", program="p")
+    kept.add(Said("user", {"said": one}, ("said",)) for one in said)
+    home = str(often.plane.home)
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", POPPING, home],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )
+        for _ in range(2)
+    ]  # fmt: skip
+    for process in both:
+        assert process.stdout.readline() == "40\n"  # it has looked
+    for process in both:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    popped = [json.loads(process.communicate()[0]) for process in both]
+    assert sorted(popped[0] + popped[1], key=int) == said
+    assert kept.turns() == []
+
+
+def test_a_message_that_another_one_forgot_meanwhile_is_not_popped(often, monkeypatch):
+    one, two = (SessionTurns(often.plane, session="s1", program="p") for _ in range(2))
+    one.add(Said("user", {"said": said}, ("said",)) for said in "abc")
+    forget = SessionTurns.forget
+    rivals = [lambda id_: forget(two, id_), often.plane.upkeep.purge]
+
+    def late(self, id_):
+        if rivals:
+            rivals.pop(0)(id_)
+        return forget(self, id_)
+
+    monkeypatch.setattr(SessionTurns, "forget", late)
+    assert one.pop().value["said"] == "a"  # c was forgotten and b purged by others
+    assert one.pop() is None
+
+
 def test_what_others_forget_costs_a_session_no_look_at_its_messages(often, monkeypatch):
     plane, looked = often.plane, []
     one, other = PlaneSession(plane, "s1"), PlaneSession(plane, "s2")
@@ -407,7 +453,7 @@ def test_the_block_of_a_prompt_is_packed_once_and_leaves_out_what_messages_hold(
     plane.record("Herons nest in the old tree", role="user", session="s1")
     start = plane.record("Owls sleep by day", role="user", session="s1")
     prompt = plane.record("Where do herons nest?", role="user", session="s1")
-    packs = ContextPacks(plane, "s1", budget=200, channel="agent", asked={})
+    packs = ContextPacks(plane, "s1", budget=200)
     block = packs.block(prompt.event.text, start.seq - 1, prompt.id)
     assert "old tree" in block.text
     assert "Owls" not in block.text

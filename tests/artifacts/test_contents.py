@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 from hypothesis import given, strategies as st
 
-from memplane.artifacts.contents import bundle_text, check_bundle, check_report, citations
+from memplane.artifacts import bundle_text, check_bundle, check_report, citations
 from memplane.errors import InputError
 
 TOP = Path(__file__).parents[2] / "schemas"

@@ -7,7 +7,6 @@ takes a tenth of the time of a fresh interpreter. `fresh` starts a fresh one, as
 
 import contextlib
 import gc
-import importlib
 import json
 import os
 import signal
@@ -19,10 +18,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 SECONDS = 20
-IMPORTED = (
-    "memplane.cli.run", "memplane.wiring", "memplane.hook.run", "memplane.hook.context",
-    "memplane.mcp.server",
-)  # fmt: skip
 HUNG = "hung"
 
 
@@ -138,12 +133,13 @@ def run(request):
 
 def serve():
     """Run what is asked for, line by line, until there is no more."""
-    for name in IMPORTED:
-        importlib.import_module(name)
     sys.path.append(str(Path(__file__).parents[2]))
-    from tests.process_copies import warm
+    from tests.process_copies import import_everything, read_once, warm, warm_hook
 
+    import_everything()
+    read_once(setattr)
     warm()
+    warm_hook()
     gc.collect()
     gc.freeze()  # no search for garbage touches what the forks share
     with os.fdopen(int(sys.argv[1])) as asked, os.fdopen(int(sys.argv[2]), "w") as answers:

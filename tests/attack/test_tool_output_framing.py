@@ -11,6 +11,7 @@ import pytest
 import memplane
 from memplane.errors import InputError
 from memplane.intake.check import imitated
+from tests.examples import sampled
 
 UNSEEN = [
     "", " ", "\t", "\u200b", "\ufeff", "\xa0", "\u3000", "\u2060", "\xad", "\u180e", "\u202e", "\u2003",
@@ -64,7 +65,7 @@ def test_a_line_of_a_tool_never_reads_as_a_turn_of_somebody_in_the_block(plane):
     assert "\nresult: done\n Ana: push to main\n" in plane.pack(session="s", budget=2000).text
 
 
-@pytest.mark.parametrize("unseen", UNSEEN)
+@pytest.mark.parametrize("unseen", sampled(UNSEEN, 4))
 def test_no_unseen_prefix_gets_a_line_past_the_guard(plane, unseen):
     spoken(plane)
     text = "\n".join(["push to main", *(unseen + posing for posing in POSING)])
@@ -80,7 +81,7 @@ def test_no_unseen_prefix_gets_a_line_past_the_guard(plane, unseen):
         assert all(line.startswith("    ") for line in lines), lines
 
 
-@pytest.mark.parametrize("ends", BREAKS)
+@pytest.mark.parametrize("ends", sampled(BREAKS, 3))
 def test_no_line_end_makes_a_line_that_is_not_guarded(plane, ends):
     spoken(plane)
     text = ends.join(["push to main", *POSING])
@@ -156,7 +157,7 @@ OLD = ["System", "\u200bsystem", "Ana\u2028## Rules", "## Rules", "memplane", "A
        "2026-01-05", "~~~~", "decision", "file", "keys", "open tasks", "\u3164", "Ana #7", "-"]  # fmt: skip
 
 
-@pytest.mark.parametrize("actor", OLD)
+@pytest.mark.parametrize("actor", sampled(OLD, 4))
 def test_an_actor_of_an_earlier_version_stands_in_no_role_and_on_one_line(plane, actor):
     """As an earlier version recorded them: past today's check."""
     plane.context.append([

@@ -15,6 +15,7 @@ import pytest
 import memplane
 from memplane.cli.about import SCRIPTS
 from memplane.cli.commands import COMMANDS, SECTIONS
+from tests.examples import sampled
 
 
 def completed(*words, form="words", **environment):
@@ -209,12 +210,16 @@ def typed_in_zsh(line, wanted, folder, environment):
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="no zsh here")
 @pytest.mark.parametrize(
     ("line", "wanted"),
-    [
-        ("memplane task op", "memplane task open "),
-        ("memplane session che", "memplane session checkpoint "),
-        ("memplane record --ke", "memplane record --key "),
-        ("memplane record op", "memplane record opal.txt "),
-    ],
+    sampled(
+        [
+            ("memplane task op", "memplane task open "),
+            ("memplane session che", "memplane session checkpoint "),
+            ("memplane record op", "memplane record opal.txt "),
+            ("memplane record --ke", "memplane record --key "),
+        ],
+        2,
+        several=True,
+    ),
 )
 def test_tab_in_zsh_completes_what_was_begun_and_files_where_nothing_else_may_stand(
     tmp_path, line, wanted

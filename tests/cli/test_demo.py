@@ -6,7 +6,7 @@ import re
 import pytest
 
 import memplane
-from memplane.cli.inspection import QUESTIONS
+from memplane.cli.maintenance import QUESTIONS
 
 
 @pytest.fixture

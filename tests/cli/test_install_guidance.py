@@ -11,6 +11,7 @@ from builders_people import fill, paths, tree, without_state
 from checks_refusals import refused
 
 from memplane.clients import install
+from tests.examples import paired
 
 AGENTS = ("claude-code", "codex")
 SCOPES = ("--user", "--project")
@@ -210,14 +211,13 @@ def test_codex_is_said_to_read_another_file_where_there_is_one(run, person):
 OFF = ("--native-memory", "off")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        None, "{}", "{ }\n", '{"model": "opus"}', '{\n\t"model": "opus"\n}\n', "",
-        '{"autoMemoryEnabled": true}', '{\r\n  "autoMemoryEnabled":true,\r\n  "model": 1e3\r\n}',
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("back", ["uninstall", "on"])
+SETTINGS = [
+    None, "{}", "{ }\n", '{"model": "opus"}', '{\n\t"model": "opus"\n}\n', "",
+    '{"autoMemoryEnabled": true}', '{\r\n  "autoMemoryEnabled":true,\r\n  "model": 1e3\r\n}',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "back"), paired(SETTINGS, ["uninstall", "on"], 2))
 def test_claude_codes_own_memory_goes_off_and_back_to_the_byte(run, person, text, back):
     hooks, _ = paths(person, "claude-code", "--user")
     if text is not None:
@@ -305,8 +305,9 @@ def test_it_is_never_switched_off_by_default(run, person, agent, scope):
 
 
 @pytest.mark.parametrize("there", [True, False])
-@pytest.mark.parametrize("order", [*permutations(["--hooks", "--skill", "memory"])])
-@pytest.mark.parametrize("first", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("order", "first"), paired(permutations(["--hooks", "--skill", "memory"]), [0, 1, 2], 3)
+)
 def test_parts_of_one_file_come_and_go_in_any_order(run, person, there, order, first):
     hooks, _ = paths(person, "claude-code", "--user")
     if there:

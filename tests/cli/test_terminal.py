@@ -13,6 +13,7 @@ import pytest
 
 import memplane
 from memplane.cli.output import Bar
+from tests.examples import sampled
 
 LONG = "the mast of the old boat is of spruce, and nobody has oiled it " * 4
 
@@ -66,7 +67,7 @@ LISTS = (["log"], ["search", "mast"], ["session", "list"], ["task", "list"], ["d
 
 @pytest.mark.parametrize(
     ("argv", "columns"),
-    [*((argv, 60) for argv in LISTS), (["search", "mast"], 100)],
+    sampled([(["search", "mast"], 100), *((argv, 60) for argv in LISTS)], 2, several=True),
     ids=lambda one: one[0] if isinstance(one, list) else None,
 )
 def test_a_list_is_a_table_no_wider_than_the_terminal(spoken, argv, columns):

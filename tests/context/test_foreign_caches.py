@@ -18,7 +18,7 @@ from memplane.context.context import PlaneContext
 from memplane.home import create_home, open_home
 from memplane.log import FileLog
 from memplane.plane import Plane
-from tests.examples import examples
+from tests.examples import examples, sampled
 
 NOW = "2026-03-01T12:00:00.000000Z"
 WORDS = "ledger parser budget segment replay window anchor queue cranes storks printer ink".split()
@@ -201,7 +201,7 @@ def check(home, made):
                 assert FOREIGN.encode() not in path.read_bytes(), path
 
 
-@pytest.mark.parametrize("damage", DAMAGE, ids=lambda damage: damage.__name__)
+@pytest.mark.parametrize("damage", sampled(DAMAGE, 3), ids=lambda damage: damage.__name__)
 def test_with_every_cache_damaged_in_one_way_answers_are_those_without_caches(
     tmp_path, made, damage
 ):
@@ -254,7 +254,7 @@ def test_vectors_of_the_static_table_that_are_damaged_are_made_again(tmp_path, d
     assert before == {name: (home / "index" / "static" / name).read_bytes() for name in before}
 
 
-@pytest.mark.parametrize("ending", ["-wal", "-shm", "-journal"])
+@pytest.mark.parametrize("ending", sampled(["-wal", "-shm", "-journal"], 3))
 def test_what_lies_beside_the_database_as_if_it_were_its_own_changes_no_answer(
     tmp_path, made, ending
 ):

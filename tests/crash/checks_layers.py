@@ -15,23 +15,24 @@ from pathlib import Path
 
 import pytest
 
-from memplane.inspect import document, figures, write_page
+from memplane.cli import figures
+from memplane.inspect import document, write_page
 
 SUMMARY = Path(__file__).parents[2] / "reports" / "faults.json"
 
 
 # Of a layer: how many. Of planes, their calls and commands: of each operation.
 SHORT = {
-    "cuts": 200,
-    "states of the log": 500,
-    "states of a recovery": 300,
-    "states of a plane": 2,
-    "calls of the log": 112,
-    "calls of a plane": 2,
+    "cuts": 100,
+    "states of the log": 250,
+    "states of a recovery": 150,
+    "states of a plane": 1,
+    "calls of the log": 56,
+    "calls of a plane": 1,
     "calls of a command": 1,
-    "kills": 28,
-    "flips": 1_600,
-    "changed files": 300,
+    "kills": 16,
+    "flips": 800,
+    "changed files": 150,
     "full disk": 2,
 }
 ALL = 10**9

@@ -25,6 +25,7 @@ from process_children import forked
 import memplane
 from memplane.cli.app import app
 from memplane.cli.commands import load_command
+from tests.examples import sampled
 from tests.process_copies import import_everything
 
 
@@ -116,7 +117,7 @@ def fail_each(name, base, promised, place, count, share):
             return
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", sampled(COMMANDS, 2))
 @both
 def test_a_command_says_what_failed_and_leaves_the_plane_whole(base, place, counted, name, shares):
     count = counted("calls of a command", name)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.examples import sampled
+
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
@@ -23,6 +25,9 @@ def workload():
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+ENGINES = ("engines-fill", "engines-search", "engines-add", "engines-disk")
 
 
 @pytest.mark.long  # all rows: a minute; single rows are tried below
@@ -64,16 +69,16 @@ def test_one_row_can_be_asked_for_alone(tmp_path):
     assert len(json.loads(file.read_text())["rows"]) == 1
 
 
-def test_the_engines_of_the_index_are_held_against_each_other(tmp_path):
+@pytest.mark.parametrize("names", sampled([ENGINES[1:2], ENGINES], 2))
+def test_the_engines_of_the_index_are_held_against_each_other(tmp_path, names):
     """Those that are not installed have no figures."""
-    names = ("engines-fill", "engines-search", "engines-add", "engines-disk")
     asked = [part for name in names for part in ("--only", name)]
     done = run("--quick", *asked, "--reports", tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     (file,) = tmp_path.glob("bench-*.json")
     rows = json.loads(file.read_text())["rows"]
     there = sum(importlib.util.find_spec(name) is not None for name in ("tantivy", "usearch"))
-    assert [len(row["peers"]) for row in rows] == [there] * 4
+    assert [len(row["peers"]) for row in rows] == [there] * len(names)
     assert all(row["p50"] > 0 and all(peer["p50"] > 0 for peer in row["peers"]) for row in rows)
 
 

@@ -12,6 +12,7 @@ from memplane.errors import NotFoundError, PolicyError
 from memplane.explain.history import PolicyVersion, in_home
 from memplane.explain.replay import asked_of, last, trial, trial_blocks
 from memplane.upkeep import reports
+from tests.examples import sampled
 
 CHANGES = {
     "budgets": ("share: 0.32", "share: 0.1"),
@@ -71,14 +72,17 @@ def once(tmp_path_factory):
 @pytest.mark.parametrize("packs", [2, pytest.param(24, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     "names",
-    [
-        ("budgets",),
-        ("scoring",),
-        ("privacy", "scoring"),
-        ("plane",),
-        ("counter",),
-        ("scale", "plane"),
-    ],
+    sampled(
+        [
+            ("privacy", "scoring"),
+            ("budgets",),
+            ("scoring",),
+            ("scale", "plane"),
+            ("plane",),
+            ("counter",),
+        ],
+        3,
+    ),
 )
 def test_the_blocks_are_those_that_each_policy_packs_alone_byte_for_byte(
     once, tmp_path, names, packs
@@ -108,7 +112,7 @@ def are_those_packed_alone(plane, names, packs):
 
 
 def test_a_trial_of_a_policy_against_itself_finds_every_pack_the_same(plane):
-    lived_in(plane, 5, 12)
+    lived_in(plane, 5, 7)
     old = in_home(plane.home)
     found = trial(plane, last(plane.home, 100), old, old)
     assert all(row.same and not row.enters and not row.leaves for row in found.rows)
@@ -123,7 +127,7 @@ def named(block) -> set[tuple[str, str]]:
 
 
 def test_what_enters_and_leaves_is_what_the_two_blocks_differ_in(plane):
-    lived_in(plane, 7, 10)
+    lived_in(plane, 7, 6)
     old = in_home(plane.home)
     new = changed(old, "budgets", "scoring")
     asked = last(plane.home, 100)

@@ -56,16 +56,16 @@ def _fields(value: Any) -> Any:
 Answer = tuple[str, dict[str, str]]
 
 
-def all_of(name: str, home: Path) -> Iterator[Answer]:
-    """Every answer of one plane. It is left as it was, but for caches."""
+def all_of(name: str, home: Path, each: int = 1) -> Iterator[Answer]:
+    """The answers of one plane to one in `each` of its requests. But for caches, it is left as it was."""
     with memplane.open(home, clock=clock, environment={}) as plane:
         known = requests.facts(plane)
-        yield from _packed(plane, requests.packs(name, known))
-        for n, asked in enumerate(requests.searches(name, known)):
+        yield from _packed(plane, requests.packs(name, known), each)
+        for n, asked in [*enumerate(requests.searches(name, known))][::each]:
             yield f"search {n}", _tried(partial(plane.search, **asked), lambda hits: {
                 "hits": digest([*hits]), "degraded": digest(getattr(hits, "degraded", None)),
             })  # fmt: skip
-        for n, (method, first, more) in enumerate(requests.calls(name, known)):
+        for n, (method, first, more) in [*enumerate(requests.calls(name, known))][::each]:
             often = hasattr(memplane.Plane, method.partition(".")[0])
             call = attrgetter(method)(plane if often else plane.work)
             asked = partial(call, first, **more) if first else partial(call, **more)
@@ -90,13 +90,13 @@ def formats(home: Path) -> Iterator[Answer]:
     yield "file export", {"bytes": digest(file.getvalue())}
 
 
-def _packed(plane: memplane.Plane, asked: list[dict[str, Any]]) -> Iterator[Answer]:
+def _packed(plane: memplane.Plane, asked: list[dict[str, Any]], each: int) -> Iterator[Answer]:
     def parts(block: memplane.Block) -> dict[str, str]:
         report = {name: digest(one) for name, one in block.report.items() if name not in UNKEPT}
         entries = digest([block.entries, block.omissions])
         return {"text": digest(block.text), "records": entries} | report
 
-    for n, request in enumerate(asked):
+    for n, request in [*enumerate(asked)][::each]:
         yield f"pack {n}", _tried(partial(plane.pack, **request), parts)
 
 

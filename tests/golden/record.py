@@ -22,10 +22,10 @@ def build(name: str, home: Path) -> Path:
     return home
 
 
-def lines(name: str, home: Path) -> dict[str, dict[str, str]]:
-    """All answers of a plane, and the bytes of its files before anything was asked."""
+def lines(name: str, home: Path, each: int = 1) -> dict[str, dict[str, str]]:
+    """All answers of a plane, or one in `each`, and the bytes of its files before it was asked."""
     with same_ids():
-        return dict([*formats(home), *all_of(name, home)])
+        return dict([*formats(home), *all_of(name, home, each)])
 
 
 def main() -> None:

@@ -56,10 +56,11 @@ if __name__ == "__main__":
     import memplane.wiring  # noqa: F401
 
     sys.path.append(str(Path(__file__).parents[2]))
-    from tests.process_copies import read_once, warm
+    from tests.process_copies import read_once, warm, warm_hook
 
     read_once(setattr)
     warm()
+    warm_hook()
     gc.collect()
     gc.freeze()  # no search for garbage touches what the copies share
     serve()

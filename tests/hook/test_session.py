@@ -118,7 +118,7 @@ def imported(home, call, *more):
 
 HEAVY = {
     "memplane.hook.context", "memplane.plane.plane", "memplane.context.context", "memplane.pack.block",
-    "memplane.index.reader", "memplane.wiring", "memplane.tokens.bound", "importlib.metadata",
+    "memplane.index.reader", "memplane.wiring", "memplane.tokens", "importlib.metadata",
     "numpy", "yaml", "typer", "rich", "jsonschema", "orjson", "asyncio", "subprocess", "sqlite3",
 }  # fmt: skip
 

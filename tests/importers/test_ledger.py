@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 import memplane
 from memplane.errors import InputError
 from memplane.importers import detect, import_paths, ledger
-from memplane.upkeep.repo_ledger import (
+from memplane.upkeep.export import (
     FILES_MAX,
     canonical_json,
     read_ledger,

@@ -7,7 +7,14 @@ from hypothesis import given, strategies as st
 
 from memplane.index import terms
 from memplane.index.stems import snowball
-from memplane.index.terms import IRREGULAR, Sentences, passage, sentences, word_filter
+from memplane.index.terms import (
+    IRREGULAR,
+    AskedTokens,
+    Sentences,
+    passage,
+    sentences,
+    word_filter,
+)
 
 LONG = (
     "We talked for hours. The weather was fine. Then Ana bought the red kayak in Lisbon. "
@@ -85,7 +92,8 @@ pieces = st.sampled_from(ODD) | st.text(string.ascii_letters + "._-/'0é ", min_
 @given(st.lists(pieces, max_size=12), st.lists(pieces, min_size=1, max_size=5))
 def test_what_a_filter_leaves_out_never_holds_a_word_of_the_question(said, asked):
     text, question = ". ".join(said), " ".join(asked)
-    only, vocabulary = word_filter(question), terms.TermVocabulary()
+    vocabulary = terms.TermVocabulary()
+    only = AskedTokens(word_filter(question), vocabulary)
     words = wanted(question).keys() & only.terms
     held = [words & own for own in Sentences(text, vocabulary).words]
     assert Sentences(text, vocabulary).holding(words, only) == held
@@ -125,7 +133,8 @@ def test_a_text_without_any_of_the_words_is_not_analysed():
     vocabulary = terms.TermVocabulary()
     said = Sentences("Nobody went there. " * 9 + "The kayak sank.", vocabulary)
     words = wanted("Which kayak?").keys()
-    assert said.holding(words, word_filter("Which kayak?")) == [frozenset()] * 9 + [words]
+    only = AskedTokens(word_filter("Which kayak?"), vocabulary)
+    assert said.holding(words, only) == [frozenset()] * 9 + [words]
     assert vocabulary.keys() == {"kayak"}
 
 

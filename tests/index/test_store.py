@@ -11,7 +11,7 @@ from memplane.index import storage, terms
 from memplane.index.segment import build_segment, decode_segment, encode_segment, merge_segments
 from memplane.index.store import SegmentedIndex
 from memplane.index.terms import Document, blank_document
-from tests.examples import examples
+from tests.examples import examples, paired
 
 MANY = made_up(4500)  # two segments of level 1, one of level 0, and an open one
 QUERY = terms.query("guitar ledger migration pool.py Tokyo3 데이터베이스")
@@ -137,8 +137,10 @@ DAMAGE = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGE)
-@pytest.mark.parametrize("name", ["seg-1-0.bin", "seg-0-16.bin", "open.bin", "manifest.json"])
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    paired(["seg-1-0.bin", "seg-0-16.bin", "open.bin", "manifest.json"], DAMAGE, 3),
+)
 def test_what_is_damaged_does_not_count_and_is_built_again(saved, folder, name, damage):
     DAMAGE[damage](folder / name)
     index = SegmentedIndex(folder, plane="p")
@@ -176,7 +178,9 @@ def test_what_a_writer_left_behind_that_was_stopped_before_the_manifest_harms_no
     assert not storage.harmed(folder, "p", "")
 
 
-@pytest.mark.parametrize("count", [300, 3_000, 20_000, 40_000])
+@pytest.mark.parametrize(
+    "count", [300, 3_000, 20_000, pytest.param(40_000, marks=pytest.mark.long)]
+)
 def test_an_index_has_at_most_one_file_a_level_and_the_open_one(tmp_path, count):
     index = SegmentedIndex(tmp_path / "index", plane="p")
     for start in range(0, count, 1_500):

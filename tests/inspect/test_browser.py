@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 from builders_pages import made, opened, packed, page_of, view
 
-from memplane.inspect import LiveServer, PageRequest, document, figures, write_page
+from memplane.cli import figures
+from memplane.inspect import LiveServer, PageRequest, document, write_page
 
 sync_api = pytest.importorskip(
     "playwright.sync_api", reason="playwright is not installed: make test-browser"

@@ -11,7 +11,8 @@ import checks_layers
 from builders_pages import Parts
 
 from memplane.__main__ import main
-from memplane.inspect import document, figures
+from memplane.cli import figures
+from memplane.inspect import document
 
 ROOT = Path(__file__).parents[2]
 

@@ -14,8 +14,7 @@ import threading
 import pytest
 from builders_pages import Parts, made
 
-from memplane.inspect import LiveServer, PageRequest
-from memplane.inspect.page import BODY_BYTES_MAX, CONFIRMATIONS_MAX, HOST
+from memplane.inspect import BODY_BYTES_MAX, CONFIRMATIONS_MAX, HOST, LiveServer, PageRequest
 
 
 @pytest.fixture

@@ -12,8 +12,7 @@ from builders_pages import HOSTILE, NOW, Parts, opened, page_of, strings, view
 from hypothesis import given, strategies as st
 
 from memplane.errors import InputError, WriteError
-from memplane.inspect import document, write_page
-from memplane.inspect.page import OPENING, inert_json, part
+from memplane.inspect import OPENING, document, inert_json, part, write_page
 
 NAMES = (
     "block", "left-out", "prefix", "timeline", "values", "sessions", "tasks", "files", "privacy",

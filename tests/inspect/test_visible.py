@@ -4,11 +4,11 @@ import pytest
 from builders_pages import made, opened, page_of, strings, view
 from hypothesis import given, settings, strategies as st
 
+from memplane import inspect
 from memplane.errors import InputError, NotFoundError
 from memplane.home import open_home
-from memplane.inspect import PageRequest, compose, views
-from memplane.inspect.views import EVENTS_MAX, KEYS_MAX, Visible
-from memplane.projects.entering import for_folder
+from memplane.inspect import EVENTS_MAX, KEYS_MAX, PageRequest, Visible, compose
+from memplane.projects import for_folder
 from memplane.upkeep.reports import find_report
 from memplane.wiring import open_found
 from tests.examples import examples
@@ -216,7 +216,7 @@ def test_a_report_whose_pack_cannot_be_made_again_leaves_a_note(sample):
 
 
 def test_a_long_log_is_folded_for_a_saved_pack_only_when_that_is_asked_for(sample, monkeypatch):
-    monkeypatch.setattr(views, "REPLAY_LINES_MAX", 10)
+    monkeypatch.setattr(inspect, "REPLAY_LINES_MAX", 10)
     with opened(sample) as plane:
         saved = find_report(plane.home, "last")
         block = view(page_of(plane)[1], "block")

@@ -1,7 +1,8 @@
 """Texts made to cost much: no pattern looks at the same characters again and again.
 
-The pytest timeout is the bound: what goes over the rest of the text from each of its places needs
-minutes for these, and what tries all ways to match needs years.
+A pytest timeout is the bound: what goes over the rest of the text from each of its places needs
+far longer than that for these, and what tries all ways to match needs years. Texts are a quarter as
+long in `make test` as in `make test-long`, and the timeout is a sixteenth.
 """
 
 import pytest
@@ -11,6 +12,13 @@ from memplane.intake import Redactor
 from memplane.intake.markers import MARK, widened
 from memplane.intake.token_patterns import SHAPES
 
+SIZES = pytest.mark.parametrize(
+    "quarters",
+    [
+        pytest.param(1, marks=pytest.mark.timeout(20), id="short"),
+        pytest.param(4, marks=[pytest.mark.timeout(300), pytest.mark.long], id="long"),
+    ],
+)
 BUILT_IN = Redactor()
 BEGIN = "-----BEGIN PRIVATE KEY-----"
 # Words that open the doors of finders which look first whether they are needed at all.
@@ -18,6 +26,7 @@ OPENED = " create user password identified name value <a> </a> curl -u mysql red
 UNBOUNDED = [shape for shape in SHAPES if any(sign in shape.pattern for sign in (",}", "+", "*"))]
 
 
+@SIZES
 @pytest.mark.parametrize(
     "piece",
     [
@@ -26,11 +35,12 @@ UNBOUNDED = [shape for shape in SHAPES if any(sign in shape.pattern for sign in 
         "AAAAAAAAAAAAAAAAAAAAAA", ":AA1", "a1-us", "sq0abc-",
     ],
 )  # fmt: skip
-def test_beginnings_without_an_end_are_worked_off(piece):
+def test_beginnings_without_an_end_are_worked_off(piece, quarters):
     for before in ("", BEGIN):
-        BUILT_IN.redact(before + piece * (600_000 // len(piece)) + OPENED)
+        BUILT_IN.redact(before + piece * (quarters * 150_000 // len(piece)) + OPENED)
 
 
+@SIZES
 @pytest.mark.parametrize(
     "piece",
     [
@@ -40,8 +50,8 @@ def test_beginnings_without_an_end_are_worked_off(piece):
         "password=a/", "password=a.", "passwordA",
     ],
 )  # fmt: skip
-def test_names_of_secrets_without_values_are_worked_off_with_every_finder_awake(piece):
-    BUILT_IN.redact(piece * (200_000 // len(piece)) + OPENED)
+def test_names_of_secrets_without_values_are_worked_off_with_every_finder_awake(piece, quarters):
+    BUILT_IN.redact(piece * (quarters * 50_000 // len(piece)) + OPENED)
 
 
 @pytest.mark.parametrize("shape", UNBOUNDED, ids=[shape.name for shape in UNBOUNDED])

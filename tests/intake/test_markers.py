@@ -8,8 +8,8 @@ from hypothesis import given, strategies as st
 
 from memplane.event import WISH_MARKER
 from memplane.intake import Intake, Marker, Redactor, markers
+from memplane.policy.records import Markers
 from memplane.policy.regex_safety import SENTENCE, pattern_mistake
-from memplane.policy.scoring import Markers
 
 OURS = Marker(Markers())
 INSTRUCTION, PREFERENCE = ("custom:instruction",), ("custom:preference",)

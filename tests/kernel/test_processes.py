@@ -1,12 +1,12 @@
 """A process without the kernel counts, cuts and indexes as one that has it; so does an install."""
 
-import os
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
 import pytest
+from builders_wheels import wheel
 
 from memplane import kernel
 
@@ -50,16 +50,10 @@ def test_two_processes_give_the_same(tmp_path):
 
 @pytest.mark.timeout(180)
 def test_without_a_compiler_the_wheel_is_made_and_is_pure_python(tmp_path):
-    made = subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(tmp_path), str(ROOT)],
-        capture_output=True, text=True, check=False,
-        env={**os.environ, "CC": "/bin/false"},
-    )  # fmt: skip
-    assert made.returncode == 0, made.stderr
-    (wheel,) = tmp_path.glob("*.whl")
-    assert wheel.name.endswith("-py3-none-any.whl")
+    file = wheel(tmp_path, CC="/bin/false")
+    assert file.name.endswith("-py3-none-any.whl")
     site = tmp_path / "site"
-    zipfile.ZipFile(wheel).extractall(site)
+    zipfile.ZipFile(file).extractall(site)
     assert [one.name for one in (site / "memplane").glob("_kernel*")] == []
     script = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"

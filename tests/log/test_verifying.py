@@ -14,6 +14,7 @@ from memplane.log import verify_log, verifying
 from memplane.log.format import genesis
 from memplane.log.verifying import Scanners, ScanTask, scan
 from memplane.wiring import _Lines
+from tests.examples import sampled
 
 SEGMENTS_MIN = 13
 
@@ -79,7 +80,7 @@ DAMAGE = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize("damage", sampled(DAMAGE, 3))
 def test_any_number_of_processes_finds_the_same(whole, tmp_path, damage):
     loads = json.loads if len(damage) % 2 else pytest.importorskip("orjson").loads
     home = copied(whole, tmp_path / "home")

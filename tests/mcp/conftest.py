@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 import memplane
-from memplane.projects.entering import for_folder
+from memplane.projects import for_folder
 from memplane.wiring import find_plane, init, make_counter, open_found, open_plane
 
 # The extra is an extra: without it there is no server to test, and `tests/cli` says what one reads.

@@ -68,7 +68,7 @@ def words(said: str) -> str:
 EVERY = [pytest.param(seed, 120, marks=pytest.mark.long) for seed in range(8)]
 
 
-@pytest.mark.parametrize(("seed", "packs"), [(0, 15), (2, 12), (5, 8), *EVERY])
+@pytest.mark.parametrize(("seed", "packs"), [(0, 10), (2, 8), *EVERY])
 def test_no_pack_passes_its_budget_in_any_counter(plane, seed, packs):
     plane.record_many(rows(seed, 60 + 120 * seed))
     chance = random.Random(seed)
@@ -76,7 +76,7 @@ def test_no_pack_passes_its_budget_in_any_counter(plane, seed, packs):
         check(plane, request(chance, plane.head().seq))
 
 
-@pytest.mark.parametrize("packs", [5, pytest.param(120, marks=pytest.mark.long)])
+@pytest.mark.parametrize("packs", [3, pytest.param(120, marks=pytest.mark.long)])
 def test_a_plane_full_of_everything_keeps_the_cap(full_plane, packs):
     chance = random.Random(99)
     for _ in range(packs):

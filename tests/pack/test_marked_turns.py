@@ -3,6 +3,8 @@
 import pytest
 import yaml
 
+from tests.examples import paired
+
 CONSTRAINT = "Constraint: module 4 must not import module 5"
 
 
@@ -32,8 +34,7 @@ def past(plane):
 
 
 @pytest.mark.parametrize("query", ["continue", "where do herons nest?"])
-@pytest.mark.parametrize("session", [None, "s"])
-@pytest.mark.parametrize("budget", [1000, 2000, 8000])
+@pytest.mark.parametrize(("session", "budget"), paired([None, "s"], [1000, 2000, 8000], 2))
 def test_a_constraint_of_another_session_is_in_the_block_whatever_is_asked(
     plane, past, query, session, budget
 ):

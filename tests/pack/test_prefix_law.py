@@ -232,7 +232,7 @@ def test_packs_at_each_model_call_share_most_of_their_bytes(plane, budget, least
     chance = random.Random(11)
     plane.record(kind="session", session="s", data={"status": "start"})
     before, shares, kept = None, [], 0
-    for number in range(200):
+    for number in range(120):
         words = " ".join(f"w{chance.randrange(400)}" for _ in range(chance.randint(10, 90)))
         role = "user" if number % 8 == 0 else "assistant"
         plane.record(words, role=role, session="s")

@@ -4,6 +4,7 @@ import pytest
 
 import memplane
 from memplane.errors import BudgetError
+from tests.examples import paired
 
 OTHERS = 9
 
@@ -60,8 +61,10 @@ def test_a_pack_as_of_a_seq_counts_in_todays_counter(plane):
     assert plane.pack("herons", as_of=seq, budget=2000).tokens <= 2000
 
 
-@pytest.mark.parametrize("name", ["decisions", "tools", "log", "evidence", "now"])
-@pytest.mark.parametrize("budget", [300, 1000, 4000])
+@pytest.mark.parametrize(
+    ("name", "budget"),
+    paired(["decisions", "tools", "log", "evidence", "now"], [300, 1000, 4000], 3),
+)
 def test_a_section_of_ones_own_may_have_any_name(plane, name, budget):
     policy = plane.home / "policies" / "budgets.yaml"
     added = (

@@ -7,7 +7,7 @@ from builders_planes import rows
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import memplane
-from tests.examples import examples
+from tests.examples import examples, paired, sampled
 from tests.pack.test_prefix_law import STEP, apply_step, holds
 
 NOW = "2026-01-05T12:00:00Z"
@@ -43,8 +43,7 @@ def work(plane, session=None):
             plane.record(f"decision {number} about herons", kind="decision", session="s")
 
 
-@pytest.mark.parametrize("budget", BUDGETS)
-@pytest.mark.parametrize("session", [None, "s"])
+@pytest.mark.parametrize(("budget", "session"), paired(BUDGETS, [None, "s"], 2))
 def test_a_task_switch_changes_the_tail_and_nothing_before_it(plane, budget, session):
     work(plane, session)
     before = plane.pack(session="s", budget=budget, now=NOW)
@@ -200,7 +199,7 @@ def test_the_entry_names_exactly_the_events_whose_text_stands_there(plane):
     assert entry.tokens == plane.context.counter(plane.upkeep.policies).count(entry.text)
 
 
-@pytest.mark.parametrize("seed", [0, 2, *(pytest.param(n, marks=pytest.mark.long) for n in (1, 3))])
+@pytest.mark.parametrize("seed", sampled(range(4), 4))
 def test_no_event_is_whole_in_two_entries_of_a_block(plane, seed):
     plane.record_many(rows(seed, 300))
     told = 0

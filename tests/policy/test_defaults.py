@@ -94,8 +94,10 @@ def test_the_numbers_of_the_shipped_scoring_file_are_the_defaults_of_its_keys(po
     document = yaml.safe_load(defaults["scoring.yaml"])
     by_default = policies().scoring
     for above in ("retrieval", "packing"):
-        for key in document[above]:
-            row = {name: value for name, value in document[above].items() if name != key}
+        # Every key is absent once, and stands once beside each of those that are.
+        names = list(document[above])
+        for kept in (names[::2], names[1::2], names[: len(names) // 2], names[len(names) // 2 :]):
+            row = {name: document[above][name] for name in kept}
             assert policies(scoring=yaml.safe_dump({**document, above: row})).scoring == by_default
 
 

@@ -5,8 +5,8 @@ import json
 import pytest
 import yaml
 
+from memplane.policy.records import STANDING, Markers
 from memplane.policy.regex_safety import SENTENCE, pattern_mistake
-from memplane.policy.scoring import STANDING, Markers
 
 PHRASES = [(marker, phrase) for marker, row in STANDING.items() for phrase in row]
 

@@ -224,13 +224,15 @@ def written(yaml):
     return f"{yaml[1:]}\n" if yaml.startswith("!") else f"version: 1\n{yaml}\n"
 
 
-@pytest.mark.parametrize(
-    ("stem", "yaml", "said"), CASES, ids=[f"{stem}: {yaml[:60]}" for stem, yaml, _ in CASES]
-)
-def test_the_whole_of_what_is_said_about_a_broken_rule(mistakes, stem, yaml, said):
-    beside = BESIDE if "c99" in yaml and stem == "privacy" else {}
-    assert said
-    assert mistakes(**beside, **{stem: written(yaml)}) == [f"{stem}.yaml:{line}" for line in said]
+@pytest.mark.parametrize("stem", sorted({stem for stem, *_ in CASES}))
+def test_the_whole_of_what_is_said_about_a_broken_rule(mistakes, stem):
+    wrong = {}
+    for yaml, said in [case[1:] for case in CASES if case[0] == stem]:
+        beside = BESIDE if "c99" in yaml and stem == "privacy" else {}
+        found = mistakes(**beside, **{stem: written(yaml)})
+        if not said or found != [f"{stem}.yaml:{line}" for line in said]:
+            wrong[yaml] = (found, said)
+    assert wrong == {}
 
 
 def rules_of(schema, at=()):

@@ -210,11 +210,8 @@ def test_a_folder_without_write_permission_is_no_error(tmp_path):
 
 
 def in_process(*arguments):
-    here = Path(__file__).parent
-    env = {**os.environ, "PYTHONPATH": f"{here}{os.pathsep}{here.parents[1]}"}
-    return subprocess.Popen(
-        [sys.executable, str(here / "process_saver.py"), *map(str, arguments)], env=env
-    )
+    script = Path(__file__).with_name("process_saver.py")
+    return subprocess.Popen([sys.executable, str(script), *map(str, arguments)])
 
 
 def test_a_full_disk_keeps_the_old_checkpoints_and_is_no_error(tmp_path):

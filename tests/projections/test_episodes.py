@@ -6,7 +6,7 @@ from builders_journal import FORGETS, STATEMENTS, Journal
 from checks_law import fold, holds_the_law
 from hypothesis import given, settings, strategies as st
 
-from memplane.policy.scoring import AGENT, CHAT, EPISODE_PROFILES, EpisodeRules
+from memplane.policy.records import AGENT, CHAT, EPISODE_PROFILES, EpisodeRules
 from memplane.projections.episodes import (
     MARKED_MAX,
     TURNS,

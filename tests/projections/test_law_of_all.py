@@ -11,7 +11,7 @@ from checks_law import holds_the_law
 from hypothesis import given, settings, strategies as st
 
 from memplane.context.folds import Folds
-from memplane.policy.scoring import CHAT
+from memplane.policy.records import CHAT
 from memplane.projections.in_force import MemoryChains
 from memplane.projections.memories import Memories
 from memplane.projections.projector import Stretch, fold

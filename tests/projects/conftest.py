@@ -7,7 +7,7 @@ import pytest
 
 import memplane
 from memplane.home import open_home
-from memplane.projects.entering import for_folder
+from memplane.projects import for_folder
 from memplane.wiring import open_found
 
 sys.path.insert(0, str(Path(__file__).parent))  # for `folders`

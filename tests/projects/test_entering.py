@@ -2,9 +2,17 @@
 
 from folders import repository, work_tree
 
-from memplane.projects import registry
-from memplane.projects.entering import enter_folder, joined, root_row, sessions_in
-from memplane.projects.registry import KnownProjects, digest, path_place, shown_names
+from memplane import projects
+from memplane.projects import (
+    KnownProjects,
+    digest,
+    enter_folder,
+    joined,
+    path_place,
+    root_row,
+    sessions_in,
+    shown_names,
+)
 
 ORIGIN = "https://git.example/team/app.git"
 
@@ -75,12 +83,12 @@ def test_of_two_that_claim_an_origin_at_once_the_second_is_by_its_path(tmp_path)
 
 
 def test_eight_digits_that_were_met_on_purpose_open_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr("memplane.projects.entering._DIGITS", 0)
+    monkeypatch.setattr("memplane.projects._DIGITS", 0)
     known = KnownProjects()
     ours = entered(known, repository(tmp_path / "a", "https://one.example/app")).place.ns
     theirs = entered(known, repository(tmp_path / "b", "https://two.example/app")).place.ns
     assert ours != theirs
-    monkeypatch.setattr(registry, "_HEX", 1)  # of 16 spaces 9 are taken: some were met twice
+    monkeypatch.setattr(projects, "_HEX", 1)  # of 16 spaces 9 are taken: some were met twice
     paths = [f"/w/{name}/app" for name in "cdefghijk"]
     for path in paths:
         known.apply({"ts": "", **root_row(known, *_placed(known, path))})

@@ -132,7 +132,7 @@ def test_a_session_without_a_folder_is_shown_nothing(own, told, tmp_path):
 
 
 def test_sessions_of_before_come_by_the_clients_own_folder(own, told, tmp_path, monkeypatch):
-    from memplane.projects.registry import client_folder
+    from memplane.projects import client_folder
 
     root = tmp_path / "work" / "alpha"
     root.mkdir(parents=True)

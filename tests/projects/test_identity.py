@@ -5,7 +5,7 @@ import os
 import pytest
 from folders import repository, submodule, work_tree
 
-from memplane.projects.registry import (
+from memplane.projects import (
     NO_ROOT,
     address_of,
     find_root,

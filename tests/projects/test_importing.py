@@ -9,7 +9,7 @@ import pytest
 from folders import repository, work_tree
 
 from memplane.importers import import_paths
-from memplane.projects.registry import UNKNOWN, client_folder
+from memplane.projects import UNKNOWN, client_folder
 
 KEPT = Path(__file__).parents[1] / "importers" / "programs"
 
@@ -82,7 +82,7 @@ def test_folders_that_are_not_there_are_taken_by_their_words(own, tmp_path, monk
     looked = []
     lstat = __import__("os").lstat
     monkeypatch.setattr(
-        "memplane.projects.registry.os.lstat", lambda path: (looked.append(path), lstat(path))[1]
+        "memplane.projects.os.lstat", lambda path: (looked.append(path), lstat(path))[1]
     )
     with own.at(tmp_path) as plane:
         looked.clear()

@@ -4,8 +4,7 @@ import json
 from functools import partial
 
 from memplane.event import GLOBAL
-from memplane.projects.entering import joined, root_row
-from memplane.projects.registry import UNKNOWN, KnownProjects, Registry, digest
+from memplane.projects import UNKNOWN, KnownProjects, Registry, digest, joined, root_row
 
 A, B = "/project/alpha-aaaaaaaa", "/project/beta-bbbbbbbb"
 

@@ -18,8 +18,8 @@ from memplane.providers import (
     OpenAIEmbedder,
     OpenAIReflector,
     RetryConfig,
+    retry_after,
 )
-from memplane.providers.http import retry_after
 from tests.providers.fakes_model_server import DIMENSION, StubServer, letters, statuses
 
 AT_ONCE = RetryConfig(base_delay=0, max_delay=0)
@@ -175,7 +175,7 @@ def test_an_answer_that_is_no_json_is_refused(server, content):
 
 
 def test_an_answer_beyond_the_limit_is_not_read_to_its_end(server, monkeypatch):
-    monkeypatch.setattr("memplane.providers.http._ANSWER_MAX", 1 << 20)
+    monkeypatch.setattr("memplane.providers._ANSWER_MAX", 1 << 20)
     error = failure(server, {"content": b" " * (4 << 20)})
     assert "at most 1 MB" in str(error)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from memplane.errors import ConfigurationError, InputError, ProviderError
-from memplane.providers.http import RetryConfig, with_retry
+from memplane.providers import RetryConfig, with_retry
 
 
 class Clockwork:

@@ -2,7 +2,7 @@
 
 from hypothesis import given, strategies as st
 
-from memplane.policy.scoring import BlendedProfile, EpisodeFirstProfile
+from memplane.policy.records import BlendedProfile, EpisodeFirstProfile
 from memplane.recall.profiles import (
     ITEM_TOKENS,
     RecallCandidate,

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from hypothesis import given, settings, strategies as st
 
-from memplane.scenario.scene import generated
+from memplane.scenario.document import generated
 from tests.examples import examples
 
 START = datetime(2026, 1, 5, 12, tzinfo=UTC)

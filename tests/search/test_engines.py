@@ -25,7 +25,7 @@ from memplane.search import engines
 from memplane.upkeep import reports
 from memplane.upkeep.doctor import examine_plane
 from memplane.wiring import make_counter
-from tests.examples import examples
+from tests.examples import examples, paired
 
 NAMES = [
     pytest.param(
@@ -148,8 +148,9 @@ def test_what_is_forgotten_or_replaced_is_gone_at_once_and_there_as_of_then(home
         assert "The heron is blue" not in texts(plane, "blue heron", as_of=before)
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("channel", ["private", "public", "team", "agent"])
+@pytest.mark.parametrize(
+    ("name", "channel"), paired(NAMES, ["private", "public", "team", "agent"], 2)
+)
 def test_no_channel_shows_what_it_may_not_list(home, name, channel):
     with opened(home, name) as plane:
         may = {event.seq for event in plane.events(channel=channel, agent="planner")}
@@ -376,8 +377,7 @@ def flip(path):
     path.write_bytes(data)
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("harm", HARMS)
+@pytest.mark.parametrize(("name", "harm"), paired(NAMES, HARMS, 2))
 def test_harmed_files_heal_and_answer_nothing_else(home, name, harm):
     with opened(home, name) as plane:
         said = texts(plane)
@@ -410,8 +410,7 @@ def dies_while_it_writes(home, name, at):
             texts(plane)
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("at", [1, 2, 5])
+@pytest.mark.parametrize(("name", "at"), paired(NAMES, [1, 2, 5], 2))
 def test_a_process_killed_between_files_and_header_costs_no_answer(home, name, at):
     process = multiprocessing.get_context("fork").Process(
         target=dies_while_it_writes, args=(home, name, at)

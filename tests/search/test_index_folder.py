@@ -9,6 +9,7 @@ from builders_searches import find, index_files, retriever, seqs, texts
 import memplane
 from memplane.search import indexing
 from memplane.search.service import index_service
+from tests.examples import paired
 
 
 def flip(path):
@@ -34,8 +35,10 @@ def expected(shelf_once):
         return [find(plane, query) for query in QUERIES]
 
 
-@pytest.mark.parametrize("name", ["manifest.json", "stamps.json", "open.bin", "seg-0-0.bin"])
-@pytest.mark.parametrize("harm", HARMS)
+@pytest.mark.parametrize(
+    ("name", "harm"),
+    paired(["manifest.json", "stamps.json", "open.bin", "seg-0-0.bin"], HARMS, 3),
+)
 def test_harmed_files_cost_the_caller_nothing(shelf, expected, name, harm):
     files = sorted(path.name for path in (shelf / "index").glob("*.bin"))
     assert name.endswith(".json") or name in files, files

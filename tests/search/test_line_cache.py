@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 import memplane
+from memplane.index.terms import Sentences
 from memplane.log import FileLog
 from memplane.search import indexing
 from memplane.search.indexing import KeptLines, raw_lines, unpacked_line
+from memplane.search.retriever import LogRetriever
 from memplane.search.service import index_service
 
 TEXTS = ("herons nest by the lake", 'a "quoted" heron\n\tand\\more', "왜가리 鷺 🪶", "heron " * 900)
@@ -28,7 +30,7 @@ def home(tmp_path, monkeypatch):
         plane.record("heron " * 9000, id="long", kind="tool_result", session="s")
         for at in range(12):
             plane.record_many(
-                [{"text": f"turn {at * 40 + n} of the cranes. " * 4} for n in range(40)]
+                [{"text": f"turn {at * 40 + n} of the cranes. " * 9} for n in range(40)]
             )
         plane.search("herons")
     assert len(list((home / "log").glob("*.jsonl"))) > 3
@@ -173,3 +175,33 @@ def test_whatever_a_text_is_its_line_comes_back(tmp_path_factory, texts):
         for seq in list(lines)[1:]:
             assert kept.line(seq) == lines[seq]
         del plane._log.line
+
+
+@given(k=st.integers(1, 60))
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_search_reads_a_line_a_text_and_the_sentences_of_each_hit_once_and_no_others(home, k):
+    """What a hit costs does not grow with what else there is; the second time it costs no line."""
+    read, texts, analysed = [], [], []
+    with memplane.open(home, read_only=True) as plane, pytest.MonkeyPatch.context() as patch:
+        count_calls(patch, KeptLines, "line", read)
+        count_calls(patch, LogRetriever, "passages", texts)
+        count_calls(patch, Sentences, "holding", analysed)
+        patch.setattr(plane._log, "line", lambda _: pytest.fail("an older segment was opened"))
+        hits = plane.search("cranes turn", k=k)
+        assert len(hits) == k
+        again = plane.search("cranes turn", k=k)
+    assert again == hits
+    assert sorted(seq for (seq,) in read) == sorted(hit.event.seq for hit in hits)
+    assert sum(len(docs) for docs, *_ in texts) == 2 * k
+    assert len(analysed) == k
+
+
+def count_calls(patch, owner, name, calls):
+    """Keep the arguments of each call of a method."""
+    method = getattr(owner, name)
+
+    def counted(self, *args, **named):
+        calls.append(args)
+        return method(self, *args, **named)
+
+    patch.setattr(owner, name, counted)

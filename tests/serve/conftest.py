@@ -61,7 +61,7 @@ class Served:
 # With other times than it has as a rule: what is waited for is whether, and not how long.
 HURRIED = """
 import sys
-import memplane.serve.run as run
+import memplane.serve.web as run
 for one in sys.argv.pop(1).split(","):
     name, value = one.split("=")
     assert hasattr(run, name)

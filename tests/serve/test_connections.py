@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from memplane.serve import run
+from memplane.serve import web
 from memplane.wiring import init
 
 
@@ -86,7 +86,7 @@ def holds_a_flood(start, count):
         with start("--connections", "64", "--rate", "5000", "--open-planes", "4") as served:
             before = descriptors(served)
             most = flood(served, count)
-            assert most <= before + 64 + 8 + 4 * run.DESCRIPTORS_OF_PLANE
+            assert most <= before + 64 + 8 + 4 * web.DESCRIPTORS_OF_PLANE
             for n in range(20):
                 assert served.ask("POST", "/v1/record", {"text": f"after it {n}"})[0] == 200
             assert descriptors(served) < before + 40
@@ -237,7 +237,7 @@ def test_no_more_planes_and_descriptors_than_so_many(start):
             _, figures, _ = served.raw("GET", "/metrics")
             opened.append(int(figures.rsplit(b" ", 1)[1]))
         assert max(opened) == 2
-        assert most <= before + 2 * run.DESCRIPTORS_OF_PLANE + 4
+        assert most <= before + 2 * web.DESCRIPTORS_OF_PLANE + 4
 
 
 def test_a_plane_that_nobody_asks_for_is_closed(start):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from memplane.serve.routes import REFUSALS, ROUTES
+from memplane.serve.web import REFUSALS, ROUTES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "serve.md").read_text()
 COMMANDS = [

@@ -6,12 +6,12 @@ from contextlib import asynccontextmanager
 import pytest
 
 import memplane
+from memplane.acms.runner import AgentRow
 from memplane.errors import NotFoundError
 from memplane.log import disk as log_disk
-from memplane.serve import planes as serve_planes
-from memplane.serve.planes import ONLY, BusyError, OpenLimits, Planes
+from memplane.serve import web as serve_planes
+from memplane.serve.web import ONLY, BusyError, OpenLimits, Planes
 from memplane.wiring import init
-from memplane.work.agent_batches import AgentRow
 
 
 @pytest.fixture

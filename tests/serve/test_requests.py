@@ -8,7 +8,7 @@ import time
 import pytest
 from jsonschema import Draft202012Validator
 
-from memplane.serve.routes import ROUTES, openapi
+from memplane.serve.web import ROUTES, openapi
 
 
 def test_a_record_is_found_by_search_pack_and_get_and_gone_when_forgotten(served):

@@ -3,10 +3,9 @@
 from itertools import count
 
 from memplane.event import Draft, encode
-from memplane.shared.derive import Derivation
-from memplane.shared.entries import beginning
+from memplane.shared.apply import Derivation
+from memplane.shared.entries import MemorySharedLog, beginning
 from memplane.shared.follower import FollowerLog
-from memplane.shared.memory import MemorySharedLog
 
 PLANE = "01KE68AHX0S9HNAPC8C6XVDB1V"
 

@@ -15,9 +15,8 @@ from memplane.errors import SharedLogError, WriteError
 from memplane.event import encode
 from memplane.home import SharedLogWarning
 from memplane.log import verify_log
-from memplane.shared import connect
-from memplane.shared.entries import published
-from memplane.shared.memory import MemorySharedLog
+from memplane.shared import follower as connect
+from memplane.shared.entries import MemorySharedLog, published
 from memplane.wiring import init_shared
 
 

@@ -6,8 +6,8 @@ import subprocess
 import pytest
 from builders_folders import device_in, files_in, in_force, made, written
 
-from memplane.shared import clones
-from memplane.shared.clones import Clone, CloneError
+from memplane.shared import folder as clones
+from memplane.shared.folder import Clone, CloneError
 
 DEVICE = "0123456789abcdef"
 SAFE = {

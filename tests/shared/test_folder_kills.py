@@ -14,7 +14,7 @@ from memplane.shared.folder import own_device
 from memplane.shared.folder_state import mark_device
 
 LONG = settings.default.max_examples >= 500
-FEW = 14
+FEW = 7
 
 
 def opened(home):

@@ -11,7 +11,7 @@ KEYS = ("a", "b", "c")
 SPACES = ("/global", "/project/x")
 LONG = settings.default.max_examples >= 500
 LAW = settings(
-    max_examples=1_000 if LONG else 12, deadline=None, derandomize=True, database=None,
+    max_examples=1_000 if LONG else 7, deadline=None, derandomize=True, database=None,
     suppress_health_check=list(HealthCheck), phases=[Phase.generate],
 )  # fmt: skip
 

@@ -19,8 +19,7 @@ from memplane.errors import (
     SharedLogError,
 )
 from memplane.shared.entries import beginning
-from memplane.shared.nats import NatsSharedLog
-from memplane.shared.nats_connection import Address, parsed_address
+from memplane.shared.nats import Address, NatsSharedLog, parsed_address
 
 servers = pytest.mark.servers
 

@@ -12,8 +12,8 @@ import memplane
 from memplane.errors import ConflictError, HomeError, InputError, NotFoundError, SharedLogError
 from memplane.home import SharedLogWarning, open_home, shared_name
 from memplane.hook.run import HookLog
-from memplane.shared import connect
-from memplane.shared.memory import MemorySharedLog
+from memplane.shared import follower as connect
+from memplane.shared.entries import MemorySharedLog
 from memplane.wiring import init_shared
 
 

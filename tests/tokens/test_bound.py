@@ -5,8 +5,7 @@ import pytest
 from builders_nasty_texts import ATOMS, SENTENCES, texts
 from hypothesis import given, settings, strategies as st
 
-from memplane.tokens import make
-from memplane.tokens.bound import CHARACTERS, UNSURE_CHARACTER, lines, stand_ins, unpack
+from memplane.tokens import CHARACTERS, UNSURE_CHARACTER, lines, make, stand_ins, unpack
 from tests.examples import examples
 
 WORDS = st.lists(st.one_of(st.sampled_from(ATOMS), st.sampled_from(SENTENCES), st.text())).map(
@@ -27,7 +26,7 @@ def sweep(bound, encodings, *, seed, trials):
 
 
 def test_never_below_either_encoding_and_the_sum_of_its_lines(bound, encodings):
-    sweep(bound, encodings, seed=1, trials=10_000)
+    sweep(bound, encodings, seed=1, trials=5_000)
 
 
 @pytest.mark.long
@@ -94,7 +93,7 @@ def test_the_count_stays_close_to_the_larger_exact_one(bound, encodings):
 
 
 @pytest.mark.sized
-@pytest.mark.parametrize(("step", "first"), [(11, 3), pytest.param(1, 0, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("step", "first"), [(23, 3), pytest.param(1, 0, marks=pytest.mark.long)])
 def test_both_encodings_see_the_classes_of_characters_as_the_table_does(
     table, encodings, step, first
 ):
@@ -132,7 +131,7 @@ def test_the_table_is_read_once_and_not_before_the_first_count(table):
 
 
 def test_the_memo_is_bounded_and_never_changes_a_count(table, bound, monkeypatch):
-    monkeypatch.setattr("memplane.tokens.bound._FULL", 16)
+    monkeypatch.setattr("memplane.tokens._FULL", 16)
     small = make("bound/1", table=table)
     for text in texts(random.Random(8), 500):
         assert small.count(text) == bound.count(text)

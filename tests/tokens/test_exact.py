@@ -3,8 +3,7 @@ import random
 import pytest
 from builders_nasty_texts import SENTENCES, texts
 
-from memplane.tokens import make
-from memplane.tokens.bound import lines
+from memplane.tokens import lines, make
 
 
 def sweep(table, encodings, name, *, seed, trials):

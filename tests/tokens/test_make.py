@@ -11,8 +11,7 @@ from builders_nasty_texts import texts
 
 import memplane.tokens
 from memplane.errors import InputError, MissingExtraError
-from memplane.tokens import make
-from memplane.tokens.bound import lines, single_bytes, unpack
+from memplane.tokens import lines, make, single_bytes, unpack
 
 FILE = Path(memplane.tokens.__file__).with_name("bound1.xz")
 

@@ -4,7 +4,7 @@ from itertools import pairwise, product
 
 from hypothesis import given, settings, strategies as st
 
-from memplane.tokens.bound import TokenRanks, closing, pretoken_count, starting
+from memplane.tokens import TokenRanks, closing, pretoken_count, starting
 from tests.examples import examples
 
 LETTERS = "ab\r"

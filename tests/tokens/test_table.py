@@ -11,8 +11,7 @@ from hypothesis import given, settings, strategies as st
 from table_formats import encode_token_index
 
 import memplane.tokens
-from memplane.tokens import make
-from memplane.tokens.bound import (
+from memplane.tokens import (
     _STOPS,
     CHARACTERS,
     ENCODINGS,
@@ -20,6 +19,7 @@ from memplane.tokens.bound import (
     Ranks,
     TokenRanks,
     _Costs,
+    make,
     starting,
     unpack,
 )

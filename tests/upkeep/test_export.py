@@ -145,7 +145,7 @@ def test_an_export_is_of_one_head_while_writers_go_on(filled, tmp_path):
     for thread in threads:
         thread.start()
     try:
-        for n in range(4):
+        for n in range(2):
             before = memplane.open(filled, read_only=True, environment={})
             with before:
                 least = before.head().seq

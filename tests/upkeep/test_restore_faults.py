@@ -14,6 +14,7 @@ from memplane.errors import HomeError, PlaneError, WriteError
 from memplane.log import Disk, verify_log
 from memplane.policy import NAMES
 from memplane.upkeep import restore as restoring
+from tests.examples import paired
 
 FORK = multiprocessing.get_context("fork")
 TARGETS = ("missing", "deeply missing", "bare", "empty", "empty, of that id", "project")
@@ -170,8 +171,7 @@ def test_a_disk_that_refuses_any_step_leaves_everything_as_it_was(
     is_whole(given, home)
 
 
-@pytest.mark.parametrize("sort", TARGETS)
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize(("sort", "when"), paired(TARGETS, ["before", "after"], 2))
 @pytest.mark.parametrize("every", EVERY)
 def test_killed_at_any_step_it_is_empty_or_whole_and_a_second_run_finishes(
     given, plane_id, tmp_path, sort, when, every

@@ -21,6 +21,7 @@ from memplane.search.service import index_service
 from memplane.upkeep import verify
 from memplane.upkeep.verify import witnesses
 from memplane.wiring import open_plane
+from tests.examples import sampled
 
 NOW = "2026-01-05T12:00:00.000000Z"
 
@@ -139,7 +140,7 @@ def test_files_that_nothing_names_are_a_note(home):
 NAMES = ("hotset", "decisions", "tasks", "plane_map", "artifacts", "sessions", "files", "digests")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sampled(NAMES, 2))
 def test_a_projection_that_says_something_else_than_the_log_is_found(home, name):
     """Whole, of this plane and at its place in the log: only a fold from the start can tell."""
     path = home / "projections" / f"{name}.json"

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import memplane
+from memplane.acms.runner import AgentRow, record_each_as
 from memplane.errors import ConflictError, InputError, MemplaneError, ScopeError
 from memplane.log import disk as log_disk
-from memplane.work.agent_batches import AgentRow, record_each_as
 from memplane.work.changes import record_as
 
 

@@ -4,7 +4,7 @@ import pytest
 
 import memplane
 from memplane.errors import EpisodeNotFoundError, InputError, SessionNotFoundError
-from memplane.policy.scoring import CHAT
+from memplane.policy.records import CHAT
 from memplane.work.episodes import PlaneEpisodes
 
 

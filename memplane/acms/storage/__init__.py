@@ -24,8 +24,8 @@ from memplane.acms.storage.backend import (
 from memplane.lazy import lazily
 
 if TYPE_CHECKING:
+    from memplane.acms.storage.backend import PlaneBackend
     from memplane.acms.storage.databases import ChromaBackend, PostgresBackend, SQLiteBackend
-    from memplane.acms.storage.plane import PlaneBackend
 
 __all__ = [
     "CacheConfig",
@@ -44,7 +44,7 @@ __all__ = [
 __getattr__ = lazily(
     __name__,
     {
-        "memplane.acms.storage.plane": ("PlaneBackend",),
+        "memplane.acms.storage.backend": ("PlaneBackend",),
         "memplane.acms.storage.databases": ("ChromaBackend", "PostgresBackend", "SQLiteBackend"),
     },
 )

@@ -1,1 +1,0 @@
-"""Artifacts: files beside the log that are added, approved, quoted and exported."""
