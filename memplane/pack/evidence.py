@@ -20,7 +20,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice, zip_longest
+from itertools import islice, tee, zip_longest
 from math import isqrt
 from typing import TYPE_CHECKING, Final
 
@@ -515,6 +515,7 @@ class _Filling:
         self._cited: dict[str, int] = {}  # ids -> the seq shown that a model made of them
         self._lines: dict[str, int] = {}  # a line of some words -> the seq that shows it
         self._narrated: list[int] = []  # places of what only says what comes next
+        self._steps: Iterator[tuple[int, bool]] = iter(())  # what to try: see `steps_of`
 
     def place(self, above: int, materials: Materials, marked: Marked) -> None:
         """Show which of the first `above` are worth their tokens; omit the rest with a reason.
@@ -529,12 +530,15 @@ class _Filling:
         good = [at for at in range(above) if seqs[at] not in placed]
         packing = _packing_of(materials)
         self._spend_on_standing(good, packing, materials)
-        budget = self._left
-        self._spend(good, packing, budget)
+        columns = [self._found.columns[name] for name in STEP_COLUMNS]
+        self._steps = (
+            (good[at], more) for at, more in steps_of(columns, good, self._left, packing)
+        )
+        self._spend(packing)
         freed = marked.give_back(self._shown)
         if freed:
             self._left, self._misses = self._left + freed, 0
-            self._spend([at for at in good if seqs[at] not in marked.chosen], packing, budget)
+            self._spend(packing, marked.chosen)
         for at in self._narrated:
             self._take(at, packing, self._left, grows=True, told=True)
         self._left += kept
@@ -542,7 +546,7 @@ class _Filling:
         if kept:
             first = self._first()
             self._left, self._misses = self._left - first.tokens, 0
-            self._spend([at for at in good if seqs[at] not in marked.chosen], packing, budget)
+            self._spend(packing, marked.chosen)
             self._left += first.tokens
             first = self._first()
         chosen = list(self._shown.values())
@@ -573,10 +577,10 @@ class _Filling:
             if found.tokens[at] <= reserve:
                 reserve -= self._take(at, packing, reserve, grows=True)
 
-    def _spend(self, good: Sequence[int], packing: FillingParameters, budget: int) -> None:
-        """Show the events at the places in `good` by value, in the order for `budget` tokens."""
+    def _spend(self, packing: FillingParameters, without: Container[int] = ()) -> None:
+        """Show events by value, but for some seqs; the order is the same each time."""
         found, shown = self._found, self._shown
-        for at, grows, whole in _steps(found, good, budget, packing):
+        for at, grows, whole in self._tried(without):
             seq = found.seqs[at]
             there = shown.get(seq)
             if grows:
@@ -592,6 +596,20 @@ class _Filling:
                     self._take(at, packing, self._left, grows=False)
             if self._left < _LEAST or self._misses >= _MISSES_MAX:
                 return
+
+    def _tried(self, without: Container[int]) -> Iterator[tuple[int, bool, bool]]:
+        """Places in the order to try them; whether one grows, and whether its whole is due next."""
+        # Steps behind those that were asked for so far are ordered when they are.
+        self._steps, steps = tee(self._steps)
+        seqs, at, grows = self._found.seqs, -1, False
+        for next_, more in steps:
+            if without and seqs[next_] in without:
+                continue
+            if at >= 0:
+                yield at, grows, not grows and more and next_ == at
+            at, grows = next_, more
+        if at >= 0:
+            yield at, grows, False
 
     def _take(
         self, at: int, packing: FillingParameters, room: int, *, grows: bool, told: bool = False
@@ -831,20 +849,6 @@ def _packing_of(materials: Materials) -> FillingParameters:
         powers=weights.powers,
         power=weights.power,
     )
-
-
-def _steps(
-    found: Candidates, good: Sequence[int], budget: int, packing: FillingParameters
-) -> Iterator[tuple[int, bool, bool]]:
-    """Places in the order to try them; whether one grows, and whether its whole is due next."""
-    columns = [found.columns[name] for name in STEP_COLUMNS]
-    steps = steps_of(columns, good, budget, packing)
-    ahead = next(steps, None)
-    while ahead is not None:
-        (place, grows), ahead = ahead, next(steps, None)
-        yield good[place], grows, not grows and ahead == (place, True)
-
-
 _FIRST: Final = 1
 _OTHER: Final = 2
 

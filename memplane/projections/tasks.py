@@ -745,6 +745,7 @@ class EventQuote:
     """
 
     __slots__ = (
+        "_size",
         "call",
         "forgotten",
         "forms",
@@ -759,7 +760,6 @@ class EventQuote:
         "sensitivity",
         "seq",
         "session",
-        "size",
         "text",
         "tool",
         "ts",
@@ -792,7 +792,8 @@ class EventQuote:
         self.more: list[Any] = get("more", [])
         moment = get("moment")
         self.moment: Moment | None = None if moment is None else Moment(*moment)
-        self._measure()
+        self._size = 0
+        self.forms: dict[Place, Form] = {}
 
     @classmethod
     def of(
@@ -823,7 +824,7 @@ class EventQuote:
         quote.more = [] if more is None else more
         of_other_plane = event.kind == "task" and is_foreign(event)
         quote.moment = moment_of(event, None) if of_other_plane else None
-        quote._measure()
+        quote._size, quote.forms = 0, {}
         return quote
 
     def follows(self, other: EventQuote) -> bool:
@@ -841,18 +842,22 @@ class EventQuote:
                 row[name] = value
         return row
 
-    def _measure(self) -> None:
-        """Set the row's bytes at most: the same for a new quote and for a loaded one."""
+    @property
+    def size(self) -> int:
+        """The row's bytes at most: the same for a new quote and for a loaded one."""
+        if not self._size:  # most quotes of a digest are never asked for it
+            self._size = self._measured()
+        return self._size
+
+    def _measured(self) -> int:
         texts = [each if isinstance(each, str) else "".join(each) for each in self.more]
         quoted = encode_basestring(
             f"{self.id}{self.ns}{self.session}{self.key}{self.path}{self.tool}{self.text}"
             f"{self.call}{''.join(texts)}"
         )
         size = len(quoted) if quoted.isascii() else len(quoted.encode(errors="surrogatepass"))
-        self.size = _ROW_BYTES + size + _MORE_BYTES * len(texts)
-        if self.moment is not None:
-            self.size += _moment_bytes(self.moment)
-        self.forms: dict[Place, Form] = {}
+        of_moment = 0 if self.moment is None else _moment_bytes(self.moment)
+        return _ROW_BYTES + size + _MORE_BYTES * len(texts) + of_moment
 
 
 _USUAL: Final[tuple[tuple[str, object], ...]] = (
