@@ -38,6 +38,7 @@ from memplane.pack.layout import (
     entry_group,
     entry_of,
     is_task_of,
+    says_nothing,
 )
 from memplane.pack.request import Form, LastSession, Materials, PackContext, PackQuery, Request
 from memplane.policy import Limits, Scoring, SectionBudget
@@ -677,6 +678,8 @@ class _Filling:
         a user's: what is pasted again comes with another question.
         """
         seq = item.seq
+        if says_nothing(item):
+            return "empty"
         if item.role == "user":
             return ""
         if not told and _narrates(item):

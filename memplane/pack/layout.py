@@ -383,8 +383,11 @@ class Sheet:
         `tier` is the form: 0 the longest, 2 a snippet with a handle. `others` have the same text,
         and are placed with it. An event that no room of this part could hold is cut to a snippet;
         one that only comes too late is left out, so that a shorter one behind it may still fit.
-        Returns whether it was placed.
+        Returns whether it was placed. An event that says nothing is not.
         """
+        if says_nothing(item):
+            self.omit(item, part.section, 0, "empty", score)
+            return False
         if item.kind in self.fading or item.seq in self.notes:
             item = self.marked(part, item)
         room = self.left.get(part.section, 0)
@@ -393,8 +396,7 @@ class Sheet:
         group = entry_group(item) if part.dated else None
         if group is not None:
             room -= self.date_tokens(part, group)
-        if most is not None and most < room:
-            room = most
+        room = room if most is None else min(room, most)
         if room < _LEAST_ENTRY:
             self.omit(item, part.section, item.cost, "budget", score, item.cost - room)
             return False
@@ -508,6 +510,13 @@ class Sheet:
 
 def _log_order(entry: Entry) -> int:
     return entry.seq
+
+
+def says_nothing(item: Item) -> bool:
+    """Whether an entry of the event would be its label alone, and the label no news."""
+    if item.text.strip() or item.kind in ("task", "artifact"):
+        return False
+    return item.kind != "tool_result" or item.status != "error"
 
 
 def entry_of(
