@@ -18,7 +18,7 @@ from memplane.importers import SOURCES, FoundSource, ImportReport, find_sources,
 from memplane.importers.discovery import FILES_MAX, Discovered, discover, usual_places
 from memplane.importers.run import Source
 from memplane.projects import EVERY
-from memplane.shared.folder_state import DeviceReport, SyncReport
+from memplane.shared.device_file import DeviceReport, SyncReport
 from memplane.trust import printable, shell_word
 from memplane.upkeep.doctor import filesystem
 from memplane.upkeep.export import ExportReport, LedgerReport, TablesReport
