@@ -382,6 +382,37 @@ def test_a_session_sees_what_others_add_and_forget(often):
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("between", [0, 100])
+def test_sessions_of_one_name_in_other_namespaces_are_apart(often, between):
+    spaces = ("/spec/boat", "/agent/x", "/task/t")
+    for ns in spaces:
+        kept = SessionTurns(often.plane, session="s1", program="p", ns=ns)
+        kept.add([Said("user", {"said": ns}, ("said",))])
+    for number in range(between):
+        often.plane.record(f"Owl {number}", role="user", session="other")
+    for ns in spaces:
+        found = SessionTurns(often.plane, session="s1", program="p", ns=ns).turns()
+        assert [turn.value["said"] for turn in found] == [ns]
+
+
+def test_a_long_tail_is_not_read_whole_for_one_session(often, monkeypatch):
+    kept = SessionTurns(often.plane, session="s1", program="p")
+    kept.add([Said("user", {"said": "a"}, ("said",))])
+    for number in range(100):
+        often.plane.record(f"Owl {number}", role="user", session="other")
+    given = []
+    events = memplane.Plane.events
+
+    def watched(self, **asked):
+        for one in events(self, **asked):
+            given.append(one.seq)
+            yield one
+
+    monkeypatch.setattr(memplane.Plane, "events", watched)
+    assert len(SessionTurns(often.plane, session="s1", program="p").turns()) == 1
+    assert len(given) == 1
+
+
 def test_threads_that_share_a_session_lose_and_repeat_nothing(often):
     session = PlaneSession(often.plane, "s1")
 
