@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from threading import Lock
@@ -144,9 +144,16 @@ class SessionTurns:
 
     def add(self, messages: Iterable[Said]) -> None:
         """Record messages with one write; raises as `Plane.record` does."""
-        rows = [row for said in messages for row in self.rows(said)]
+        self._blobs.keep([row for said in messages for row in self.rows(said)])
+
+    def add_named(self, messages: Mapping[str, Said]) -> None:
+        """The same for messages by their names; of a name that is there already nothing is stored.
+
+        Nor is one that was forgotten or purged stored again.
+        """
+        rows = [row for name, said in messages.items() for row in self.rows(said, name)]
         if rows:
-            self._plane.record_many(rows, batch=len(rows))
+            self._plane.record_many(rows, batch=len(rows), strict=False)
 
     def turns(self, last: int | None = None) -> list[KeptTurn]:
         """The messages in force, or the last of them; of the log only what is new is read."""
