@@ -185,8 +185,7 @@ class _Sessions:
         told, owner = {**head.head, "updated": event.timestamp}, head.head["owner"]
         rows = self._blobs.rows(named.head, told, owner=owner)
         rows += self._state_rows(named, owner, event.actions.state_delta if event.actions else {})
-        said = event_said(event.model_dump(mode="json", exclude_none=True))
-        self._blobs.keep(rows + self._turns(named, head).rows(said, name))
+        self._blobs.keep(rows + self._turns(named, head).rows(event_said(_json(event)), name))
 
     def _session(self, head: Blob | None, events: list[Any]) -> Any:
         assert head is not None
@@ -291,13 +290,8 @@ class _Memories:
         return SessionTurns(self._plane, session=named.session, program=MEMORY, owner=owner, ns=ns)
 
     def _add(self, named: _Named, events: Iterable[Any]) -> None:
-        turns, rows = self._turns(named), list[dict[str, Any]]()
-        for event in events:
-            if event.content and event.content.parts:
-                told = event.model_dump(mode="json", exclude_none=True)
-                rows += turns.rows(event_said(told), event.id)
-        if rows:
-            self._plane.record_many(rows, batch=len(rows), strict=False)
+        said = (one for one in events if one.content and one.content.parts)
+        self._turns(named).add_named({one.id: event_said(_json(one)) for one in said})
 
 
 def event_said(event: dict[str, Any]) -> Said:
@@ -349,8 +343,12 @@ def _as_message(block: str) -> Any:
 
 
 def _digest(event: Any) -> str:
-    told = json.dumps(event.model_dump(mode="json", exclude_none=True), sort_keys=True).encode()
-    return hashlib.sha256(told).hexdigest()[:32]
+    return hashlib.sha256(json.dumps(_json(event), sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _json(event: Any) -> dict[str, Any]:
+    told: dict[str, Any] = event.model_dump(mode="json", exclude_none=True)
+    return told
 
 
 __getattr__ = classes(

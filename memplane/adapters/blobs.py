@@ -137,14 +137,8 @@ class BlobRows:
         return _parted(event.seq, whole)
 
     def keys(self, prefix: str, limit: int | None = None) -> Iterator[str]:
-        """The keys with a value, in byte order; only as many are listed as are asked for."""
-        seen, size = 0, limit or _PAGE
-        while True:
-            found = self._plane.keys(prefix, self._ns, limit=size)
-            yield from found[seen:]
-            if not found.more or (limit is not None and len(found) >= limit):
-                return
-            seen, size = len(found), size * 4
+        """See `keys_below`."""
+        return keys_below(self._plane, prefix, self._ns, limit)
 
     def forget(self, key: str) -> None:
         """Forget one value with its parts; nothing where there is none."""
@@ -201,6 +195,17 @@ class BlobRows:
             if part is None:
                 raise LookupError(f"part {number + 1} of {count} is missing")
             yield base64.b64decode(part.data["bytes"])
+
+
+def keys_below(plane: Plane, prefix: str, ns: str, limit: int | None = None) -> Iterator[str]:
+    """The keys with a value, in byte order; only as many are listed as are asked for."""
+    seen, size = 0, limit or _PAGE
+    while True:
+        found = plane.keys(prefix, ns, limit=size)
+        yield from found[seen:]
+        if not found.more or (limit is not None and len(found) >= limit):
+            return
+        seen, size = len(found), size * 4
 
 
 def short_name(*words: str, size: int = 24) -> str:

@@ -214,13 +214,7 @@ class _Context:
         """Make turns of the messages that have an id and are none yet, with one write."""
         named = {self._kept.id(str(one.id)): one for one in messages if one.id is not None}
         fresh = {id_: one for id_, one in named.items() if id_ not in self._known}
-        rows = [
-            row
-            for id_, one in fresh.items()
-            for row in self._kept.rows(message_said(one), str(one.id))
-        ]
-        if rows:
-            self._plane.record_many(rows, batch=len(rows), strict=False)
+        self._kept.add_named({str(one.id): message_said(one) for one in fresh.values()})
         for id_ in fresh:
             self._known[id_] = self._plane.event(id_).seq
 

@@ -44,7 +44,14 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, unquote
 
-from memplane.adapters.blobs import Blob, BlobRows, session_of, short_name, turned_id
+from memplane.adapters.blobs import (
+    Blob,
+    BlobRows,
+    keys_below,
+    session_of,
+    short_name,
+    turned_id,
+)
 from memplane.adapters.frameworks import Over, classes, framework, in_thread
 from memplane.errors import InputError, NotFoundError
 from memplane.lazy import NamedTuple
@@ -364,7 +371,6 @@ def _place(config: _Config) -> _Place:
 _NS: Final = "/agent/"
 _SAFE: Final = " !#$&'()+,-.:;=?@[]^_`{|}~"
 _HITS_MAX: Final = 1_000  # of `search`, before what lies elsewhere or fails a filter goes
-_PAGE: Final = 64
 _Path = tuple[str, ...]
 _ORDERS: Final[Mapping[str, Callable[[float, float], bool]]] = {
     "$gt": lambda one, other: one > other,
@@ -463,13 +469,13 @@ class _Store:
                 if event.key and event.key.startswith(begins) and "item" in event.data:
                     yield event, hit.score / 1000
             return
-        for key in self._keys(begins):
+        for key in keys_below(self._plane, begins, self._ns):
             found = self._plane.get(key, self._ns)
             if found is not None:
                 yield found, None
 
     def _namespaces(self, asked: Any) -> list[_Path]:
-        found = dict.fromkeys(_read_back(key)[0] for key in self._keys(""))
+        found = dict.fromkeys(_read_back(key)[0] for key in keys_below(self._plane, "", self._ns))
         conditions = asked.match_conditions or ()
         named = {
             one[: asked.max_depth]
@@ -477,15 +483,6 @@ class _Store:
             if all(_is_under(one, condition) for condition in conditions)
         }
         return sorted(named)[asked.offset : asked.offset + asked.limit]
-
-    def _keys(self, prefix: str) -> Iterator[str]:
-        seen, size = 0, _PAGE
-        while True:
-            found = self._plane.keys(prefix, self._ns, limit=size)
-            yield from found[seen:]
-            if not found.more:
-                return
-            seen, size = len(found), size * 4
 
     def _row(self, put: Any) -> dict[str, Any]:
         key, value = _key(put.namespace, put.key), dict(put.value)

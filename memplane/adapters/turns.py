@@ -24,8 +24,9 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
@@ -45,6 +46,7 @@ DATA_BYTES: Final = 32 * 1024  # of a message without its text, that stand in it
 SESSIONS_KEPT: Final = 64
 BUDGET: Final = 2000
 TURNS: Final = 20  # prompts that are sent with what followed them
+_TAIL: Final = 32  # events
 _REASON: Final = "cleared by its program"
 _Path = tuple[str | int, ...]
 _T = TypeVar("_T")
@@ -142,9 +144,16 @@ class SessionTurns:
 
     def add(self, messages: Iterable[Said]) -> None:
         """Record messages with one write; raises as `Plane.record` does."""
-        rows = [row for said in messages for row in self.rows(said)]
+        self._blobs.keep([row for said in messages for row in self.rows(said)])
+
+    def add_named(self, messages: Mapping[str, Said]) -> None:
+        """The same for messages by their names; of a name that is there already nothing is stored.
+
+        Nor is one that was forgotten or purged stored again.
+        """
+        rows = [row for name, said in messages.items() for row in self.rows(said, name)]
         if rows:
-            self._plane.record_many(rows, batch=len(rows))
+            self._plane.record_many(rows, batch=len(rows), strict=False)
 
     def turns(self, last: int | None = None) -> list[KeptTurn]:
         """The messages in force, or the last of them; of the log only what is new is read."""
@@ -174,7 +183,7 @@ class SessionTurns:
         return self._begun
 
     def _follow(self) -> None:
-        plane, head = self._plane, self._plane.head().seq
+        head = self._plane.head().seq
         if head <= self._upto:
             return
         begins = self._begins()
@@ -183,10 +192,11 @@ class SessionTurns:
             return
         self._upto = max(self._upto, begins)
         begin, named = f"{self.source}:", set[int]()
-        for one in plane.events(after=self._upto, agent=self._agent):  # once: it reads the log
+        for one in self._since(head):
             self._upto = max(self._upto, one.seq)
-            if one.id.startswith(begin) and one.session == self.session:
-                if self._program in one.data:
+            if one.id.startswith(begin):
+                of_ns = self._ns is None or one.ns == self._ns
+                if of_ns and one.session == self.session and self._program in one.data:
                     self._ids[one.seq], self._seqs[one.id] = one.id, one.seq
                     self._found[one.seq] = one
             elif one.kind == "forget":
@@ -200,6 +210,21 @@ class SessionTurns:
             }
             self._found = {seq: event for seq, event in left.items() if event is not None}
         self._upto = max(head, self._upto)
+
+    def _since(self, head: int) -> Iterator[Event]:
+        """The session's events behind `_upto`, and those that forget and purge; maybe others.
+
+        Each question reads the log anew, so of a short tail all is asked for at once.
+        """
+        events = self._plane.events
+        asked: dict[str, Any] = {"after": self._upto, "agent": self._agent}
+        if head - self._upto <= _TAIL:
+            return events(**asked)
+        return chain(
+            events(session=self.session, ns=self._ns, **asked),
+            events(kind="forget", **asked),
+            events(kind="purge", **asked),
+        )
 
     def _named(self, event: Event) -> set[int]:
         """The messages whose standing a forget may change: a message has no key and no end."""

@@ -40,7 +40,7 @@ async def openai_agents() -> None:
     chance, tape, session = random.Random(1), Tape("openai_agents"), SQLiteSession("s")
     for step in range(CALLS):
         act = chance.choices(["add_items", "get_items", "pop_item", "clear_session"],
-                             [40, 35, 20, 1])[0]  # fmt: skip
+                             [40, 35, 20, 4])[0]  # fmt: skip
         given: list[Any] = []
         if act == "add_items":
             given = [[item(chance, step) for _ in range(chance.randrange(3))]]
@@ -193,6 +193,107 @@ async def llamaindex() -> None:
     tape.save()
 
 
+async def langgraph() -> None:
+    """The saver in memory; its checkpoints and configs are JSON."""
+    from langgraph.checkpoint.memory import InMemorySaver
+
+    chance, tape, saver = random.Random(5), Tape("langgraph"), InMemorySaver()
+    made: list[tuple[str, str, str]] = []
+    for step in range(CALLS):
+        thread, ns = chance.choice("tu"), chance.choice(["", "sub:1"])
+        known = [one[2] for one in made if one[:2] == (thread, ns)]
+        parent = chance.choice(known) if known and chance.random() < 0.8 else None
+        named = {"thread_id": thread, "checkpoint_ns": ns}
+        config: Any = {"configurable": named | ({"checkpoint_id": parent} if parent else {})}
+        act = chance.choices(["put", "put_writes", "get_tuple", "list", "delete_thread"],
+                             [35, 20, 30, 14, 1])[0]  # fmt: skip
+        given: list[Any] = [config]
+        if act == "put":
+            values = {name: [step, name] for name in "xyz" if chance.random() < 0.6}
+            versions = dict.fromkeys(values, f"{step:08}")
+            checkpoint = {"v": 1, "ts": "2026-01-05T12:00:00+00:00", "id": f"c{step:04}",
+                          "channel_values": values, "channel_versions": versions,
+                          "versions_seen": {}}  # fmt: skip
+            given += [checkpoint, {"source": "loop", "step": step}, versions]
+            made.append((thread, ns, f"c{step:04}"))
+        elif act == "put_writes":
+            if parent is None:
+                continue
+            names = ["x", "y", "__error__", "__interrupt__"]
+            writes = [[chance.choice(names), step] for _ in range(chance.randrange(4))]
+            given += [writes, chance.choice("kl"), chance.choice(["", "~1"])]
+        elif act == "delete_thread":
+            given, made = [thread], [one for one in made if one[0] != thread]
+        answer: Any = getattr(saver, act)(*given)
+        tape.add(act, given, list(answer) if act in ("list", "get_tuple") and answer else answer)
+    tape.save()
+
+
+async def langgraph_store() -> None:
+    from langgraph.store.memory import InMemoryStore
+
+    chance, tape, store = random.Random(6), Tape("langgraph_store"), InMemoryStore()
+    for step in range(CALLS):
+        space = chance.choice([["a"], ["a", "b"], ["ab"], ["a/b", "c"], ["ü", "%2F"]])
+        key = chance.choice(["k", "k/1", "//", "x y"])
+        act = chance.choices(["put", "get", "delete", "search"], [35, 30, 10, 25])[0]
+        if act == "search":
+            prefix = chance.choice([[], ["a"], space])
+            asked = chance.choice([None, {"n": 2}, {"n": {"$gte": 2, "$ne": 4}}])
+            found = store.search(tuple(prefix), filter=asked, limit=100)
+            items = [[list(one.namespace), one.key, one.value] for one in found]
+            tape.add(act, [prefix, asked], sorted(items, key=json.dumps))
+        elif act == "put":
+            value = {"n": chance.randrange(5), "said": f"heron {step}", "in": {"d": [step, None]}}
+            store.put(tuple(space), key, value)
+            tape.add(act, [space, key, value], None)
+        elif act == "get":
+            item = store.get(tuple(space), key)
+            tape.add(act, [space, key], None if item is None else item.value)
+        else:
+            tape.add(act, [space, key], store.delete(tuple(space), key))
+    tape.save()
+
+
+async def langchain() -> None:
+    """Bytes are told as Latin-1, messages as type and content."""
+    from langchain_core.chat_history import InMemoryChatMessageHistory
+    from langchain_core.messages import AIMessage, HumanMessage
+    from langchain_core.stores import InMemoryByteStore
+
+    chance, tape = random.Random(7), Tape("langchain")
+    store, history = InMemoryByteStore(), InMemoryChatMessageHistory()
+    kinds: Any = {"human": HumanMessage, "ai": AIMessage}
+    for step in range(CALLS):
+        act = chance.choices(["mset", "mget", "mdelete", "keys", "add", "messages", "clear"],
+                             [20, 20, 6, 14, 22, 16, 2])[0]  # fmt: skip
+        keys = chance.sample(["a", "a/b", "ab", "ü", "", "x" * 200], chance.randrange(4))
+        given: Any = keys
+        answer: Any = None
+        if act == "mset":
+            given = [[key, chance.randbytes(chance.randrange(9)).decode("latin-1")] for key in keys]
+            store.mset([(key, value.encode("latin-1")) for key, value in given])
+        elif act == "mget":
+            found = store.mget(keys)
+            answer = [None if one is None else one.decode("latin-1") for one in found]
+        elif act == "mdelete":
+            store.mdelete(keys)
+        elif act == "keys":
+            given = chance.choice([None, "a", "x"])
+            answer = sorted(store.yield_keys(prefix=given))
+        elif act == "add":
+            given = [[chance.choice(["human", "ai"]), f"heron {step}"] for _ in keys]
+            history.add_messages([kinds[kind](content) for kind, content in given])
+        elif act == "messages":
+            given, answer = None, [[one.type, one.content] for one in history.messages]
+        else:
+            given, answer = None, history.clear()
+        tape.add(act, given, answer)
+    tape.save()
+
+
 if __name__ == "__main__":
-    for record in (openai_agents, adk, pydantic_ai, llamaindex):
+    for record in (
+        openai_agents, adk, pydantic_ai, llamaindex, langgraph, langgraph_store, langchain,
+    ):  # fmt: skip
         asyncio.run(record())

@@ -1,6 +1,6 @@
 """What the frameworks' own stores answered to recorded calls, the adapters answer as well.
 
-No framework is needed: of ADK, Pydantic AI and LlamaIndex a few names stand in. `make
+No framework is needed: a few names stand in for each. `make
 test-frameworks` compares 2,000 calls with the real ones; `record_frameworks.py` records.
 """
 
@@ -16,18 +16,26 @@ from types import SimpleNamespace
 import pytest
 
 import memplane
-from memplane.adapters import adk, llamaindex, openai_agents, pydantic_ai
+from memplane.adapters import adk, langgraph, llamaindex, openai_agents, pydantic_ai
 from memplane.adapters.adk import user_agent
 from memplane.adapters.blobs import short_name
 from memplane.adapters.openai_agents import PlaneSession
 from memplane.adapters.turns import ContextPacks, Said, SessionTurns, kept_from
+from tests.adapters.builders_frameworks import Message, stand_in_langchain, stand_in_saver
+from tests.adapters.test_langgraph_store import GetOp, PutOp, SearchOp
 
 RECORDED = Path(__file__).parent / "recorded"
+CALLS_LEAST = 90
 
 
 def _tape(name):
+    """The calls of a tape, which has enough of them, and enough answers that say something."""
     lines = (RECORDED / f"{name}.jsonl").read_text().splitlines()
-    return [SimpleNamespace(**json.loads(line)) for line in lines]
+    calls = [SimpleNamespace(**json.loads(line)) for line in lines]
+    assert len(calls) >= CALLS_LEAST
+    assert len({one.call for one in calls}) >= 4
+    assert sum(one.answer not in (None, [], {}) for one in calls) >= CALLS_LEAST // 4
+    return calls
 
 
 @pytest.fixture
@@ -229,6 +237,69 @@ def test_of_two_that_save_a_conversation_at_once_one_is_told(tmp_path, monkeypat
         assert stores[1]._head("c").head["record"] == {"revision": "1"}
 
 
+def test_recorded_calls_of_a_saver_of_langgraph(often, monkeypatch):
+    saver = stand_in_saver(monkeypatch, often.plane)
+    for one in _tape("langgraph"):
+        if often.due():
+            saver = stand_in_saver(monkeypatch, often.plane)
+        found = getattr(saver, one.call)(*one.given)
+        if one.call in ("get_tuple", "list") and found is not None:
+            found = json.loads(json.dumps(list(found)))
+        assert (found or None) == (one.answer or None), one.call
+
+
+def test_recorded_calls_of_a_store_of_langgraph(often, monkeypatch):
+    core = SimpleNamespace(Item=SimpleNamespace, SearchItem=SimpleNamespace)
+    monkeypatch.setattr(langgraph, "_langgraph", lambda _: core)
+    store = langgraph._Store(often.plane)
+    for one in _tape("langgraph_store"):
+        if often.due():
+            store = langgraph._Store(often.plane)
+        space, *given = one.given
+        if one.call == "search":
+            (items,) = store.batch([SearchOp(tuple(space), *given, limit=100)])
+            told = [[list(item.namespace), item.key, item.value] for item in items]
+            found = sorted(told, key=json.dumps)
+        elif one.call == "get":
+            (item,) = store.batch([GetOp(tuple(space), *given)])
+            found = None if item is None else item.value
+        else:
+            value = given[1] if one.call == "put" else None
+            (found,) = store.batch([PutOp(tuple(space), given[0], value)])
+        assert found == one.answer, one.call
+
+
+def test_recorded_calls_of_a_key_value_store_and_a_history_of_langchain(often, monkeypatch):
+    adapters = stand_in_langchain(monkeypatch)
+
+    def opened():
+        return adapters.PlaneByteStore(often.plane), adapters.PlaneChatHistory(
+            often.plane, session="s"
+        )
+
+    store, history = opened()
+    for one in _tape("langchain"):
+        if often.due():
+            store, history = opened()
+        found = None
+        if one.call == "mset":
+            store.mset([(key, value.encode("latin-1")) for key, value in one.given])
+        elif one.call == "mget":
+            read = store.mget(one.given)
+            found = [None if value is None else value.decode("latin-1") for value in read]
+        elif one.call == "mdelete":
+            store.mdelete(one.given)
+        elif one.call == "keys":
+            found = sorted(store.yield_keys(prefix=one.given))
+        elif one.call == "add":
+            history.add_messages([Message(*told) for told in one.given])
+        elif one.call == "messages":
+            found = [[message.type, message.content] for message in history.messages]
+        else:
+            history.clear()
+        assert found == one.answer, one.call
+
+
 class ChatMessage(Fields):
     @property
     def role(self):
@@ -309,6 +380,37 @@ def test_a_session_sees_what_others_add_and_forget(often):
         assert (await one.get_items())[0]["content"] == "a"
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("between", [0, 100])
+def test_sessions_of_one_name_in_other_namespaces_are_apart(often, between):
+    spaces = ("/spec/boat", "/agent/x", "/task/t")
+    for ns in spaces:
+        kept = SessionTurns(often.plane, session="s1", program="p", ns=ns)
+        kept.add([Said("user", {"said": ns}, ("said",))])
+    for number in range(between):
+        often.plane.record(f"Owl {number}", role="user", session="other")
+    for ns in spaces:
+        found = SessionTurns(often.plane, session="s1", program="p", ns=ns).turns()
+        assert [turn.value["said"] for turn in found] == [ns]
+
+
+def test_a_long_tail_is_not_read_whole_for_one_session(often, monkeypatch):
+    kept = SessionTurns(often.plane, session="s1", program="p")
+    kept.add([Said("user", {"said": "a"}, ("said",))])
+    for number in range(100):
+        often.plane.record(f"Owl {number}", role="user", session="other")
+    given = []
+    events = memplane.Plane.events
+
+    def watched(self, **asked):
+        for one in events(self, **asked):
+            given.append(one.seq)
+            yield one
+
+    monkeypatch.setattr(memplane.Plane, "events", watched)
+    assert len(SessionTurns(often.plane, session="s1", program="p").turns()) == 1
+    assert len(given) == 1
 
 
 def test_threads_that_share_a_session_lose_and_repeat_nothing(often):
