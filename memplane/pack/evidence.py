@@ -852,6 +852,8 @@ def _packing_of(materials: Materials) -> FillingParameters:
         powers=weights.powers,
         power=weights.power,
     )
+
+
 _FIRST: Final = 1
 _OTHER: Final = 2
 
