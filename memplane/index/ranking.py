@@ -535,13 +535,15 @@ def _topped(
 
 
 def _best_of_groups(docs: Array, scores: Array, frame: Frame) -> Array:
-    """The places of the documents that score best of each group, the newest of equals."""
+    """The places of the documents, rising, that score best of each group, the newest of equals."""
     groups = frame.group[docs]
-    order = np.lexsort((-docs, -scores, groups))
-    sorted_groups = groups[order]
-    firsts = np.concatenate(([True], sorted_groups[1:] != sorted_groups[:-1]))
-    best = order[firsts]
-    found: Array = best[groups[best] != 0]
+    order = np.argsort(groups, kind="stable")  # runs of a session stand together already
+    groups, scores = groups[order], scores[order]
+    starts = np.flatnonzero(np.concatenate(([True], groups[1:] != groups[:-1])))
+    sizes = np.diff(starts, append=len(groups))
+    peaks = np.flatnonzero(scores == np.repeat(np.maximum.reduceat(scores, starts), sizes))
+    newest = peaks[peaks.searchsorted(starts + sizes) - 1]
+    found: Array = order[newest[groups[newest] != 0]]
     return found
 
 
