@@ -4,7 +4,7 @@
  * Each class here has a twin of the same name in Python, which `memplane/kernel.py` puts in its
  * place where this file was not compiled:
  *
- *   ChunkSums     memplane/tokens/bound.py
+ *   ChunkSums     memplane/tokens/__init__.py
  *   TokenNumbers  memplane/index/terms.py
  *   TokenParts    memplane/index/terms.py
  *   PostingSums   memplane/index/lexical.py

@@ -382,7 +382,7 @@ def encode(fields: dict[str, Any]) -> str:
 
 def encode_text(text: str) -> str:
     """The text as it stands in a line that `encode` writes, quotes included."""
-    return _ENCODER.encode(text)
+    return _quoted(text)
 
 
 def decode(fields: dict[str, Any]) -> Event:

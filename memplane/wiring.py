@@ -627,15 +627,19 @@ class _Lines:
     goes without.
     """
 
-    __slots__ = ("_left",)
+    __slots__ = ("_left", "_loads")
     parser: Final = "orjson"  # for the processes of a verification
     _FEW: Final = 100
 
     def __init__(self) -> None:
         self._left = self._FEW
+        self._loads: Callable[[bytes], Any] | None = None
 
     def __call__(self, line: bytes) -> Any:
-        if self._left <= 0:
-            return orjson.loads(line)
-        self._left -= 1
-        return json.loads(line)
+        loads = self._loads
+        if loads is None:
+            if self._left > 0:
+                self._left -= 1
+                return json.loads(line)
+            loads = self._loads = orjson.loads
+        return loads(line)

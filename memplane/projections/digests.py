@@ -71,7 +71,7 @@ from memplane.projections.reports import (
     title_of,
     wishes_in,
 )
-from memplane.projections.task_table import CLOSED, STATES, EventQuote, status_of
+from memplane.projections.tasks import CLOSED, STATES, EventQuote, status_of
 
 KEPT_MAX: Final = 32  # sessions of most events' group
 _OTHERS_PART: Final = 4  # any other group keeps so much less
@@ -211,6 +211,11 @@ class DigestParts:
         if len(kept) > PARTS[sort]:
             del kept[-1 if sort in _FIRST_KEPT else 0]
 
+    def _takes(self, sort: str, event: Event) -> bool:
+        """Whether a quote of an event would be kept where the first ones are."""
+        kept = self.quotes[sort]
+        return len(kept) < PARTS[sort] or event.ts < kept[-1].ts
+
     def _turned(self, event: Event, turn: int) -> None:
         """Note what became of the last prompt, where the event is no older than that."""
         if event.ts >= self.turned:
@@ -243,7 +248,7 @@ class DigestParts:
             heading = heading_of(text)
             if heading:
                 self._put("titles", EventQuote.of(event, heading))
-        else:
+        elif self._takes("asked", event):
             title = title_of(text)
             if title:
                 self._put("asked", EventQuote.of(event, title))

@@ -11,10 +11,12 @@ Pure; each text is read up to a bound, and the same text gives the same parts.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
+from memplane.kernel import Literals, kernel_twin
 from memplane.lazy import NamedTuple, regex
 
 OUTCOME_CHARS_MAX: Final = 420
@@ -45,9 +47,10 @@ _MARKS: Final = regex(
 _ITEM: Final = regex(r"\s*(?:[-*+\u2022]|\(?\d{1,3}[.)])\s+\S")
 _HEADING: Final = regex(r"\s*(?:#{1,6}\s+|\*\*[^*]+\*\*:?\s*$)")
 # The number of an item, and a point within a name, end nothing.
-_END: Final = regex(r"(?<![\s(]\d)[.!?](?:[\"')\]*`]+)?(?=\s+[\"'(*`\[]*[A-Z0-9]|\s*$)")
-# People write small letters behind a full stop, too. It begins with what ends a sentence, because
-# `re` passes quickly over all that a pattern cannot begin with.
+# It begins with what ends a sentence, because `re` passes quickly over all that a pattern cannot
+# begin with.
+_END: Final = regex(r"[.!?](?<![\s(]\d[.!?])(?:[\"')\]*`]+)?(?=\s+[\"'(*`\[]*[A-Z0-9]|\s*$)")
+# People write small letters behind a full stop, too.
 _END_TYPED: Final = regex(r"[?!.](?:(?<=[?!])[?!]*|(?<=\.)(?<!\b[ei]\.[ge]\.)(?<!\betc\.))(?=\s|$)")
 _WORD: Final = regex(r"[^\W_][\w'-]*")
 # What an agent says before it does something.
@@ -129,28 +132,56 @@ _DEFERRING: Final = (
     *(" pr", "pull request", "issue", "ticket", "branch", "commit", "change", "new one"),
     *("later", "not now", "not in this", "postpone", "defer", "leave "),
 )
-# What is to hold from now on, by its own words.
-_STANDS: Final = regex(
-    r"(?i)(?:\b(?<!there )(?:should|must|please|to|we|you|and|but) (?:also |please )?"
-    r"(?:always|never)\b|"
-    r"^(?:please )?(?:always|never(?! mind))\b|\bfrom now on\b|\bgoing forward\b|\bin (?:the )?"
-    r"future\b|\b(?:each|every|any) ?time (?:you|we)\b|\bwhenever (?:you|we)\b|"
-    r"\b(?:before|after) (?:each|every) \w+|\bremember (?:to|that|this)\b|"
-    r"\bi(?:'d| would)?(?: personally| really| always)? prefer\b|\boverriding\b|"
-    r"\b(?:claude|agents)\.md\b.{0,60}\b(?:that|so|remember|prevent|add)\b|"
-    r"\badd (?:this|it|that) to (?:claude|agents)\.md\b|"
-    r"\bplease (?:use|keep|write|avoid|don't|do not)\b.{0,60}\b(?:spelling|english|german|style|"
-    r"tone|language|comments?|commits?|messages?)\b|\bto any\b|"
-    r"\b(?:ab (?:jetzt|sofort)|in zukunft|k\u00fcnftig|grunds\u00e4tzlich)\b|"
-    r"\b(?:bitte|soll(?:te|ten|en|st)?|muss|m\u00fcssen|du|wir)\b.{0,20}\b(?:immer|niemals|nie)\b)"
-)
-_STANDING: Final = (
-    *("always", "never", "from now on", "going forward", "in future", "in the future"),
-    *("time you", "time we", "whenever you", "whenever we"),
-    *("before each ", "before every ", "after each ", "after every ", "remember to"),
-    *("remember that", "remember this", " prefer", "overriding", "claude.md", "agents.md"),
-    *("please use", "please keep", "please write", "please avoid", "please do", "to any"),
-    *("ab jetzt", "ab sofort", "in zukunft", "immer", "nie"),
+# What is to hold from now on, by its own words: texts as above, and the pattern that needs one.
+_STANDS: Final = (
+    (
+        ("always", "never"),
+        regex(
+            r"(?i)\b(?<!there )(?:should|must|please|to|we|you|and|but) (?:also |please )?"
+            r"(?:always|never)\b|^(?:please )?(?:always|never(?! mind))\b"
+        ),
+    ),
+    (
+        ("from now on", "going forward", "in future", "in the future"),
+        regex(r"(?i)\bfrom now on\b|\bgoing forward\b|\bin (?:the )?future\b"),
+    ),
+    (
+        ("time you", "time we", "whenever you", "whenever we"),
+        regex(r"(?i)\b(?:each|every|any) ?time (?:you|we)\b|\bwhenever (?:you|we)\b"),
+    ),
+    (
+        ("before each ", "before every ", "after each ", "after every "),
+        regex(r"(?i)\b(?:before|after) (?:each|every) \w+"),
+    ),
+    (
+        ("remember to", "remember that", "remember this", " prefer", "overriding"),
+        regex(
+            r"(?i)\bremember (?:to|that|this)\b|\boverriding\b|"
+            r"\bi(?:'d| would)?(?: personally| really| always)? prefer\b"
+        ),
+    ),
+    (
+        ("claude.md", "agents.md"),
+        regex(
+            r"(?i)\b(?:claude|agents)\.md\b.{0,60}\b(?:that|so|remember|prevent|add)\b|"
+            r"\badd (?:this|it|that) to (?:claude|agents)\.md\b"
+        ),
+    ),
+    (
+        ("please use", "please keep", "please write", "please avoid", "please do", "to any"),
+        regex(
+            r"(?i)\bplease (?:use|keep|write|avoid|don't|do not)\b.{0,60}\b(?:spelling|english|"
+            r"german|style|tone|language|comments?|commits?|messages?)\b|\bto any\b"
+        ),
+    ),
+    (
+        ("ab jetzt", "ab sofort", "in zukunft", "immer", "nie"),
+        regex(
+            r"(?i)\b(?:ab (?:jetzt|sofort)|in zukunft|k\u00fcnftig|grunds\u00e4tzlich)\b|"
+            r"\b(?:bitte|soll(?:te|ten|en|st)?|muss|m\u00fcssen|du|wir)\b.{0,20}"
+            r"\b(?:immer|niemals|nie)\b"
+        ),
+    ),
 )
 _ONCE: Final = regex(
     r"(?i)\b(?:for now|this time|just (?:this )?once|in this (?:pr|branch|session|case|commit)|"
@@ -210,15 +241,21 @@ def sentences_in(text: str, *, typed: bool = False) -> tuple[Sentence, ...]:
     found: list[Sentence] = []
     ends = _END_TYPED if typed else _END
     begun = 0  # where the sentences of the last line begin
-    for line in _FENCE.sub("\n", text[:_CHARS_READ]).split("\n"):
-        if typed and line.lstrip().startswith(">"):
+    read = text[:_CHARS_READ]
+    if "```" in read or "~~~" in read:
+        read = _FENCE.sub("\n", read)
+    for line in read.split("\n"):
+        bare = line.lstrip()
+        if typed and bare.startswith(">"):
             continue
-        if not line.strip() or _TABLE_RULE.fullmatch(line) is not None:
-            if "|" in line and "-" in line:  # what stands above it names the columns
-                del found[begun:]
-            continue
+        heads = item = False
+        if not bare[:1].isalpha():  # what begins with a letter is none of these
+            if not bare or _TABLE_RULE.fullmatch(line) is not None:
+                if "|" in line and "-" in line:  # what stands above it names the columns
+                    del found[begun:]
+                continue
+            heads, item = _HEADING.match(line) is not None, _ITEM.match(line) is not None
         begun = len(found)
-        heads, item = _HEADING.match(line) is not None, _ITEM.match(line) is not None
         plain = _plain(line)
         start = 0
         for end in ends.finditer(plain):
@@ -227,14 +264,22 @@ def sentences_in(text: str, *, typed: bool = False) -> tuple[Sentence, ...]:
         found.append(Sentence(plain[start:].strip(), heads, item))
         if len(found) > 2 * _SENTENCES_READ:
             break
-    return tuple(one for one in found if _WORD.search(one.text))[:_SENTENCES_READ]
+    said = [one for one in found if one.text[:1].isalnum() or _WORD.search(one.text)]
+    return tuple(said[:_SENTENCES_READ])
 
 
 def _plain(line: str) -> str:
-    line = _MARKS.sub("", line)
+    if not line[:1].isalpha():
+        line = _behind(_MARKS, line)
     if line.count("|") > 1:
         line = " \u2013 ".join(cell.strip() for cell in line.strip(" |").split("|") if cell.strip())
     return " ".join(line.replace("**", "").replace("__", "").split())
+
+
+def _behind(opening: re.Pattern[str], text: str) -> str:
+    """A text without what a pattern finds at its beginning."""
+    found = opening.match(text)
+    return text if found is None else text[found.end() :]
 
 
 def meaning_words(text: str) -> list[str]:
@@ -319,11 +364,11 @@ def _telling(found: Sequence[Sentence]) -> list[str]:
     telling = [one for one in joined if not _says_nothing(one)]
     if not telling:
         return joined[:1]
-    bare = _LEADING.sub("", telling[0])
+    bare = _behind(_LEADING, telling[0])
     if bare != telling[0]:
         telling[0] = bare[:1].upper() + bare[1:]
     # That checks are green is worth a word, behind what was done.
-    green = [_LEADING.sub("", one) for one in joined if one not in telling and _GREEN.search(one)]
+    green = [_behind(_LEADING, one) for one in joined if one not in telling and _GREEN.search(one)]
     at = next((at for at, one in enumerate(telling[::-1]) if not one.endswith("?")), 0)
     return [*telling[: len(telling) - at], *green[:1], *telling[len(telling) - at :]]
 
@@ -365,7 +410,7 @@ def left_in(text: str) -> list[str]:
 
 def _stays(sentence: str) -> bool:
     """Whether a sentence calls something not done yet."""
-    return _may_hold(sentence, _STAYING) and _STILL.search(sentence) is not None
+    return _STAYING in _hints(sentence) and _STILL.search(sentence) is not None
 
 
 def _meant(found: Sequence[Sentence], at: int) -> str:
@@ -393,7 +438,7 @@ def ends_in_narration(text: str) -> bool:
 
 def is_deferred(sentence: str) -> bool:
     """Whether a person puts something off with this sentence: to an issue, to another branch."""
-    return _may_hold(sentence, _DEFERRING) and _DEFERS.search(sentence) is not None
+    return _DEFERRING in _hints(sentence) and _DEFERS.search(sentence) is not None
 
 
 def title_of(text: str) -> str:
@@ -401,7 +446,7 @@ def title_of(text: str) -> str:
     for one in sentences_in(text, typed=True):
         if one.leads or _NO_TITLE.match(one.text) is not None:
             continue
-        bare = _WANTS.sub("", one.text)
+        bare = _behind(_WANTS, one.text)
         if len(meaning_words(bare)) >= _TITLE_LEAST:
             return clipped_words(bare.rstrip(".!,;: "), TITLE_WORDS_MAX)
     return ""
@@ -411,9 +456,9 @@ def title_of(text: str) -> str:
 @lru_cache(maxsize=256)
 def is_lasting_wish(sentence: str) -> bool:
     """Whether a person wants with this sentence what is to hold from now on."""
-    return (
-        _may_hold(sentence, _STANDING)
-        and _STANDS.search(sentence) is not None
+    hints = _hints(sentence)
+    return bool(hints) and (
+        any(texts in hints and stands.search(sentence) is not None for texts, stands in _STANDS)
         and not _is_once(sentence)
         and not (sentence.rstrip().endswith("?") and _INQUIRES.match(sentence) is not None)
     )
@@ -421,13 +466,23 @@ def is_lasting_wish(sentence: str) -> bool:
 
 def _is_once(sentence: str) -> bool:
     """Whether a wish is for this one time or place."""
-    return _may_hold(sentence, _PASSING) and _ONCE.search(sentence) is not None
+    return _PASSING in _hints(sentence) and _ONCE.search(sentence) is not None
 
 
-def _may_hold(sentence: str, texts: Sequence[str]) -> bool:
-    """Whether a sentence has any of the texts without which its pattern finds nothing."""
-    # Beyond ASCII there are letters that other ones stand for where case is ignored.
-    return not sentence.isascii() or any(map(sentence.lower().__contains__, texts))
+_TABLES: Final = (_STAYING, _DEFERRING, _PASSING, *(texts for texts, _ in _STANDS))
+_IN_TABLES: Final = {
+    text: tuple([one for one in _TABLES if text in one]) for table in _TABLES for text in table
+}
+_HINTS: Final = kernel_twin(Literals)(tuple(_IN_TABLES))
+
+
+@lru_cache(maxsize=256)
+def _hints(sentence: str) -> tuple[tuple[str, ...], ...]:
+    """The tables of texts of which a sentence has any: others' patterns find nothing in it."""
+    if not sentence.isascii():  # there are letters that other ones stand for where case is ignored
+        return _TABLES
+    found = _HINTS.among(sentence.lower())
+    return tuple([table for text in found for table in _IN_TABLES[text]]) if found else ()
 
 
 def wishes_in(text: str) -> list[str]:

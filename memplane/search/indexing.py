@@ -109,11 +109,12 @@ def keeping(documents: list[Document], line: Line, before: bytes, raw: bytes) ->
     if not documents or not _HASH.fullmatch(before) or line.end > NOWHERE:
         return documents
     said = "".join(document.text for document in documents)
-    hole = raw.find(_text_of(said)) if said == line.event.text else -1
-    if hole < 0:
-        hole, rest = NOWHERE, raw
-    else:
-        rest = raw[:hole] + raw[hole + len(_text_of(said)) :]
+    hole, rest = NOWHERE, raw
+    if said == line.event.text:
+        written = _text_of(said)
+        found = raw.find(written)
+        if found >= 0:
+            hole, rest = found, raw[:found] + raw[found + len(written) :]
     place = _FIELDS.pack(unhexlify(before), line.segment, line.offset, line.end - line.offset, hole)
     kept = place + (_packed(rest) if len(rest) <= _REST_MAX else b"")
     first = documents[0]._replace(name=id_hash(line.event.id), kept=kept)

@@ -6,7 +6,7 @@ memplane's own have names in `budgets.yaml`; `bound/1` is the default: never bel
 `count(text) -> int` stands where these do; it need not know of lines: it is asked line by line, and
 each line once.
 
-**What `bound/1` counts.** A text costs the sum of its chunks (`chunks`), a chunk the larger of its
+**What `bound/1` counts.** A text costs the sum of its chunks (`CHUNKS`), a chunk the larger of its
 exact counts in the two encodings. What is not exact, but never too little:
 
 - A line that ends in punctuation: its last pretoken may read on over the newline, so it
@@ -47,7 +47,6 @@ this order:
 
 from __future__ import annotations
 
-import re
 import sys
 from array import array
 from bisect import bisect_right
@@ -61,6 +60,7 @@ from memplane.kernel import kernel_twin
 from memplane.lazy import NamedTuple, regex
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Callable, Iterator
     from typing import TypeAlias
 
@@ -312,14 +312,14 @@ _WORD = f"[^{BLANKS}\\r\\n]"
 
 # A word with the blank before it and the newline behind it; the blanks before that; blanks
 # that end a line; a newline. Blanks at the end of the text are left over.
-chunks = re.compile(
+CHUNKS = regex(
     f"[{BLANKS}]?{_WORD}+[\\r\\n]?|[{BLANKS}]+(?=[{BLANKS}]{_WORD})|[{BLANKS}]+[\\r\\n]|[\\r\\n]"
-).findall
+)
 
 # Behind one of these no chunk goes on: the last character of a word before a blank, a newline.
-_BORDER = re.compile(f"{_WORD}(?=[{BLANKS}])|[\\r\\n]")
+_BORDER = regex(f"{_WORD}(?=[{BLANKS}])|[\\r\\n]")
 # Between the two of them no pretoken of either encoding goes on.
-_WORD_END = re.compile(f"{_WORD}(?=[{BLANKS}])")
+_WORD_END = regex(f"{_WORD}(?=[{BLANKS}])")
 
 # One pretoken in both encodings, and the bulk of new text.
 PLAIN = regex(r" ?[A-Za-z]?[a-z]+").fullmatch
@@ -365,7 +365,7 @@ O200K = regex(
     rf"|[{_S}]+(?![^{_S}])|[{_S}]+"
 )
 
-_surrogates = re.compile("[\ud800-\udfff]")
+_surrogates = regex("[\ud800-\udfff]")
 
 
 def text_slices(text: str, size: int, *, within_line: bool = False) -> Iterator[str]:
@@ -469,7 +469,7 @@ class ChunkSums:
 
     def count(self, text: str) -> int:
         """The costs of the chunks of a text, without blanks that end it."""
-        return sum(map(self._costs.__getitem__, chunks(text)))
+        return sum(map(self._costs.__getitem__, CHUNKS.findall(text)))
 
 
 # Byte pair encoding, and how bad it can get when the context is not known.
@@ -867,7 +867,7 @@ class Scaled:
 
 
 # Behind a word, or behind a newline.
-_ends = re.compile(f"(?<=\\n)|(?<=[^{BLANKS}\\r\\n])(?=[{BLANKS}\\r\\n]|\\Z)").finditer
+_ENDS = regex(f"(?<=\\n)|(?<=[^{BLANKS}\\r\\n])(?=[{BLANKS}\\r\\n]|\\Z)")
 
 # A finished word may cost less than its beginning, though never by more than one token has bytes.
 SWING = 128
@@ -885,7 +885,7 @@ def cut(counter: TokenCounter, text: str, limit: int) -> str:
     reach = 4 * limit + 64
     while reach < len(text):
         window = text[:reach]
-        ends = [match.end() for match in _ends(window)]
+        ends = [match.end() for match in _ENDS.finditer(window)]
         if ends and ends[-1] == reach and window[-1] != "\n":
             ends.pop()  # the word may go on
         # What stands in the window decides if its last word is too much, or the window by far.
@@ -896,7 +896,7 @@ def cut(counter: TokenCounter, text: str, limit: int) -> str:
         reach *= 2
     if counter.count(text) <= limit:
         return text
-    return _words(counter, text, [match.end() for match in _ends(text)], limit)
+    return _words(counter, text, [match.end() for match in _ENDS.finditer(text)], limit)
 
 
 def clip(

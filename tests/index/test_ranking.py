@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from memplane.index import terms
+from memplane.index import ranking, terms
 from memplane.index.columns import Columns, Kernel
 from memplane.index.fill_order import FillingParameters, filling_steps
 from memplane.index.ranking import RankedEvents, Ranking, RankingQuery, Similar, rank
@@ -478,3 +478,21 @@ def test_the_matches_that_are_never_scored_are_always_those_that_change_nothing(
     # Where vectors take part, everything is scored.
     every = rank(matches, frame, asked, weights, most=most, hidden=out, similar=NO_VECTORS)
     assert [column.tolist() for column in few] == [column.tolist() for column in every]
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 40), st.integers(-(2**55), 2**55)), max_size=60)
+    | st.lists(st.tuples(st.integers(0, 2**20), st.integers(0, 2**30)), max_size=60)
+    | st.lists(st.tuples(st.integers(0, 40), st.integers(-(2**30), 2**30)), max_size=60)
+)
+def test_sums_of_documents_are_exact_wherever_they_lie(parts):
+    sums = {}
+    for doc, amount in parts:
+        sums[doc] = sums.get(doc, 0) + amount
+    docs, values = ranking._summed(
+        np.array([doc for doc, _ in parts], np.int32), np.array([one for _, one in parts], np.int64)
+    )
+    assert dict(zip(docs.tolist(), values.tolist(), strict=True)) == sums
+    assert docs.tolist() == sorted(sums)
+    assert (docs.dtype, values.dtype) == (np.int32, np.int64)

@@ -8,8 +8,7 @@ from builders_journal import ROWS, Journal, from_elsewhere
 from checks_law import fold, holds_the_law
 from hypothesis import given, settings, strategies as st
 
-from memplane.projections.task_table import BRIEF_MAX, DETAILED_MAX
-from memplane.projections.tasks import Tasks
+from memplane.projections.tasks import BRIEF_MAX, DETAILED_MAX, Tasks
 from tests.examples import examples, sampled
 
 FILE_BYTES_MAX = 512 * 1024

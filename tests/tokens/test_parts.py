@@ -6,7 +6,7 @@ import pytest
 from builders_counters import MADE_HERE
 from hypothesis import given, strategies as st
 
-from memplane.tokens import chunks, text_slices
+from memplane.tokens import CHUNKS, text_slices
 from memplane.wiring import make_counter
 from tests.examples import sampled
 
@@ -53,7 +53,7 @@ def test_a_count_in_parts_is_the_count_of_the_whole(counters, in_parts, name, te
 def test_the_parts_are_the_text_and_have_its_chunks(text, size):
     found = list(text_slices(text, size))
     assert "".join(found) == text
-    assert [chunk for part in found for chunk in chunks(part)] == chunks(text)
+    assert [c for part in found for c in CHUNKS.findall(part)] == CHUNKS.findall(text)
 
 
 @pytest.mark.sized

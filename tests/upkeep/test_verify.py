@@ -16,7 +16,7 @@ from memplane.log import repair_log
 from memplane.log.reader import MAGIC
 from memplane.policy import files
 from memplane.projections import projector
-from memplane.projections.cache import put_sum
+from memplane.projections.memories import put_sum
 from memplane.search.service import index_service
 from memplane.upkeep import verify
 from memplane.upkeep.verify import witnesses
