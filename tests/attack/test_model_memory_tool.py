@@ -8,6 +8,7 @@ import memplane
 from memplane.adapters.memory_tool import COMMANDS, MemoryFiles
 from memplane.errors import MemplaneError, ScopeError
 from memplane.event import FIELDS, Draft, encode
+from tests.examples import paired
 
 WORD = "quibblefrost"
 PAST, FUTURE = "2020-01-01T00:00:00Z", "2099-01-01T00:00:00Z"
@@ -84,8 +85,7 @@ def test_a_hidden_file_answers_like_none_and_nothing_is_written(tmp_path, clock,
     assert answers[:2] == answers[2:]
 
 
-@pytest.mark.parametrize("why", HIDDEN)
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize(("name", "why"), paired(COMMANDS, HIDDEN, 2))
 def test_no_command_brings_a_hidden_text_into_a_public_block(plane, why, name):
     plane.record(WORD, kind="fact", key="/memories/sec.md", **HIDDEN[why])
     files = MemoryFiles(plane)

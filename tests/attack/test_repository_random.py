@@ -17,6 +17,7 @@ from builders_hostile_repositories import WORD, Stranger, changed, entries, host
 from process_commands import HUNG, fresh
 
 import memplane
+from tests.examples import sampled
 
 PROMPT = "which herons nest at the lake and who decided on deploy"
 SECRET = "ghp_" + "q7Zk29Xm4Qp7LwVbN3rT8yHs6DfGj1Kc5AeU"
@@ -180,7 +181,7 @@ def visit(tmp_path, forks, stranger, user_home):
     return visit
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", sampled(range(4), 2))
 def test_nothing_in_a_strangers_repository_harms_who_cloned_it(visit, seed):
     broken = visit(seed, hooks=1, commands=2)
     assert not broken, "\n".join(broken)

@@ -327,6 +327,7 @@ def test_the_picture_of_the_readme_is_what_the_script_draws(tmp_path):
     assert not any(word in drawn for word in ("href", "src=", "url(", "<script", "<image"))
 
 
+@pytest.mark.long  # in tests/index each word of it is held against the stemmer
 def test_the_table_of_stems_is_built_again_with_the_same_bytes(tmp_path):
     target = tmp_path / "stems-en.txt"
     assert "words" in ran("tools/build_stems.py", target)

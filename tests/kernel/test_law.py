@@ -72,7 +72,7 @@ def counters(request):
     return built, plain
 
 
-@settings(max_examples=examples(1_200), deadline=None)
+@settings(max_examples=examples(900), deadline=None)
 @given(text=TEXTS, again=st.booleans())
 def test_a_text_costs_the_same(counters, text, again):
     built, plain = counters

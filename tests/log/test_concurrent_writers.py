@@ -183,8 +183,13 @@ def test_whoever_writes_when_and_how_much_the_log_is_whole(turns, segment_bytes_
 
 
 @pytest.mark.sized
-@pytest.mark.parametrize("lines", [1, pytest.param(3, marks=pytest.mark.long), 60])
-def test_a_line_that_another_writer_did_not_finish_is_set_aside_wherever_it_ends(tmp_path, lines):
+@pytest.mark.parametrize(
+    ("lines", "step"),
+    [(1, 3), (60, 7), *(pytest.param(n, 1, marks=pytest.mark.long) for n in (1, 3, 60))],
+)
+def test_a_line_that_another_writer_did_not_finish_is_set_aside_wherever_it_ends(
+    tmp_path, lines, step
+):
     with writer(tmp_path, durability="os") as one:
         one.append([draft("first")])
         path = tmp_path / "log" / "00000001.jsonl"
@@ -193,7 +198,7 @@ def test_a_line_that_another_writer_did_not_finish_is_set_aside_wherever_it_ends
             size = path.stat().st_size
             other.append([draft("last", "text " * 40)])
             whole = path.read_bytes()
-    for cut in range(size, len(whole)):
+    for cut in sorted({*range(size, len(whole), step), len(whole) - 1}):
         home = tmp_path / str(cut)
         with writer(home, durability="os") as log:
             log.append([draft("first")])

@@ -30,18 +30,21 @@ class CountingDisk(QuickDisk):
     """Syncs that take their time; notes in one order how writes end and syncs begin and end."""
 
     ticks = itertools.count()
+    noting = threading.Lock()  # no sync begins between a write and the note of its end
 
     def __init__(self, story, seconds=SLOW):
         self.story, self.seconds = story, seconds
 
     def write(self, fd, data):
-        done = super().write(fd, data)
-        self.story.append(("written", next(self.ticks), threading.get_ident()))
+        with self.noting:
+            done = super().write(fd, data)
+            self.story.append(("written", next(self.ticks), threading.get_ident()))
         return done
 
     def fdatasync(self, fd):
         os.fstat(fd)
-        begun = next(self.ticks)
+        with self.noting:
+            begun = next(self.ticks)
         time.sleep(self.seconds)
         self.story.append(("synced", begun, next(self.ticks)))
 

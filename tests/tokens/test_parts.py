@@ -57,7 +57,7 @@ def test_the_parts_are_the_text_and_have_its_chunks(text, size):
 
 
 @pytest.mark.sized
-@pytest.mark.parametrize("unit", sampled(["z y x ", "a1", "語。", "2026-11-23 INFO\n"], 2))
+@pytest.mark.parametrize("unit", sampled(["z y x ", "a1", "語。", "2026-11-23 INFO\n"], 4))
 def test_counting_takes_room_for_a_part_of_a_long_text(counters, unit):
     text = unit * (1_000_000 // len(unit.encode()))
     counter = counters["bound/1"]
