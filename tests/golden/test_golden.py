@@ -16,9 +16,9 @@ from planes import PLANES
 from record import KEPT, build, lines
 
 SHOWN = 12
-# In `make test` every file is held, and one in so many requests; of "large", which has more segments
-# and fuller bounds than "medium", nothing. `make test-long` and a run of this folder ask for all.
-EACH = {"sample": 3, "world": 3, "shared": 3, "medium": 5}
+# What the large ones have beside the others is more segments and fuller bounds: of "medium" every
+# file and one in five requests is held in `make test`, of "large" all in `make test-long` alone.
+EACH = {"medium": 5}
 ASKED = [
     *((name, EACH.get(name, 1)) for name in PLANES if name != "large"),
     *(pytest.param(name, 1, marks=pytest.mark.long) for name in (*EACH, "large")),
