@@ -28,7 +28,7 @@ from memplane.event import Draft
 from memplane.intake import Intake, Redactor
 from memplane.log import FileLog
 from memplane.ports import SharedLog
-from memplane.shared.entries import MemorySharedLog, published
+from memplane.shared.apply import MemorySharedLog, published
 from memplane.shared.follower import FollowerLog, begin_shared_log
 from memplane.shared.nats import NatsSharedLog
 from memplane.shared.postgres import PostgresSharedLog

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from memplane.event import Event as Event, MarkerType as MarkerType
     from memplane.home import schema as schema
     from memplane.pack.block import Block as Block, Entry as Entry, Omission as Omission
-    from memplane.pack.render import (
+    from memplane.pack.layout import (
         ParsedBlock as ParsedBlock,
         ParsedEntry as ParsedEntry,
         ParsedSection as ParsedSection,
@@ -92,7 +92,7 @@ _HOMES = {
     "memplane.event": ("Event", "MarkerType"),
     "memplane.home": ("schema",),
     "memplane.pack.block": ("Block", "Entry", "Omission"),
-    "memplane.pack.render": ("ParsedBlock", "ParsedEntry", "ParsedSection", "parse_block"),
+    "memplane.pack.layout": ("ParsedBlock", "ParsedEntry", "ParsedSection", "parse_block"),
     "memplane.plane": ("BulkReceipt", "Plane", "Receipt", "SearchHit", "Spooled"),
     "memplane.wiring": ("init", "open", "restore"),
 }

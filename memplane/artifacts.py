@@ -79,7 +79,7 @@ if TYPE_CHECKING:
     from memplane.context.event_access import EventAccess
     from memplane.event import Draft, Event
     from memplane.intake import Redactor
-    from memplane.pack.handles import Handle
+    from memplane.pack.block import Handle
     from memplane.ports import Line, Progress, TokenCounter
     from memplane.projections.artifacts import ApprovalChange, ArtifactTable
 

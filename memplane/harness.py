@@ -23,9 +23,11 @@ substrings and comes back as the same object.
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Final
 
+from memplane.event import TYPED_KINDS
 from memplane.lazy import NamedTuple, regex
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from memplane.event import Event
     from memplane.ports import Line
 
-VERSION: Final = 1
+VERSION: Final = 2
 
 # Elements that clients add: the name of the tag, and what it is called where it is shown.
 SPANS: Final[Mapping[str, str]] = {
@@ -222,9 +224,12 @@ def remembered(event: Event) -> Event:
 
     Where nothing is left the text is "": such an event is in no ring, digest, index or block. As a
     message it has the role `system`, and so it is no prompt. A rejected call names no tool and has
-    no status: it did not fail, and it did not run.
+    no status: it did not fail, and it did not run. A statement without a text says the `value` in
+    its data, where it has one.
     """
     kind, text = event.kind, event.text
+    if not text and kind in TYPED_KINDS and event.data.get("value") is not None:
+        return event._replace(text=_shown_value(event.data["value"]), tokens=None)
     if kind not in _KINDS or (kind == "tool_result" and _is_plain(text)):
         return event
     spans = harness_spans(event)
@@ -240,6 +245,12 @@ def remembered(event: Event) -> Event:
             tags = (*tags, _INTERRUPTION)
     # Nobody has counted what is left.
     return event._replace(text=text, role=role, tags=tags, data=data, tokens=None if text else 0)
+
+
+def _shown_value(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
 def is_interruption(event: Event) -> bool:

@@ -26,7 +26,7 @@ sys.path[:0] = sorted({str(file.parent) for one in SHARED for file in HERE.glob(
 # How long an example takes to make says something about the machine, and nothing about a promise.
 # `make test` tries the same few examples each time: more, and new ones, are for `make test-long`.
 usual = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("memplane", usual, max_examples=12, derandomize=True)
+settings.register_profile("memplane", usual, max_examples=8, derandomize=True)
 settings.register_profile("long", usual, max_examples=500)
 settings.load_profile("memplane")
 

@@ -5,19 +5,19 @@ from hypothesis import settings
 
 
 def examples(few):
-    """Half of `few` in `make test`, ten times as many in `make test-long`."""
-    return few * 10 if settings.default.max_examples >= 500 else max(2, few // 2)
+    """A third of `few` in `make test`, ten times as many in `make test-long`."""
+    return few * 10 if settings.default.max_examples >= 500 else max(2, few // 3)
 
 
-def sampled(cases, each, several=False):
-    """The cases of a test, one in `each` for `make test`, the first among them; the others are `long`.
+def sampled(cases, each, several=False, first=0):
+    """The cases of a test, one in `each` from `first` on for `make test`; the others are `long`.
 
     `several`: a case is a tuple of several arguments. A case may be what `pytest.param` made.
     """
     found = []
     for at, case in enumerate(cases):
         values, marks, name = parts(case, several)
-        found.append(pytest.param(*values, marks=[*marks, *left(at % each)], id=name))
+        found.append(pytest.param(*values, marks=[*marks, *left((at - first) % each)], id=name))
     return found
 
 

@@ -55,7 +55,10 @@ CLONE_PARENT = 0x8000  # of clone(2), whose number is another one on each machin
 CLONE = {"x86_64": 56, "aarch64": 220}.get(platform.machine())
 # What an interpreter reads as it starts: where one of these differs, a copy would not be the same.
 AT_START = ("PYTHON", "LC_", "LANG", "TZ", "LD_", "MALLOC", "OMP_", "OPENBLAS_")
-SAME = (("LANG", "C.UTF-8"), ("PYTHONUNBUFFERED", "1"), ("PYTHONDONTWRITEBYTECODE", "1"))
+SAME = (
+    ("LANG", "C.UTF-8"), ("PYTHONUNBUFFERED", "1"), ("PYTHONDONTWRITEBYTECODE", "1"),
+    ("PYTHONPATH", str(ROOT)),  # an editable install is found there anyway
+)  # fmt: skip
 
 
 class Original:
@@ -406,7 +409,6 @@ def become(request, files):
     module = words[1] == "-m"
     sys.argv = ["-m", *words[3:]] if module else words[1:]
     sys.path.insert(0, str(Path.cwd() if module else Path(words[1]).absolute().parent))
-    importlib.invalidate_caches()
 
 
 def run(words):

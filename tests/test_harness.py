@@ -191,8 +191,8 @@ def test_events_of_other_kinds_are_left_alone():
 
 
 def test_the_version_of_the_table_is_a_part_of_variants():
-    assert variant_with("") == "harness 1"
-    assert variant_with("bound/1") == "bound/1, harness 1"
+    assert variant_with("") == "harness 2"
+    assert variant_with("bound/1") == "bound/1, harness 2"
 
 
 TAGS = [f"<{tag}>" for tag in SPANS] + [f"</{tag}>" for tag in SPANS]

@@ -61,8 +61,8 @@ from memplane.intake.check import with_permitted_actor
 from memplane.intake.redact import unexpected
 from memplane.lazy import NamedTuple
 from memplane.ports import Line, Position
-from memplane.projections.cache import Broken, Database
 from memplane.projections.in_force import Forget, forget_of
+from memplane.projections.memories import Broken, Database
 from memplane.projections.projector import Replayable, catch_up
 
 if TYPE_CHECKING:

@@ -439,7 +439,7 @@ class _Store:
         kept = (
             (event, score)
             for event, score in self._candidates(asked)
-            if matches(event.data.get("value"), asked.filter or {})
+            if matches(event.data.get("item"), asked.filter or {})
         )
         found: list[Any] = []
         for number, (event, score) in enumerate(kept):
@@ -460,7 +460,7 @@ class _Store:
             asking: dict[str, Any] = {"ns": self._ns, "kind": "fact", "similar": self._similar}
             for hit in self._plane.search(asked.query, _HITS_MAX, **asking):
                 event = hit.event
-                if event.key and event.key.startswith(begins) and "value" in event.data:
+                if event.key and event.key.startswith(begins) and "item" in event.data:
                     yield event, hit.score / 1000
             return
         for key in self._keys(begins):
@@ -491,7 +491,7 @@ class _Store:
         key, value = _key(put.namespace, put.key), dict(put.value)
         before = self._plane.get(key, self._ns)
         created = None if before is None else before.data.get("created", before.ts)
-        data = {"value": value} if created is None else {"value": value, "created": created}
+        data = {"item": value} if created is None else {"item": value, "created": created}
         row = {
             "kind": "fact",
             "role": "assistant",
@@ -565,7 +565,7 @@ def _fields(event: Event, namespace: _Path, key: str) -> dict[str, Any]:
     return {
         "namespace": namespace,
         "key": key,
-        "value": event.data["value"],
+        "value": event.data["item"],
         "created_at": datetime.fromisoformat(event.data.get("created", event.ts)),
         "updated_at": datetime.fromisoformat(event.ts),
     }

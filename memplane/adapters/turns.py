@@ -182,34 +182,33 @@ class SessionTurns:
             self._upto = head
             return
         self._upto = max(self._upto, begins)
-        begin = f"{self.source}:"
-        asked: dict[str, Any] = {"after": self._upto, "agent": self._agent}
-        for one in plane.events(session=self.session, ns=self._ns, **asked):
-            if one.id.startswith(begin) and self._program in one.data:
-                self._ids[one.seq], self._seqs[one.id] = one.id, one.seq
-                self._found[one.seq] = one
-        named = self._named(asked)
+        begin, named = f"{self.source}:", set[int]()
+        for one in plane.events(after=self._upto, agent=self._agent):  # once: it reads the log
+            self._upto = max(self._upto, one.seq)
+            if one.id.startswith(begin) and one.session == self.session:
+                if self._program in one.data:
+                    self._ids[one.seq], self._seqs[one.id] = one.id, one.seq
+                    self._found[one.seq] = one
+            elif one.kind == "forget":
+                named |= self._named(one)
+            elif one.kind == "purge":
+                named = {*self._ids}
         if named:
             left = {
                 seq: self._in_force(seq) if seq in named else self._found.get(seq)
                 for seq in self._ids
             }
             self._found = {seq: event for seq, event in left.items() if event is not None}
-        self._upto = max([head, *[*self._ids][-1:]])
+        self._upto = max(head, self._upto)
 
-    def _named(self, asked: dict[str, Any]) -> set[int]:
-        """The messages whose standing may have changed: a message has no key and no end."""
-        named: set[int] = set()
-        for event in self._plane.events(kind="forget", **asked):
-            forget = forget_of(event)
-            named |= {
-                seq
-                for seq, id_ in self._ids.items()
-                if forget is None or forget.names(id_, self.session)
-            }
-        if next(self._plane.events(kind="purge", **asked), None) is not None:
-            named = {*self._ids}
-        return named
+    def _named(self, event: Event) -> set[int]:
+        """The messages whose standing a forget may change: a message has no key and no end."""
+        forget = forget_of(event)
+        return {
+            seq
+            for seq, id_ in self._ids.items()
+            if forget is None or forget.names(id_, self.session)
+        }
 
     def _in_force(self, named: int | str) -> Event | None:
         try:
@@ -222,11 +221,11 @@ class SessionTurns:
     def turn(self, named: int | str) -> KeptTurn | None:
         """The message of a seq or id; None where there is none, or it was forgotten or purged."""
         with self._lock:
-            self._follow()
-            seq = self._seqs.get(named) if isinstance(named, str) else named
+            seq = self._seqs.get(named, 0) if isinstance(named, str) else named
             known = seq in self._ids
-            event = self._found.get(seq) if seq is not None and known else None
-        event = event if known else self._in_force(named)
+            if known:
+                self._follow()
+            event = self._found.get(seq) if known else self._in_force(named)
         return None if event is None else self._turn(event)
 
     def _turn(self, event: Event) -> KeptTurn:

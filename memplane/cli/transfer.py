@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import IO, Annotated, Any, Final, TypeAlias, cast
@@ -15,9 +15,10 @@ from memplane.cli.commands import FINE, NO, Argument, EndedError, Home, Json, Op
 from memplane.cli.output import Bar, clipped_line, counted, print_answer, say
 from memplane.errors import InputError, MemplaneError, WriteError
 from memplane.importers import SOURCES, FoundSource, ImportReport, find_sources, git, import_paths
-from memplane.importers.run import FILES_MAX, Discovered, Source, discover
+from memplane.importers.discovery import FILES_MAX, Discovered, discover, usual_places
+from memplane.importers.run import Source
 from memplane.projects import EVERY
-from memplane.shared.folder_state import DeviceReport, SyncReport
+from memplane.shared.device_file import DeviceReport, SyncReport
 from memplane.trust import printable, shell_word
 from memplane.upkeep.doctor import filesystem
 from memplane.upkeep.export import ExportReport, LedgerReport, TablesReport
@@ -426,61 +427,103 @@ def _device_line(one: DeviceReport, report: SyncReport) -> str:
 # `memplane import`: transcripts, JSON lines and commits become events.
 
 
-@command("import", example="import claude-code ~/.claude/projects")
+_What: TypeAlias = Annotated[
+    list[str] | None,
+    Argument(
+        metavar="[SOURCE] PATH",
+        help="Files or folders, behind their source where that is not to be found out "
+        "(claude-code, claude-memory, codex, chat, mcp-memory, jsonl, mem0, langgraph, "
+        "claude-mem, basic-memory, ledger); "
+        "or git and a repository, the one here if none is named.",
+    ),
+]
+_Reasoning: TypeAlias = Annotated[
+    bool, Option("--reasoning", help="Take the model's thinking too.")
+]
+_Full: TypeAlias = Annotated[bool, Option("--full", help="Read again what was read before.")]
+_MaxCount: TypeAlias = Annotated[
+    int | None, Option("--max-count", metavar="N", min=1, help="The newest N commits.")
+]
+_Detect: TypeAlias = Annotated[
+    bool, Option("--detect", help="Say what there is to import, and by which command; no more.")
+]
+_Discover: TypeAlias = Annotated[
+    bool,
+    Option(
+        "--discover",
+        help="Look for what agents and memory programs on this machine have kept, and ask which "
+        "to import.",
+    ),
+]
+_Yes: TypeAlias = Annotated[
+    bool, Option("--yes", help="With --discover: take what is of this project.")
+]
+_DryRun: TypeAlias = Annotated[
+    bool,
+    Option(
+        "--dry-run",
+        help="Say what would be recorded, or with --discover what there is; write nothing.",
+    ),
+]
+_ToNs: TypeAlias = Annotated[
+    str | None,
+    Option(
+        "--ns",
+        metavar="NS",
+        help="Record it there, where it names no namespace itself: /global, /project/NAME, "
+        "/spec/NAME, /task/ID or /agent/ID.",
+    ),
+]
+_ToProject: TypeAlias = Annotated[
+    str | None,
+    Option(
+        "--project",
+        metavar="NAME",
+        help="Of your own plane: record it in this project, not in those of its folders; '*': in "
+        "those.",
+    ),
+]
+
+
+@command("import", example="import claude-code ~/.claude/projects --dry-run")
 def import_files(
-    what: Annotated[
-        list[str] | None,
-        Argument(
-            metavar="[SOURCE] PATH",
-            help="Files or folders, behind their source where that is not to be found out "
-            "(claude-code, claude-memory, codex, chat, mcp-memory, jsonl, mem0, langgraph, "
-            "claude-mem, basic-memory, ledger); "
-            "or git and a repository, the one here if none is named.",
-        ),
-    ] = None,
+    what: _What = None,
     *,
-    reasoning: Annotated[
-        bool, Option("--reasoning", help="Take the model's thinking too.")
-    ] = False,
-    full: Annotated[bool, Option("--full", help="Read again what was read before.")] = False,
-    max_count: Annotated[
-        int | None, Option("--max-count", metavar="N", min=1, help="The newest N commits.")
-    ] = None,
-    detect: Annotated[
-        bool,
-        Option("--detect", help="Say what there is to import, and by which command; no more."),
-    ] = False,
-    discover: Annotated[
-        bool,
-        Option(
-            "--discover",
-            help="Look for what agents on this machine have kept, and ask which to import.",
-        ),
-    ] = False,
-    yes: Annotated[
-        bool, Option("--yes", help="With --discover: take what is of this project.")
-    ] = False,
-    dry_run: Annotated[
-        bool, Option("--dry-run", help="With --discover: say what there is; no more.")
-    ] = False,
+    reasoning: _Reasoning = False,
+    full: _Full = False,
+    max_count: _MaxCount = None,
+    detect: _Detect = False,
+    discover: _Discover = False,
+    yes: _Yes = False,
+    dry_run: _DryRun = False,
+    ns: _ToNs = None,
+    project: _ToProject = None,
     home: Home = None,
     as_json: Json = False,
 ) -> None:
-    """Record what files hold. A second run records nothing twice; refused rows are listed."""
+    """Record what files hold. A second run records nothing twice; refused rows are listed.
+
+    With --dry-run what is new is counted by kind and namespace, and the first events are shown as
+    they would be stored.
+    """
     if detect:
-        found = [one for path in what or _usual_places() for one in find_sources(path)]
+        found = [one for path in what or usual_places(*_here()) for one in find_sources(path)]
         print_answer([one._asdict() for one in found], _table(found), as_json=as_json)
         return
+    if ns is not None and project is not None:
+        raise InputError("expected --ns or --project, found both")
     parts = _parts(what or [], discover=discover, yes=yes, dry_run=dry_run, as_json=as_json)
+    asked: dict[str, Any] = {"reasoning": reasoning, "full": full, "max_count": max_count}
     report = ImportReport()
-    with open_plane(home) as plane, Bar("import", _AGAIN) as bar:
+    opened = open_plane(home, project=project, read_only=dry_run)
+    with opened as plane, Bar("import", _AGAIN) as bar:
+        place = plane.context.home.project if project is not None else ns
         for source, paths in parts:
             done = import_paths(
-                plane, source, paths, progress=bar, reasoning=reasoning, full=full,
-                max_count=max_count,
-            )  # fmt: skip
+                plane, source, paths, progress=bar, ns=place, dry_run=dry_run, **asked
+            )
             report.add(done)
-        if report.events:
+        if report.events and not dry_run:
             with Bar("indexing", "every event is recorded") as indexing:
                 plane.upkeep.index(indexing)
     print_answer(report.as_json(), _words(report), as_json=as_json)
@@ -491,8 +534,8 @@ def _parts(
 ) -> list[tuple[Source | None, list[str]]]:
     """What is to be imported: what was named, or what was found and chosen."""
     if not discover:
-        if yes or dry_run:
-            raise InputError("--yes and --dry-run go with --discover")
+        if yes:
+            raise InputError("--yes goes with --discover")
         return [_split(what)]
     if what:
         raise InputError(f"--discover looks by itself; found {what[0]!r}")
@@ -516,14 +559,6 @@ def _split(what: list[str]) -> tuple[Source | None, list[str]]:
     return cast("Source", first), rest
 
 
-def _usual_places() -> list[str]:
-    """Here, and where Claude Code and Codex keep their transcripts."""
-    claude = Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path.home() / ".claude")
-    codex = Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex")
-    places = (claude / "projects", codex / "sessions")
-    return [".", *(str(place) for place in places if place.is_dir())]
-
-
 def _table(found: list[FoundSource]) -> str:
     """What there is, a line each, with the command behind it."""
     lines = []
@@ -541,7 +576,17 @@ def _words(report: ImportReport) -> str:
         files = "1 repository" if report.files == 1 else f"{report.files} repositories"
     if report.unchanged:
         files += f" ({report.unchanged} without news)"
-    lines = [f"recorded  {counted(report.events, 'event')} from {files}"]
+    would = report.would
+    done = "recorded " if would is None else "would record "
+    lines = [f"{done} {counted(report.events, 'event')} from {files}"]
+    if would is not None:
+        told = would.as_json()
+        for name in ("kinds", "namespaces"):
+            counts = ", ".join(f"{clipped_line(one)} {count}" for one, count in told[name].items())
+            lines += [f"{name:<13} {counts}"] if counts else []
+        lines += [f"  {_would_line(one)}" for one in would.first]
+        unlisted = report.events - len(would.first)
+        lines += [f"  and {unlisted} more"] if unlisted else []
     if report.repeated:
         lines.append(f"repeated  {report.repeated} that were there already")
     if report.ended:
@@ -564,9 +609,19 @@ def _words(report: ImportReport) -> str:
     return "\n".join(lines)
 
 
+def _would_line(event: Mapping[str, str]) -> str:
+    """An event of a dry run on one line: kind, key or namespace, text."""
+    named = " ".join(event[one] for one in ("kind", "ns", "key") if one in event)
+    return clipped_line(f"{named}: {event.get('text', '')}", 200)
+
+
 # `memplane import --discover`: what agents on this machine have kept, and which of it to take.
 
 _UNITS = ("bytes", "kB", "MB", "GB", "TB")
+
+
+def _here() -> tuple[Path, Path, Mapping[str, str]]:
+    return Path.cwd(), Path.home(), os.environ
 
 
 def choose(*, yes: bool, dry_run: bool, as_json: bool) -> list[Discovered] | int:
@@ -575,7 +630,7 @@ def choose(*, yes: bool, dry_run: bool, as_json: bool) -> list[Discovered] | int
     With `yes` those of the project in this folder; on a terminal those that a person chooses.
     Otherwise the sources are only listed, and the code is NO unless it is a dry run.
     """
-    discovery = discover(Path.cwd(), Path.home(), os.environ)
+    discovery = discover(*_here())
     found = discovery.found
     if not discovery.complete:
         say(f"looked at {FILES_MAX} files and stopped; there may be more: name folders yourself")

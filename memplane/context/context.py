@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from memplane.context.event_access import EventAccess
     from memplane.context.folds import Folds, GroupedProjections, Prefixes, VisibleProjections
     from memplane.log import log as log_log, memory as log_memory
-    from memplane.pack import render as pack_render
+    from memplane.pack import layout as pack_layout
     from memplane.pack.request import Request
     from memplane.policy import Policies
     from memplane.ports import Line
@@ -69,7 +69,7 @@ else:
     weakref = late("weakref")
     context_folds = late("memplane.context.folds")
     context_artifact_files = late("memplane.context.artifact_files")
-    pack_render = late("memplane.pack.render")
+    pack_layout = late("memplane.pack.layout")
     projections_hotset = late("memplane.projections.hotset")
     projections_item = late("memplane.projections.item")
     projections_projector = late("memplane.projections.projector")
@@ -487,7 +487,7 @@ class PlaneContext:
         redact = self.redact(policies)
         if cites:  # a client keeps such a block among what it says itself
             return projections_item.Printer(
-                counter, lambda text: pack_render.defused(redact(text)), stamp, cites
+                counter, lambda text: pack_layout.defused(redact(text)), stamp, cites
             )
         return projections_item.Printer(counter, redact, stamp, cites)
 

@@ -40,13 +40,13 @@ if TYPE_CHECKING:
     from memplane.log import FileLog
     from memplane.pack import expansion_depths as pack_expansion_depths
     from memplane.policy.records import EpisodeRules
-    from memplane.projections import episodes as projections_episodes
-    from memplane.projections.episodes import EpisodesProjector, EpisodesState
+    from memplane.projections import sessions as projections_episodes
     from memplane.projections.groups import Sees, VisibilityGroup
-    from memplane.projections.task_table import TaskRecord, TaskTable
+    from memplane.projections.sessions import EpisodesProjector, EpisodesState
+    from memplane.projections.tasks import TaskRecord, TaskTable
 else:
     pack_expansion_depths = late("memplane.pack.expansion_depths")
-    projections_episodes = late("memplane.projections.episodes")
+    projections_episodes = late("memplane.projections.sessions")
 
 
 class RememberedLog:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from memplane.projections.hotset import HotsetState
     from memplane.projections.item import Item
     from memplane.projections.sessions import SessionFacts
-    from memplane.projections.task_table import EventQuote
+    from memplane.projections.tasks import EventQuote
     from memplane.recall import file_guess as recall_file_guess, standing as recall_standing
     from memplane.recall.gate import Passage, PromptAnswer
     from memplane.recall.standing import StandingNote

@@ -25,7 +25,7 @@ from memplane.importers.records import parse_records, read_lines
 from memplane.index import terms
 from memplane.intake import timestamp
 from memplane.lazy import NamedTuple
-from memplane.pack.render import Rendered, parse_block
+from memplane.pack.layout import Rendered, parse_block
 
 if TYPE_CHECKING:
     import os

@@ -49,8 +49,16 @@ from memplane.index.terms import Document
 from memplane.intake.redact import Redactor
 from memplane.lazy import NamedTuple
 from memplane.pack.evidence import FOUND
-from memplane.pack.layout import FRAMED_FROM, Sheet, budget_of, entry_group, entry_of
-from memplane.pack.render import Rendered, frame_reserve, render_block
+from memplane.pack.layout import (
+    FRAMED_FROM,
+    Rendered,
+    Sheet,
+    budget_of,
+    entry_group,
+    entry_of,
+    frame_reserve,
+    render_block,
+)
 from memplane.plane import Plane
 from memplane.policy.records import NO_EMBEDDER
 from memplane.ports import Index, TokenCounter

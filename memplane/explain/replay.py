@@ -25,7 +25,7 @@ from memplane.home import VERSION
 from memplane.intake.redact import quoted_value
 from memplane.lazy import NamedTuple
 from memplane.pack.block import Block, Entry
-from memplane.pack.render import FORM
+from memplane.pack.layout import FORM
 from memplane.pack.report import Cost, LogChanges, chain_of, compared, cost_of, marks_of, shape_of
 from memplane.policy.records import OWN_ENGINE
 from memplane.upkeep import reports

@@ -344,6 +344,7 @@ REASON_WORDS: Final = {
     "gap": "the log has lost it",
     "not_relevant": "what else answers the query does so much better, or it does not at all",
     "duplicate": "the same words as",
+    "empty": "it has no text",
     "told": "the session has the same words, from a file of the project or an answer before",
     "section": "no section that shows it was asked for",
     "past_end": "the handle begins behind its end",

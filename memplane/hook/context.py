@@ -4,11 +4,6 @@ When a session starts: what users said, what is left, decisions. At a prompt: on
 a tool, where plane.yaml asks for it: one passage that names its file or failure. The client keeps
 such text and sends it again with every request, so nothing is given twice (`ShownEntries`
 remembers), and nothing of the session that the client still holds.
-
-Before that: where the session works (`work_place`), with the plane as it sees it, the roots of its
-paths, and what they say. The client gives its agent CLAUDE.md or AGENTS.md, and README is at hand:
-a start need not say what stands there. Of the project's files only hashes of sentences go further,
-without secrets; whoever writes them can have a start leave something out, and no more.
 """
 
 from __future__ import annotations
@@ -18,145 +13,20 @@ import json
 import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from memplane import nofollow
 from memplane.errors import InputError
+from memplane.hook.payload import project_marks
 from memplane.intake import timestamp
-from memplane.lazy import NamedTuple, late, regex
-from memplane.projects import (
-    NOWHERE,
-    UNKNOWN,
-    for_folder,
-    is_clients_folder,
-    is_excluded,
-    roots_of_folder,
-    session_project,
-)
+from memplane.recall.gate import are_marks, sentence_marks
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from memplane.home import Home
     from memplane.hook.payload import HookPayload
     from memplane.pack.block import Block
     from memplane.plane.packer import Packer
     from memplane.policy.records import Hooks
-    from memplane.recall import gate
-else:
-    gate = late("memplane.recall.gate")
-
-
-_FILES: Final = ("CLAUDE.md", "AGENTS.md", "README.md")
-_LABEL: Final = regex(r"^[-+*\s\d.]*\*\*[^*]{1,60}\*\*:? ")
-_MARKS_MAX: Final = 400
-_FILE_BYTES: Final = 32 * 1024  # of each: what stands behind is not read
-
-
-class SessionFolders(NamedTuple):
-    """What a client says of where its session works.
-
-    `launched`: where it was started, "" where it does not say; `now`: where it is at. `kept`: its
-    own folder of transcripts. `session`: its id.
-    """
-
-    launched: str
-    now: str
-    kept: str
-    session: str
-
-    @property
-    def folder(self) -> str:
-        """The one that decides: a session stays in its project wherever it goes."""
-        return self.launched or self.now
-
-
-class WorkPlace(NamedTuple):
-    """The place of a session.
-
-    `home`: the plane, for one project where it is parted. `ns`: of what is recorded, None for the
-    usual. `rows`: what says of which project the folder is, for the first time. `roots`: where
-    files lie that are named from their root, the deepest first. `root`: the one that the session
-    works in, "" where there is none.
-    """
-
-    home: Home
-    ns: str | None
-    rows: tuple[Mapping[str, Any], ...]
-    roots: tuple[str, ...]
-    root: str = ""
-
-
-def folders_of(
-    agent: str, said: Mapping[str, Any], environment: Mapping[str, str]
-) -> SessionFolders:
-    """Read them from the environment and the payload; what is no absolute path counts as none."""
-    # `cwd` follows the agent's `cd`; this does not. Other agents may have inherited it.
-    launched = environment.get("CLAUDE_PROJECT_DIR", "") if agent == "claude-code" else ""
-    given = [launched, said.get("cwd"), said.get("transcript_path"), said.get("session_id")]
-    launched, now, transcript, session = (one if isinstance(one, str) else "" for one in given)
-    kept = os.path.dirname(transcript)  # noqa: PTH120 - a text is asked for
-    if not os.path.isabs(launched):  # noqa: PTH117 - likewise
-        launched = ""
-    return SessionFolders(launched, now if os.path.isabs(now) else "", kept, session)  # noqa: PTH117
-
-
-def work_place(home: Home, folders: SessionFolders, exclude: tuple[str, ...]) -> WorkPlace | None:
-    """The place of a session; None in a folder that plane.yaml excludes."""
-    found = _work_place(home, folders, exclude)
-    if found is None:
-        return None
-    above = (one for one in found.roots if f"{folders.folder}/".startswith(f"{one}/"))
-    return found._replace(root=next(above, folders.folder))
-
-
-def _work_place(home: Home, folders: SessionFolders, exclude: tuple[str, ...]) -> WorkPlace | None:
-    if is_excluded([one for one in (folders.launched, folders.now) if one], exclude):
-        return None
-    folder = folders.folder
-    if not home.parted:
-        return WorkPlace(home, None, (), roots_of_folder(folder))
-    if not folders.launched and folders.session:
-        ns = session_project(home, folders.session)
-        if ns is not None:
-            roots = roots_of_folder(folder)
-            return WorkPlace(home._replace(project=ns, entry=()), ns, (), roots)
-    kept = folders.kept if is_clients_folder(folders.kept, folder) else ""
-    found, entered = for_folder(home, folder, kept=kept)
-    if entered is None:
-        # Nobody knows whose it is: it is shown nothing of any project, and kept for the user.
-        return WorkPlace(home._replace(project=NOWHERE), UNKNOWN, (), ())
-    return WorkPlace(found, found.project, entered.rows, entered.place.folders)
-
-
-def project_marks(root: str, redact: Callable[[str], str]) -> tuple[str, ...]:
-    """Hashes of the sentences of a root's CLAUDE.md, AGENTS.md and README.md, at most 400.
-
-    Each also without a label in bold before it. The first 32 KiB of each file, without what
-    `redact` takes out; a link, and what is no file, counts as absent.
-    """
-    found: dict[str, None] = {}
-    for name in _FILES if root else ():
-        with suppress(OSError):
-            data = nofollow.read_bytes(f"{root}/{name}", _FILE_BYTES, home=root)
-            text = _paragraphs(redact(data.decode("utf-8", "replace")))
-            behind = "\n".join(_LABEL.sub("", line, count=1) for line in text.splitlines())
-            found |= dict.fromkeys((*gate.sentence_marks(text), *gate.sentence_marks(behind)))
-    return tuple(found)[:_MARKS_MAX]
-
-
-def _paragraphs(text: str) -> str:
-    """The text with the lines of a paragraph joined: Markdown breaks sentences anywhere."""
-    lines: list[str] = []
-    for line in text.splitlines():
-        said = line.strip()
-        if lines and lines[-1] and said[:1].isalnum() and not said[:1].isdecimal():
-            lines[-1] = f"{lines[-1]} {said}"
-        else:
-            lines.append(said)
-    return "\n".join(lines)
-
 
 _COMPACT: Final = "compact"  # tags the summary that a client goes on with
 _QUERY_MAX: Final = 8_000  # characters of a prompt that are searched for
@@ -267,7 +137,7 @@ def _passage_marks(block: Block) -> list[str]:
     parts = [one for one in block.entries if one.parts and not one.events]
     passages = [one for one in parts if one.seq or one.source == "projection:digests"]
     texts = (one.text.partition(": ")[2].rpartition(f"…#{one.seq}") for one in passages)
-    return [mark for before, _, behind in texts for mark in gate.sentence_marks(before or behind)]
+    return [mark for before, _, behind in texts for mark in sentence_marks(before or behind)]
 
 
 def _fitting(pack: Callable[[int], Block], most: int, hooks: Hooks) -> Block | None:
@@ -291,6 +161,7 @@ def _says_something(block: Block) -> bool:
 # `HOME/projections/hooks/<name>.json` is a cache: if it is lost, something is shown again.
 
 _IDS_MAX: Final = 2_000
+_MARKS_MAX: Final = 400  # of sentences of passages: the newest
 _FILES_MAX: Final = 64
 _NUMBERS: Final = ("held", "answers", "silences", "tokens", "tool_answers")
 _MET_MAX: Final = 500
@@ -320,7 +191,7 @@ class ShownEntries:
             kept = json.loads(nofollow.read_bytes(self._file, home=self._home))
             ids, marks, met = kept["ids"], kept["marks"], kept["met"]
             numbers = [kept[name] for name in _NUMBERS]
-            texts = all(type(one) is str for one in (*ids, *met)) and gate.are_marks(marks)
+            texts = all(type(one) is str for one in (*ids, *met)) and are_marks(marks)
             if texts and all(type(one) is int for one in numbers):
                 self.ids, self.marks, self._met = list(ids), list(marks), list(met)
                 for name, number in zip(_NUMBERS, numbers, strict=True):

@@ -192,7 +192,7 @@ def _respond(
     try:
         hooks = recording.policies.plane.hooks
         watch.end_after(hooks.milliseconds_max)
-        at = context.work_place(home, context.folders_of(agent, given, environment), hooks.exclude)
+        at = payload.work_place(home, payload.folders_of(agent, given, environment), hooks.exclude)
         if at is None:
             give("")
             return

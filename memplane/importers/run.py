@@ -22,7 +22,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
@@ -32,7 +31,9 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from memplane.context.batches import BulkReceipt, Refusal
 from memplane.errors import InputError, MemplaneError
+from memplane.event import GLOBAL
 from memplane.importers import (
     chat,
     claude_code,
@@ -64,7 +65,7 @@ from memplane.importers.records import (
 )
 from memplane.importers.rows import Row
 from memplane.importers.statements import forget_all, gone, lost_with, statement_rows
-from memplane.intake.check import with_permitted_actor
+from memplane.intake.check import namespace, with_permitted_actor
 from memplane.intake.redact import masked
 from memplane.lazy import NamedTuple
 from memplane.projects import (
@@ -85,7 +86,7 @@ if TYPE_CHECKING:
 
     from memplane.importers.records import SourceLine
     from memplane.importers.rows import ReadOutcome, RecordReader
-    from memplane.importers.statements import StatedFile
+    from memplane.importers.statements import StatedFile, StatedKey
     from memplane.plane import Plane
 
 
@@ -295,273 +296,6 @@ _SIGNS: Final[tuple[tuple[str, Callable[[dict[str, Any]], bool]], ...]] = (
 )
 
 
-# What agents on this machine have kept, and which of it is of the project here.
-#
-# Looked for, and nowhere else:
-#
-# * Claude Code, below `$CLAUDE_CONFIG_DIR` or `~/.claude`: `projects/<project>/`, whose name is the
-#   folder with everything but letters and digits as `-`; its transcripts, its `memory/`.
-# * Codex, below `$CODEX_HOME` or `~/.codex`: `sessions/` and `archived_sessions/`. The first line
-#   of a rollout says which folder it is of.
-# * The file of MCP's memory server: `$MEMORY_FILE_PATH`; the same variable in a server's `env` in
-#   `.mcp.json`, `.cursor/mcp.json` and `.vscode/mcp.json` here, in `~/.claude.json`,
-#   `~/.cursor/mcp.json` and Claude Desktop's configuration; and where npx and npm keep the server.
-#
-# Nothing is written, and at most `FILES_MAX` files are looked at. Of the project here is what was
-# kept for this folder, or for the root of its repository.
-
-FILES_MAX: Final = 20_000
-_CONFIG_BYTES_MAX: Final = 16 * 1024 * 1024
-_FIRST_LINE_BYTES: Final = 256 * 1024
-_NAME_MAX: Final = 200  # of a project's folder; behind it stands a hash
-_ROLLOUTS: Final = frozenset({".jsonl", ".json", ".zst"})
-_CWD: Final = re.compile(rb'"cwd"\s*:\s*("(?:[^"\\]|\\.){0,4096}")')
-_VARIABLE: Final = "MEMORY_FILE_PATH"
-_SERVER: Final = "node_modules/@modelcontextprotocol/server-memory/dist"
-_HERE_CONFIGS: Final = (".mcp.json", ".cursor/mcp.json", ".vscode/mcp.json")
-_CONFIGS: Final = (
-    ".claude.json",
-    ".cursor/mcp.json",
-    ".config/Claude/claude_desktop_config.json",
-    "Library/Application Support/Claude/claude_desktop_config.json",
-)
-_MODULES: Final = ("/usr/local/lib", "/usr/lib", "/opt/homebrew/lib")
-
-
-class Discovered(NamedTuple):
-    """Something to import: of one source, and of one project where the source has projects.
-
-    `first` and `last`: when its files were written. `here`: it is of the project of this folder.
-    `command` imports it; None for files that only `--discover` picks out of a folder of many.
-    """
-
-    source: str
-    what: str
-    paths: tuple[str, ...]
-    files: int
-    bytes: int
-    first: str
-    last: str
-    here: bool
-    command: str | None
-
-
-class Discovery(NamedTuple):
-    """What there is, the project here first; `complete`: the limit was not met."""
-
-    found: list[Discovered]
-    complete: bool
-
-
-def discover(
-    folder: Path, home: Path, environment: Mapping[str, str], *, files_max: int = FILES_MAX
-) -> Discovery:
-    """Look for what agents kept, as seen from a project's folder, a person's home and variables."""
-    looking = _Looking(folder, home, environment, files_max)
-    found = [*looking.claude(), *looking.codex(), *looking.graphs()]
-    return Discovery(sorted(found, key=lambda one: not one.here), looking.left > 0)
-
-
-class _Files:
-    """Files that go together: how many, how large, and when they were written."""
-
-    def __init__(self) -> None:
-        self.paths: list[Path] = []
-        self.bytes = 0
-        self.first = self.last = ""
-
-    def add(self, path: Path) -> None:
-        try:
-            stat = path.stat()
-        except OSError:
-            return
-        day = written_at(stat).date().isoformat()
-        self.first, self.last = min(self.first or day, day), max(self.last, day)
-        self.bytes += stat.st_size
-        self.paths.append(path)
-
-    def told(
-        self, source: str, what: str, paths: list[Path], *, here: bool, picked: bool = False
-    ) -> Discovered:
-        shown = " ".join(quote(str(path)) for path in paths)
-        return Discovered(
-            source,
-            what,
-            tuple(map(str, paths)),
-            len(self.paths),
-            self.bytes,
-            self.first,
-            self.last,
-            here,
-            None if picked else f"memplane import {source} {shown}",
-        )
-
-
-class _Looking:
-    def __init__(
-        self, folder: Path, home: Path, environment: Mapping[str, str], files_max: int
-    ) -> None:
-        self.left = files_max
-        self._home = home
-        self._environment = environment
-        self._folders = _roots(folder)
-
-    def claude(self) -> Iterator[Discovered]:
-        """Transcripts and memory of Claude Code, project by project."""
-        names = {re.sub(r"[^A-Za-z0-9]", "-", str(root)) for root in self._folders}
-        for project in self._children(self._under("CLAUDE_CONFIG_DIR", ".claude") / "projects"):
-            transcripts, notes = _Files(), _Files()
-            memory = project / statements.NOTES_FOLDER
-            for path in self._walk(project):
-                inside = path.is_relative_to(memory)
-                if path.suffix == ".jsonl" and not inside:
-                    transcripts.add(path)
-                elif path.suffix == ".md" and inside:
-                    notes.add(path)
-            here = any(_is_named(project.name, name) for name in names)
-            if transcripts.paths:
-                what = "transcripts of Claude Code"
-                yield transcripts.told(claude_code.SOURCE, what, [project], here=here)
-            if notes.paths and (memory / statements.NOTES_INDEX).is_file():
-                what = "memory of Claude Code"
-                yield notes.told(statements.CLAUDE_MEMORY, what, [memory], here=here)
-
-    def codex(self) -> Iterator[Discovered]:
-        """Rollouts: those of the project here, and all others."""
-        place = self._under("CODEX_HOME", ".codex")
-        folders = {str(root) for root in self._folders}
-        for name in ("sessions", "archived_sessions"):
-            ours, others = _Files(), _Files()
-            for path in self._walk(place / name):
-                if path.name.startswith("rollout-") and path.suffix in _ROLLOUTS:
-                    (ours if _folder_of(path) in folders else others).add(path)
-            what = "rollouts of Codex" + (", archived" if name.startswith("archived") else "")
-            if ours.paths and others.paths:
-                yield ours.told(codex.SOURCE, what, ours.paths, here=True, picked=True)
-                what += ", of other projects"
-                yield others.told(codex.SOURCE, what, [place / name], here=False)
-            elif ours.paths or others.paths:
-                all_of_it, here = (ours, True) if ours.paths else (others, False)
-                yield all_of_it.told(codex.SOURCE, what, [place / name], here=here)
-
-    def graphs(self) -> Iterator[Discovered]:
-        """Files of the memory server."""
-        seen: set[Path] = set()
-        for path, here in self._graph_places():
-            if path in seen or self.left <= 0:
-                continue
-            seen.add(path)
-            self.left -= 1
-            if not _is_graph(path):
-                continue
-            files = _Files()
-            files.add(path)
-            what = "graph of the MCP memory server"
-            yield files.told(statements.MCP_MEMORY, what, [path], here=here)
-
-    def _graph_places(self) -> Iterator[tuple[Path, bool]]:
-        for root in self._folders:
-            for name in _HERE_CONFIGS:
-                yield from ((path, True) for path in self._named_in(root / name, root))
-        if named := self._environment.get(_VARIABLE):
-            yield self._expanded(named), False
-        for name in _CONFIGS:
-            yield from ((path, False) for path in self._named_in(self._home / name, self._home))
-        modules = [Path(root) for root in _MODULES]
-        cached = self._children(self._home / ".npm" / "_npx")
-        for root in (*cached, *modules):
-            for name in ("memory.jsonl", "memory.json"):
-                yield root / _SERVER / name, False
-
-    def _named_in(self, config: Path, folder: Path) -> list[Path]:
-        """The files that the servers of a configuration write to; relative to its folder."""
-        self.left -= 1
-        try:
-            if config.stat().st_size > _CONFIG_BYTES_MAX:
-                return []
-            known = json.loads(config.read_bytes())
-        except (OSError, ValueError, RecursionError):
-            return []
-        return [folder / self._expanded(path) for path in _memory_paths(known)]
-
-    def _expanded(self, path: str) -> Path:
-        return self._home / path[2:] if path.startswith("~/") else Path(path)
-
-    def _under(self, variable: str, name: str) -> Path:
-        given = self._environment.get(variable)
-        return Path(given) if given else self._home / name
-
-    def _children(self, folder: Path) -> list[Path]:
-        try:
-            return sorted(path for path in folder.iterdir() if path.is_dir())
-        except OSError:
-            return []
-
-    def _walk(self, folder: Path) -> Iterator[Path]:
-        """The files below a folder, by path, as far as the limit goes; links are not followed."""
-        for parent, folders, names in os.walk(folder):
-            folders.sort()
-            for name in sorted(names):
-                if self.left <= 0:
-                    return
-                self.left -= 1
-                yield Path(parent, name)
-
-
-def _roots(folder: Path) -> list[Path]:
-    """The folder itself and the root of its repository, as they are named and as they are."""
-    folder = folder.absolute()
-    named = [folder, folder.resolve()]
-    for start in tuple(named):
-        named += [above for above in (start, *start.parents) if (above / ".git").exists()][:1]
-    return list(dict.fromkeys(named))
-
-
-def _is_named(project: str, name: str) -> bool:
-    return project == name or (len(name) > _NAME_MAX and project.startswith(name[:_NAME_MAX]))
-
-
-def _is_graph(path: Path) -> bool:
-    try:
-        return path.is_file() and look(path).source == statements.MCP_MEMORY
-    except (OSError, ValueError):
-        return False
-
-
-def _folder_of(rollout: Path) -> str | None:
-    """The folder that a rollout's first line names."""
-    try:
-        with rollout.open("rb") as file:
-            line = file.readline(_FIRST_LINE_BYTES)
-    except OSError:
-        return None
-    for record in parse_records(line).records:
-        meta = record.get("payload", record)
-        folder = meta.get("cwd") if isinstance(meta, dict) else None
-        return folder if isinstance(folder, str) else None
-    # Instructions may make the line longer than what was read of it.
-    found = _CWD.search(line)
-    try:
-        return str(json.loads(found[1])) if found else None
-    except ValueError:
-        return None
-
-
-def _memory_paths(known: Any) -> Iterator[str]:
-    """Every MEMORY_FILE_PATH in the `env` of a server, wherever a configuration lists servers."""
-    waiting = [known]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, list):
-            waiting += value
-        elif isinstance(value, dict):
-            env = value.get("env")
-            named = env.get(_VARIABLE) if isinstance(env, dict) else None
-            if isinstance(named, str) and named and "\0" not in named:
-                yield named
-            waiting += value.values()
-
-
 class SessionPlaces:
     """The places of one import's sessions. Of a plane that is not parted they are all its own."""
 
@@ -747,10 +481,17 @@ class Reading:
     """The readers, what was consumed before, and the report that grows."""
 
     def __init__(
-        self, plane: Plane, *, reasoning: bool, full: bool, progress: Progress | None
+        self,
+        plane: Plane,
+        *,
+        reasoning: bool,
+        full: bool,
+        progress: Progress | None,
+        ns: str | None,
+        rehearsal: Rehearsal | None,
     ) -> None:
-        self.plane = plane
-        self.report = ImportReport()
+        self.plane, self._ns, self._rehearsal = plane, ns, rehearsal
+        self.report = ImportReport(would=None if rehearsal is None else rehearsal.would)
         self.total = 0
         self._consumed = Consumed(plane, fresh=full)
         self._hooked = Hooked(plane)
@@ -793,9 +534,12 @@ class Reading:
         self._tell(self._done)
 
     def end(self) -> None:
-        """End the sessions of transcripts that are over, archive what went with its file."""
+        """End the sessions of transcripts that are over, archive what went with its file.
+
+        A rehearsal ends none: whether one is over, events decide that it did not record.
+        """
         for source, (_, end_id) in _WITH_SESSIONS.items():
-            if self._read_from[source] or self._known[source]:
+            if self._rehearsal is None and (self._read_from[source] or self._known[source]):
                 ended = self.plane.work.sessions.end_imported(
                     self._read_from[source], self._known[source], end_id, self._hooked.ended
                 )
@@ -804,10 +548,16 @@ class Reading:
             if (folder / statements.NOTES_INDEX).is_file():
                 there = {statements.origin_of(path) for path in files_below(folder, (".md",))}
                 prefix = statements.memory_key_prefix(folder)
-                lost = lost_with(self.plane, statements.CLAUDE_MEMORY, prefix, there.__contains__)
-                self.report.archived += forget_all(self.plane, statements.CLAUDE_MEMORY, lost)
-        self._consumed.save()
-        fold_for_readers(self.plane, self.report)
+                source, stated = statements.CLAUDE_MEMORY, there.__contains__
+                self._archive(source, lost_with(self.plane, source, prefix, stated, self._ns))
+        if self._rehearsal is None:
+            self._consumed.save()
+            fold_for_readers(self.plane, self.report)
+
+    def _archive(self, source: str, lost: Mapping[StatedKey, str]) -> None:
+        self.report.archived += len(lost)
+        if self._rehearsal is None:
+            forget_all(self.plane, source, lost)
 
     def _file(self, file: FileReport, path: Path) -> None:
         before = path.stat()
@@ -893,10 +643,10 @@ class Reading:
             file.skip("damaged or overlong file")
             return
         ts = written_at(before).isoformat()
-        ns: str | Callable[[str], str | None] | None = None
-        if file.source == statements.CLAUDE_MEMORY:
+        ns: str | Callable[[str], str | None] | None = self._ns
+        if ns is None and file.source == statements.CLAUDE_MEMORY:
             ns = self._places.of_kept(statements.folder_of(path))
-        elif file.source == databases.CLAUDE_MEM:
+        elif ns is None and file.source == databases.CLAUDE_MEM:
             ns = self._places.of_name
         for made in statement_rows(self.plane, file.source, told, ts, ns):
             if not isinstance(made, str):
@@ -912,8 +662,7 @@ class Reading:
         for reason in told.skipped:
             file.skip(reason)
         self._flush(file)
-        lost = gone(self.plane, file.source, told)
-        self.report.archived += forget_all(self.plane, file.source, lost)
+        self._archive(file.source, gone(self.plane, file.source, told, self._ns))
         self._consumed.keep(path, how, before=before, offset=0, state={}, whole=True)
 
     def _meet(
@@ -997,6 +746,8 @@ class Reading:
 
     def _placed(self, file: FileReport, row: Row) -> Row | None:
         """The row in the project of its session; None in a folder that plane.yaml excludes."""
+        if self._ns is not None:
+            row = {"ns": self._ns, **row}
         reader = self._sessions.get(file.source or "")
         if reader is None:
             return row
@@ -1028,11 +779,12 @@ class Reading:
         self._waiting.clear()
         if not rows:
             return
-        receipt = self.plane.record_many(rows, strict=False)
+        record = (self._rehearsal or self.plane).record_many
+        receipt = record(rows, strict=False)
         recorded = len(rows) - receipt.duplicates - len(receipt.refused)
         file.events += recorded
         self._events += recorded
-        if recorded:
+        if recorded and self._rehearsal is None:
             self._places.settle()
         file.repeated += receipt.duplicates
         for refusal in sorted(receipt.refused):
@@ -1076,6 +828,70 @@ def source_bytes(path: Path) -> int:
         return path.stat().st_size
     except OSError:
         return 0
+
+
+WOULD_LISTED: Final = 10
+
+
+@dataclass(slots=True)
+class WouldRecord:
+    """What a dry run would record: how many events of each kind and namespace, and the first."""
+
+    kinds: Counter[str] = field(default_factory=Counter)
+    spaces: Counter[str] = field(default_factory=Counter)
+    first: list[dict[str, str]] = field(default_factory=list)
+
+    def and_then(self, other: WouldRecord) -> WouldRecord:
+        """Both together, at most WOULD_LISTED of the first events."""
+        first = [*self.first, *other.first][:WOULD_LISTED]
+        return WouldRecord(self.kinds + other.kinds, self.spaces + other.spaces, first)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values, the commonest kinds and namespaces first."""
+        kinds, spaces = dict(self.kinds.most_common()), dict(self.spaces.most_common())
+        return {"kinds": kinds, "namespaces": spaces, "first": self.first}
+
+
+class Rehearsal:
+    """In the place of a plane while rows are recorded: it checks them and stores none.
+
+    A row whose id the plane has is a duplicate, whatever the row says; a real import may find a
+    conflict in it.
+    """
+
+    def __init__(self, plane: Plane) -> None:
+        self.would = WouldRecord()
+        self._log, self._draft = plane.context.log, plane.context.drafting()
+        self._seen: set[str] = set()
+
+    def record_many(self, rows: Iterable[Mapping[str, Any]], *, strict: bool) -> BulkReceipt:
+        """See `Plane.record_many`."""
+        assert not strict
+        count, again, refused = 0, 0, list[Refusal]()
+        for index, row in enumerate(rows):
+            try:
+                draft = self._draft(row, f"rows[{index}]")
+            except InputError as error:
+                named = masked(str(row.get("id")))
+                refused.append(Refusal(index, named, "invalid", str(error)))
+                continue
+            if draft.id in self._seen or self._log.find(draft.id) is not None:
+                again += 1
+            elif self._log.purged_as(draft.id) is not None:
+                refused.append(Refusal(index, draft.id, "purged", "its event was purged"))
+            else:
+                self._seen.add(draft.id)
+                self._add(json.loads(b"{%b}" % draft.rest))
+                count += 1
+        return BulkReceipt(count, again, None, None, "none", tuple(refused))
+
+    def _add(self, event: Mapping[str, Any]) -> None:
+        ns = event.get("ns", GLOBAL)
+        self.would.kinds[event["kind"]] += 1
+        self.would.spaces[ns] += 1
+        if len(self.would.first) < WOULD_LISTED:
+            told = {"kind": event["kind"], "ns": ns, "key": event.get("key"), "text": event["text"]}
+            self.would.first.append({name: one for name, one in told.items() if one})
 
 
 REFUSED_LISTED: Final = 100  # of an import; all of them are counted
@@ -1129,13 +945,15 @@ class ImportReport:
     """The whole import. `refused` lists the first 100, `refusals` counts all of them.
 
     `ended`: sessions that it ended, each by one or two events which no file holds.
-    `archived`: memories that it archived, as their file states them no more.
+    `archived`: memories that it archived, as their file states them no more. `would`: of a dry run,
+    what the events are that it counts; nothing was recorded, ended or archived.
     """
 
     per_file: list[FileReport] = field(default_factory=list)
     refused: list[Refused] = field(default_factory=list)
     ended: int = 0
     archived: int = 0
+    would: WouldRecord | None = None
 
     def add(self, other: ImportReport) -> None:
         """Take in the report of another import that ran after this one."""
@@ -1143,6 +961,8 @@ class ImportReport:
         self.refused = [*self.refused, *other.refused][:REFUSED_LISTED]
         self.ended += other.ended
         self.archived += other.archived
+        if other.would is not None:
+            self.would = other.would if self.would is None else self.would.and_then(other.would)
 
     @property
     def files(self) -> int:
@@ -1193,6 +1013,7 @@ class ImportReport:
         totals = ("files", "unchanged", "lines", "items", "events", "repeated", "refusals")
         return {
             **{total: getattr(self, total) for total in (*totals, "ended", "archived")},
+            **({} if self.would is None else {"dry_run": self.would.as_json()}),
             "skipped": self.skipped,
             "refused": [row._asdict() for row in self.refused],
             "per_file": [asdict(file) for file in self.per_file],
@@ -1238,26 +1059,41 @@ def import_paths(
     reasoning: bool = False,
     full: bool = False,
     max_count: int | None = None,
+    ns: str | None = None,
+    dry_run: bool = False,
 ) -> ImportReport:
     """Record the contents of files, in the order of their lines; folders are read by path.
 
     `source` None detects it for each file. `progress` is called with bytes done, bytes in all and
     events recorded. `reasoning` takes thinking, which is left out otherwise. `full` reads files
     again that were read before. For the source git the paths are repositories, and `max_count`
-    takes their newest commits only. Faults in a file are counted in the report. Raises InputError,
+    takes their newest commits only. `ns` is where everything goes that names no namespace itself,
+    in place of the project of its folder; what was imported before stays where it is. `dry_run`
+    only says what would be recorded (`ImportReport.would`). Faults in a file are counted in the
+    report. Raises InputError,
     before anything is recorded, for a missing path or a file with no JSON that a source could have
     written.
     """
     if source is not None and source not in SOURCES:
         known = ", ".join(SOURCES)
         raise InputError(f"expected one of {known}; found {source!r}", where="source")
+    namespace(ns)
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     if source == git.SOURCE:
-        return import_repositories(plane, given, progress=progress, full=full, max_count=max_count)
+        return import_repositories(
+            plane, given, progress=progress, full=full, max_count=max_count, ns=ns, dry_run=dry_run
+        )
     if max_count is not None:
         raise InputError(f"counts commits: only with the source {git.SOURCE}", where="max_count")
     files = _find(given, source, Path(plane.home).resolve())
-    reading = Reading(plane, reasoning=reasoning, full=full, progress=progress)
+    reading = Reading(
+        plane,
+        reasoning=reasoning,
+        full=full,
+        progress=progress,
+        ns=ns,
+        rehearsal=Rehearsal(plane) if dry_run else None,
+    )
     reading.total = sum(source_bytes(path) for path in files)
     for path in files:
         reading.file(path, source)
@@ -1348,24 +1184,29 @@ def import_repositories(
     progress: Callable[[int, int, int], None] | None = None,
     full: bool = False,
     max_count: int | None = None,
+    ns: str | None = None,
+    dry_run: bool = False,
 ) -> ImportReport:
     """Record the commits that HEAD reaches, parents before children.
 
-    `max_count`: the newest only. `progress` is called with commits done, commits in all and events
-    recorded; `full` reads all of them again. Raises InputError, before anything is recorded, for a
-    path in no repository or without git.
+    `max_count`: the newest only; `ns` and `dry_run` as in `import_paths`. `progress` is called with
+    commits done, commits in all and events recorded; `full` reads all of them again. Raises
+    InputError, before anything is recorded, for a path in no repository or without git.
     """
     if max_count is not None and max_count < 1:
         raise InputError(f"expected 1 or more, found {max_count}", where="max_count")
     repositories = [GitRepository(Path(path)) for path in paths]
-    report = ImportReport()
+    rehearsal = Rehearsal(plane) if dry_run else None
+    report = ImportReport(would=None if rehearsal is None else rehearsal.would)
     consumed = Consumed(plane)
     for repository in repositories:
         file = FileReport(str(repository.path.absolute()), SOURCE)
         report.per_file.append(file)
-        _Reading(plane, report, file, progress).read(repository, consumed, max_count, full=full)
-    consumed.save()
-    fold_for_readers(plane, report)
+        reading = _Reading(plane, report, file, progress, ns, rehearsal)
+        reading.read(repository, consumed, max_count, full=full)
+    if rehearsal is None:
+        consumed.save()
+        fold_for_readers(plane, report)
     return report
 
 
@@ -1378,8 +1219,11 @@ class _Reading:
         report: ImportReport,
         file: FileReport,
         progress: Callable[[int, int, int], None] | None,
+        ns: str | None,
+        rehearsal: Rehearsal | None,
     ) -> None:
         self._plane, self._report, self._file, self._progress = plane, report, file, progress
+        self._asked_ns, self._rehearsal = ns, rehearsal
         self._rows: list[Row] = []
         self._text = 0
         self._total = 0
@@ -1405,7 +1249,7 @@ class _Reading:
             file.unchanged = True
             return
         known = repository.known(heads) if heads else []
-        self._ns = self._places.of_root(repository.path)
+        self._ns = self._asked_ns or self._places.of_root(repository.path)
         self._take(repository, known, newest)
         error = self._stopped_by
         if error is not None:
@@ -1451,10 +1295,11 @@ class _Reading:
         rows, self._rows, self._text = self._rows, [], 0
         if not rows:
             return
-        receipt = self._plane.record_many(map(with_permitted_actor, rows), strict=False)
+        record = (self._rehearsal or self._plane).record_many
+        receipt = record(map(with_permitted_actor, rows), strict=False)
         recorded = len(rows) - receipt.duplicates - len(receipt.refused)
         self._file.events += recorded
-        if recorded:
+        if recorded and self._rehearsal is None:
             self._places.settle()
         self._file.repeated += receipt.duplicates
         for refusal in sorted(receipt.refused):

@@ -239,44 +239,69 @@ def _by_us(plane: Plane, source: str, seq: int) -> bool:
     return event.kind == "forget" and event.text.startswith(f"{source}: ")
 
 
-def gone(plane: Plane, source: str, told: StatedFile) -> list[str]:
-    """The keys in force that this file stated before and states no more."""
-    lost = [key for key in told.withdrawn if key not in told.seen]
+class StatedKey(NamedTuple):
+    """Where a value is that a file stated."""
+
+    ns: str
+    key: str
+
+
+def gone(
+    plane: Plane, source: str, told: StatedFile, ns: str | None = None
+) -> dict[StatedKey, str]:
+    """The keys in force that this file stated before and states no more, with that file.
+
+    `ns`: where an import was asked to record; the usual places are looked at as well.
+    """
+    lost = {
+        found: origin
+        for key in told.withdrawn
+        if key not in told.seen
+        for found, origin in _stated_under(plane, source, [key], ns)
+    }
     if told.whole and told.seen:
-        keys = (key for key in plane.keys(told.prefix, limit=sys.maxsize) if key not in told.seen)
-        lost += (key for key in keys if _origin(plane, source, key) == told.origin)
-    return list(dict.fromkeys(lost))
+        lost |= {
+            found: origin
+            for found, origin in _stated_below(plane, source, told.prefix, ns)
+            if found.key not in told.seen and origin == told.origin
+        }
+    return lost
 
 
-def lost_with(plane: Plane, source: str, prefix: str, there: Callable[[str], bool]) -> list[str]:
-    """The keys in force below a prefix whose file is not there any more."""
-    return [
-        key
-        for key in plane.keys(prefix, limit=sys.maxsize)
-        if (origin := _origin(plane, source, key)) is not None and not there(origin)
-    ]
+def lost_with(
+    plane: Plane, source: str, prefix: str, there: Callable[[str], bool], ns: str | None = None
+) -> dict[StatedKey, str]:
+    """The keys in force below a prefix whose file is not there any more, with that file."""
+    found = _stated_below(plane, source, prefix, ns)
+    return {key: origin for key, origin in found if not there(origin)}
 
 
-def forget_all(plane: Plane, source: str, keys: Iterable[str]) -> int:
-    """Archive what its file states no more; return how many."""
-    done = 0
-    for key in keys:
-        origin = _origin(plane, source, key)
-        if origin is not None:
-            # Another import may be faster.
-            with suppress(NotFoundError):
-                plane.forget(key=key, reason=f"{source}: no longer in {origin}")
-                done += 1
-    return done
+def forget_all(plane: Plane, source: str, lost: Mapping[StatedKey, str]) -> None:
+    """Archive what its file states no more."""
+    for (ns, key), origin in lost.items():
+        with suppress(NotFoundError):  # another import may be faster
+            plane.forget(key=key, ns=ns, reason=f"{source}: no longer in {origin}")
 
 
-def _origin(plane: Plane, source: str, key: str) -> str | None:
-    """The file that stated what the key has now; None where it is no file of the source."""
-    event = plane.get(key)
-    if event is None or not event.id.startswith(f"{source}:"):
-        return None
-    origin = event.data.get(ORIGIN)
-    return origin if isinstance(origin, str) else None
+def _stated_below(
+    plane: Plane, source: str, prefix: str, ns: str | None
+) -> Iterator[tuple[StatedKey, str]]:
+    for space in dict.fromkeys((ns or GLOBAL, GLOBAL)):
+        keys = plane.keys(prefix, space, limit=sys.maxsize)
+        yield from _stated_under(plane, source, keys, space)
+
+
+def _stated_under(
+    plane: Plane, source: str, keys: Iterable[str], ns: str | None
+) -> Iterator[tuple[StatedKey, str]]:
+    """The keys whose value a file of the source stated, with that file."""
+    for space in dict.fromkeys((ns or GLOBAL, GLOBAL)):
+        for key in keys:
+            event = plane.get(key, space)
+            if event is not None and event.id.startswith(f"{source}:"):
+                origin = event.data.get(ORIGIN)
+                if isinstance(origin, str):
+                    yield StatedKey(space, key), origin
 
 
 MCP_MEMORY: Final = "mcp-memory"

@@ -1098,6 +1098,7 @@ _MORE_WORDS: Final = {
     "superseded": "a later value of its key took its place",
     "forgotten": "somebody forgot it",
     "duplicate": "the block says the same words already",
+    "empty": "it has no text",
     "budget": "there was no more room",
     "older": "older than what was looked at",
     "missing": "there is no such file",

@@ -62,7 +62,7 @@ from memplane.mcp.tools import (
 )
 from memplane.plane import Plane
 from memplane.ports import TokenCounter
-from memplane.projections.window import safe_name
+from memplane.projections.item import safe_name
 from memplane.upkeep import reports
 
 _ACTS: Final[dict[str, Callable[..., Answer]]] = {

@@ -29,13 +29,11 @@ from memplane.event import GLOBAL, RELAYED, TYPED_KINDS, Event, speaker_mark
 from memplane.intake import cleaned
 from memplane.intake.redact import masked, masked_name, quoted_value
 from memplane.lazy import NamedTuple, regex
-from memplane.pack.block import Block, Entry
-from memplane.pack.handles import Handle
+from memplane.pack.block import Block, Entry, Handle
 from memplane.plane import Expanded, Plane, SearchHit
 from memplane.ports import TokenCounter
-from memplane.projections.task_table import CLOSED
-from memplane.projections.tasks import PLAN_MAX
-from memplane.projections.window import entry_lines, one_line, quoted_text, safe_name
+from memplane.projections.item import entry_lines, one_line, quoted_text, safe_name
+from memplane.projections.tasks import CLOSED, PLAN_MAX
 from memplane.projects import project_named
 from memplane.search.search import SearchHits
 from memplane.tokens import cut

@@ -1,24 +1,33 @@
-"""Evidence: E, as of the session's prompt, or in the tail for any other query.
+"""Evidence: E, as of the session's prompt, or in the tail for any other query; and reminders.
 
 A fast request takes it from the hotset, a deep one from the whole log. What an event is worth comes
 from `recall.score` or the retriever, in which order events are tried from `index.fill_order`; here
 is decided what fits: the best value for its tokens first, passages before whole turns. A turn that
 came in as a passage may grow to the whole. Part of the room is kept for marked turns, and of turns
 about the same fact the newest stands first.
+
+Evidence about the same fact is printed first, the newest before the older: a reader must not take
+an old value for the current one. The rest follows in log order.
+
+**Reminders** are passages of earlier sessions, at a prompt where the gate opens or at a start. At a
+prompt the best passages stand first, a few of them. At the start of a session the user's own words
+of earlier sessions are chosen (what decides something first), and printed newest first. At a tool
+one passage stands that names the file or an identifier of the failure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import tee
+from itertools import islice, tee, zip_longest
 from math import isqrt
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from memplane.errors import ChangedError, NotFoundError
-from memplane.event import MARKERS
+from memplane.event import MARKERS, TYPED_KINDS
 from memplane.index.fill_order import STEP_COLUMNS, FillingParameters, steps_of
-from memplane.lazy import NamedTuple
+from memplane.lazy import NamedTuple, late, regex
 from memplane.pack.head import is_by_model, place_views
 from memplane.pack.layout import (
     PARTS,
@@ -28,17 +37,35 @@ from memplane.pack.layout import (
     Sheet,
     entry_group,
     entry_of,
+    is_task_of,
+    says_nothing,
 )
-from memplane.pack.newest_first import NONE_FIRST, ChosenEvent, FirstGroups, newest_first
-from memplane.pack.request import Form, Materials, PackContext, PackQuery
+from memplane.pack.request import Form, LastSession, Materials, PackContext, PackQuery, Request
 from memplane.policy import Limits, Scoring, SectionBudget
 from memplane.ports import ONE, Candidates, FoundEvent, Retriever
 from memplane.projections.files import normalised
-from memplane.projections.item import Item
-from memplane.projections.reports import is_narration, sentences_in
-from memplane.projections.window import TIERS, limits
+from memplane.projections.item import TIERS, Item, Printer, limits, plain_text
+from memplane.projections.reports import ends_in_narration, is_narration, is_report, sentences_in
+from memplane.recall.gate import (
+    Passage,
+    PromptAnswer,
+    all_marked,
+    decides,
+    distinct_passages,
+    is_open,
+    letters_of,
+    statements_of,
+    tool_names,
+)
 from memplane.recall.score import NONE, ScoredCandidate, circumstances, count, lifted, score
 from memplane.recall.suppress import Scope
+
+if TYPE_CHECKING:
+    from memplane.recall import standing as recall_standing
+    from memplane.recall.standing import StandingNote
+else:
+    recall_standing = late("memplane.recall.standing")
+
 
 _BY_NAME = {part.name: part for part in PARTS}
 _PROMPT: Final = _BY_NAME["evidence"]
@@ -651,6 +678,8 @@ class _Filling:
         a user's: what is pasted again comes with another question.
         """
         seq = item.seq
+        if says_nothing(item):
+            return "empty"
         if item.role == "user":
             return ""
         if not told and _narrates(item):
@@ -823,3 +852,315 @@ def _packing_of(materials: Materials) -> FillingParameters:
         powers=weights.powers,
         power=weights.power,
     )
+
+
+_FIRST: Final = 1
+_OTHER: Final = 2
+
+
+class FirstGroups(NamedTuple):
+    """By seq, the groups of the events that are printed before the others; what that costs."""
+
+    groups: dict[int, EntryGroup]
+    tokens: int
+
+
+NONE_FIRST: Final = FirstGroups({}, 0)
+
+
+class ChosenEvent(NamedTuple):
+    """An event to show: its best document, and the place in the block."""
+
+    doc: int
+    item: Item
+    group: EntryGroup
+
+
+def newest_first(
+    sheet: Sheet,
+    part: BlockPart,
+    chosen: Sequence[ChosenEvent],
+    retriever: Retriever[Scope, Item],
+    wanted: Mapping[int, int],
+    room: int,
+) -> FirstGroups:
+    """Which of the events are printed before the others.
+
+    `chosen` comes best first; of user turns and typed memories the first `LOOKED_AT_MAX`
+    are looked at. The date lines that this adds cost at most `room` tokens: days for which that is
+    not enough stay in log order.
+    """
+    spoken = [one for one in chosen if one.item.role == "user" or one.item.kind in TYPED_KINDS]
+    told = [
+        ValueMention(one.item.seq, retriever.words(one.doc), valued=True)
+        for one in spoken[:LOOKED_AT_MAX]
+        if says_a_value(one.item.text)
+    ]
+    matter = on_one_matter(wanted.keys(), told)
+    if not matter:
+        return NONE_FIRST
+    staying = {one.group for one in chosen if one.item.seq not in matter}
+    groups: dict[EntryGroup, list[int]] = {}  # those with the best evidence first
+    for one in chosen:
+        if one.item.seq in matter:
+            groups.setdefault(one.group, []).append(one.item.seq)
+    says_more = max(_says_more(sheet, part, group) for group in groups)
+    taken: list[tuple[int, EntryGroup, list[int]]] = []
+    left = room
+    for group, seqs in groups.items():
+        # Where others of the day are printed later, its date line comes twice; one is longer.
+        again = sheet.date_tokens(part, group) if group in staying else 0
+        more = 0 if taken else says_more
+        if again + more <= left:
+            left -= again + more
+            taken.append((max(seqs), group, seqs))
+    taken.sort(reverse=True)
+    moved: dict[int, EntryGroup] = {}
+    for _, group, seqs in taken:
+        moved.update(dict.fromkeys(seqs, group._replace(order=_OTHER if moved else _FIRST)))
+    return FirstGroups(moved, room - left) if len(moved) > 1 else NONE_FIRST
+
+
+def _says_more(sheet: Sheet, part: BlockPart, group: EntryGroup) -> int:
+    plain = sheet.date_tokens(part, group)
+    return max(0, sheet.date_tokens(part, group._replace(order=_FIRST)) - plain)
+
+
+# Turns about the same fact, so that the newest value comes first.
+#
+# Without a model: two turns are about the same fact where they share words of the query and words
+# beside it, and each states a value - a number, a negation, a change. Of two such turns the later
+# one holds, whichever matches the query better (in BEAM the newer of two statements comes later in
+# the log in 116 of 117 pairs, and first by words in half of them).
+
+LOOKED_AT_MAX: Final = 12  # the turns that answer best; all pairs of them are compared
+
+_ASKED_WORDS: Final = 2  # words of the query that both say; all, where the query has fewer
+_SHARED_WORDS: Final = 3  # words that both say, those of the query among them;
+_SHORT_WORDS: Final = 2  # or half of the words of the shorter one, if that is not less than this
+_VALUE_CHARACTERS: Final = 8_000
+_VALUE: Final = regex(
+    r"\d"
+    r"|\b(?:never|not|no longer|cannot|without|instead|actually|now|new|newly|recently)\b"
+    r"|n['\u2019]t\b"
+    r"|\b(?:updat|chang|mov|reschedul|switch|increas|decreas|reduc|improv|adjust|extend|replac"
+    r"|rais|lower|drop|grow)(?:e|es|ed|s|ing)?\b",
+    re.IGNORECASE,
+)
+
+
+class ValueMention(NamedTuple):
+    """A user turn or a memory: its seq, its words (term numbers), whether it states a value."""
+
+    seq: int
+    words: Collection[int]
+    valued: bool
+
+
+def says_a_value(text: str) -> bool:
+    """Whether a text states a value that may change: a number, a negation, a change."""
+    return _VALUE.search(text[:_VALUE_CHARACTERS]) is not None
+
+
+def on_one_matter(asked: Collection[int], told: Sequence[ValueMention]) -> frozenset[int]:
+    """The seqs of turns that state the same fact as another one: none, or at least two.
+
+    `asked` are the term numbers of the query. Compares the first `LOOKED_AT_MAX` turns.
+    """
+    query = frozenset(asked)
+    least = min(_ASKED_WORDS, len(query))
+    turns = [(one.seq, frozenset(one.words)) for one in told[:LOOKED_AT_MAX] if one.valued]
+    found: set[int] = set()
+    for at, (seq, words) in enumerate(turns):
+        for other, others in turns[:at]:
+            both = words & others
+            half = max(_SHORT_WORDS, min(len(words), len(others)) // 2)
+            if len(both) >= min(_SHARED_WORDS, half) and len(both & query) >= least:
+                found |= {seq, other}
+    return frozenset(found)
+
+
+# What a reminder may show: passages, and at a start what is left to do and what was decided.
+SECTIONS: Final = {
+    "prompt": frozenset(("retrieved_evidence",)),
+    "tool": frozenset(("retrieved_evidence",)),
+    "start": frozenset(("retrieved_evidence", "task_state", "relevant_decisions")),
+}
+TOLD: Final = "told"  # why what the session has already is left out
+_PART: Final = next(part for part in PARTS if part.name == "reminder")
+
+
+class Reminder(NamedTuple):
+    """The passages of a reminder, in the order in which they take room.
+
+    `answer`: at a prompt or a tool, the figures of the gate; `opens`: what it decided. `traps`: at
+    a tool those that its call names.
+    """
+
+    passages: tuple[Passage, ...] = ()
+    answer: PromptAnswer | None = None
+    opens: bool = True
+    traps: tuple[StandingNote, ...] = ()
+
+    def as_json(self) -> dict[str, object]:
+        """The decision and its figures, for the report."""
+        if self.answer is None:
+            return {}
+        figures = self.answer.figures._asdict()
+        if not figures["cosine"]:  # nobody asked for vectors
+            del figures["cosine"]
+        return {"opens": self.opens, **figures}
+
+
+def remind(request: Request, materials: Materials, query: PackQuery, scope: Scope) -> Reminder:
+    """Read the passages of the requested reminder from the source."""
+    if request.remind == "start":
+        return Reminder(tuple(materials.source.statements(scope)))
+    if request.remind == "tool":
+        line = materials.source.line(query.event) if query.event else None
+        if line is None:
+            return Reminder(opens=False)
+        found = materials.source.at_tool(line.event, scope)
+        named = tool_names(line.event)
+        text = "\n".join([*named, str(line.event.data.get("command", ""))])
+        traps = (
+            tuple(recall_standing.named_in(materials.source.traps(scope), text)) if named else ()
+        )
+        return Reminder(found.passages, found, bool(found.passages or traps), traps)
+    rule = materials.policies.plane.hooks.answer
+    answer = materials.source.answer(query.text, scope)
+    opens = is_open(answer.figures, rule)
+    return Reminder(answer.passages[: rule.passages] if opens else (), answer, opens)
+
+
+def said_then(sessions: Sequence[LastSession]) -> list[Passage]:
+    """Messages of the sessions of a time, one of each session in turn, the newest session first.
+
+    Within a session messages of users (decisions first) and reports of agents take turns, the
+    newest first.
+    """
+    told: list[Iterable[Passage]] = []
+    for session in sessions:
+        newest = session.said[::-1]
+        asked = [one for item in newest if item.role == "user" for one in _said_by_user(item)]
+        asked.sort(key=lambda one: not decides(one.text))
+        reported = [one for item in newest if item.role != "user" for one in _reported(item)]
+        told.append(_in_turn(asked, reported))
+    return distinct_passages(_in_turn(*told), letters_of)
+
+
+def _said_by_user(item: Item) -> list[Passage]:
+    return statements_of(item, item.text)
+
+
+def _reported(item: Item) -> list[Passage]:
+    """How an agent's report begins; what is no report tells of what comes next."""
+    told = is_report(item.text) and not ends_in_narration(item.text)
+    return statements_of(item, item.text)[:1] if told else []
+
+
+def _in_turn(*lists: Iterable[Passage]) -> Iterator[Passage]:
+    """The first of each, then the second of each, ..."""
+    for row in zip_longest(*lists):
+        yield from (one for one in row if one is not None)
+
+
+def place_passages(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
+    """The passages of a prompt's answer, best first."""
+    for passage, form, group in list(_fitting(sheet, context)):
+        _put(sheet, passage, form, group)
+
+
+def place_one(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
+    """The first passage that fits."""
+    for passage, form, group in islice(_fitting(sheet, context), 1):
+        _put(sheet, passage, form, group)
+
+
+def place_statements(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
+    """The user's words at a start: those that fit, the newest first.
+
+    Words that the project's files contain are left out.
+    """
+    wishes = [letters_of(entry.text.lower()) for entry in sheet.placed.get("wishes", ())]
+
+    def is_told(one: Passage) -> bool:
+        """Whether the session holds it, or a wish or a task above says it."""
+        said = letters_of(one.text.lower())
+        return (
+            all_marked(one.text, context.held_marks)
+            or any(said in wish for wish in wishes)
+            or is_task_of(sheet, one.text)
+        )
+
+    kept = [one for one in context.passages if not is_told(one)]
+    sheet.omit_all((one.item for one in context.passages if is_told(one)), _PART.section, TOLD)
+    chosen: list[tuple[Passage, Form, EntryGroup]] = []
+    shown: dict[int, dict[int, str]] = {}  # the letters of events, by where their passages begin
+
+    def is_repeated(one: Passage) -> bool:
+        """Whether an event that was chosen before says it, as a decision does that quotes it."""
+        said = letters_of(one.text.lower())
+        events = (parts for seq, parts in shown.items() if seq != one.item.seq)
+        return any(said in "".join(parts[at] for at in sorted(parts)) for parts in events)
+
+    for row in _fitting(sheet, context._replace(passages=tuple(kept)), is_repeated):
+        chosen.append(row)
+        passage = row[0]
+        letters = letters_of(passage.text.lower())
+        shown.setdefault(passage.item.seq, {})[passage.start] = letters
+    for passage, form, group in sorted(chosen, key=lambda one: (-one[0].item.seq, one[0].start)):
+        _put(sheet, passage, form, group)
+
+
+def leave_told(
+    sheet: Sheet, context: PackContext, items: Iterable[Item], section: str
+) -> tuple[Item, ...]:
+    """Omit the events whose whole text is in the project's files; return the others."""
+    kept: list[Item] = []
+    for item in items:
+        if not all_marked(item.text, context.held_marks):
+            kept.append(item)
+        elif context.scope.hides(item) is None:
+            sheet.omit_all((item,), section, TOLD)
+    return tuple(kept)
+
+
+def _fitting(
+    sheet: Sheet, context: PackContext, is_told: Callable[[Passage], bool] | None = None
+) -> Iterator[tuple[Passage, Form, EntryGroup]]:
+    """Those that fit the section's room one after the other, each with its lines.
+
+    `is_told` is asked of each when those before it have their places.
+    """
+    left, dated = sheet.room(_PART), set[EntryGroup]()
+    for passage in context.passages:
+        item = passage.item
+        if item.seq in sheet.seqs:
+            continue
+        if is_told is not None and is_told(passage):
+            sheet.omit_all((item,), _PART.section, TOLD)
+            continue
+        form, group = _form(passage, sheet.printer), entry_group(item)
+        cost = form[1] + (0 if group in dated else sheet.date_tokens(_PART, group))
+        if cost > left:
+            sheet.omit(item, _PART.section, form[1], "budget", passage.score, cost - left)
+        elif not sheet.needs.take_text(form[0]):
+            sheet.omit(item, _PART.section, form[1], "limit", passage.score)
+        else:
+            left -= cost
+            dated.add(group)
+            yield passage, form, group
+
+
+def _put(sheet: Sheet, passage: Passage, form: Form, group: EntryGroup) -> None:
+    entry = entry_of(_PART, passage.item, form, passage.score * 1000 >> 20)
+    sheet.put(_PART, entry, group, kind=passage.item.kind)
+
+
+def _form(passage: Passage, printer: Printer) -> Form:
+    item = passage.item
+    item.finish(printer.counter)
+    if passage.whole:
+        return item.lines_of(plain_text(passage.text), whole=True, printer=printer)
+    return item.passage(passage.text, printer)

@@ -14,7 +14,18 @@ from typing import TYPE_CHECKING, Final, Literal
 from memplane.errors import InputError
 from memplane.lazy import NamedTuple, late
 from memplane.pack.block import Block, Omission
-from memplane.pack.evidence import place_evidence, pool_now
+from memplane.pack.evidence import (
+    SECTIONS as REMINDER_SECTIONS,
+    Reminder,
+    leave_told,
+    place_evidence,
+    place_one,
+    place_passages,
+    place_statements,
+    pool_now,
+    remind,
+    said_then,
+)
 from memplane.pack.head import (
     contradictions,
     omit_unshown_views,
@@ -22,7 +33,10 @@ from memplane.pack.head import (
     place_decisions,
     place_map,
     place_more_decisions,
+    place_stated,
     place_views,
+    place_window,
+    stated_since,
 )
 from memplane.pack.layout import (
     DECISIONS,
@@ -30,23 +44,15 @@ from memplane.pack.layout import (
     ORIENT_PARTS,
     PARTS,
     STEADY_FROM,
+    Rendered,
     Rooms,
     Sheet,
     budget_of,
+    frame_reserve,
     ladder,
+    render_block,
     rooms,
 )
-from memplane.pack.reminder import (
-    SECTIONS as REMINDER_SECTIONS,
-    Reminder,
-    leave_told,
-    place_one,
-    place_passages,
-    place_statements,
-    remind,
-    said_then,
-)
-from memplane.pack.render import Rendered, frame_reserve, render_block
 from memplane.pack.report import LayoutFacts, not_placed, pack_report, stable_prefix, unknown_names
 from memplane.pack.request import (
     Materials,
@@ -71,17 +77,16 @@ from memplane.pack.tail import (
     place_traps,
     place_wishes,
 )
-from memplane.pack.window import place_stated, place_window, stated_since
 from memplane.policy import Budgets, SectionBudget
 from memplane.projections.item import Printer
 from memplane.recall.score import fades, fading, is_stale
 
 if TYPE_CHECKING:
-    from memplane.pack import handles as pack_handles
+    from memplane.pack import block as pack_handles
     from memplane.projections.item import Item
     from memplane.recall.time_words import AskedTime
 else:
-    pack_handles = late("memplane.pack.handles")
+    pack_handles = late("memplane.pack.block")
 
 Mark = Callable[[str], None]
 Place = Callable[[Sheet, PackContext, SectionBudget], None]

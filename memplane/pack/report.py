@@ -12,19 +12,18 @@ from typing import TYPE_CHECKING, Any, Final
 from memplane.errors import NotFoundError
 from memplane.lazy import NamedTuple, late, word_set
 from memplane.pack.block import Block, Omission
-from memplane.pack.layout import DECISIONS, Rooms, Sheet
-from memplane.pack.reminder import Reminder
-from memplane.pack.render import FORM, Rendered
+from memplane.pack.evidence import Reminder
+from memplane.pack.layout import DECISIONS, FORM, Rendered, Rooms, Sheet
 from memplane.pack.request import Materials, PackContext, Request, View
 from memplane.ports import Retriever
 from memplane.projections.item import Item, Printer
 from memplane.recall.suppress import WITHHELD, Scope
 
 if TYPE_CHECKING:
-    from memplane.pack import task_digest as pack_task_digest
+    from memplane.pack import expansion_depths as pack_task_digest
     from memplane.policy.records import CachePrices
 else:
-    pack_task_digest = late("memplane.pack.task_digest")
+    pack_task_digest = late("memplane.pack.expansion_depths")
 
 REPORT_VERSION: Final = 1
 _LISTED: Final = 100

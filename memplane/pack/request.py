@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from memplane.projections.files import FilesState
     from memplane.projections.hotset import HotsetState, SessionRing
     from memplane.projections.system_map import MapState
-    from memplane.projections.task_table import TaskTable
+    from memplane.projections.tasks import TaskTable
     from memplane.recall import suppress as recall_suppress, time_words as recall_time_words
     from memplane.recall.gate import Passage, PromptAnswer
     from memplane.recall.standing import StandingNote

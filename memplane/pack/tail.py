@@ -28,22 +28,20 @@ from memplane.pack.request import (
 from memplane.policy import Scoring, SectionBudget
 from memplane.projections.files import FILES, FileTouch
 from memplane.projections.hotset import HotsetState
-from memplane.projections.item import Item
-from memplane.projections.task_table import EventQuote, TaskRecord
-from memplane.projections.window import entry_lines, one_line, plain_text, safe_name
+from memplane.projections.item import Item, entry_lines, one_line, plain_text, safe_name
+from memplane.projections.tasks import EventQuote, TaskRecord
 from memplane.recall.score import importance_now, score
 from memplane.recall.suppress import Scope
 from memplane.tokens import clip
 
 if TYPE_CHECKING:
     from memplane.pack import (
+        block as pack_handles,
         expansion_depths as pack_expansion_depths,
-        handles as pack_handles,
-        task_digest as pack_task_digest,
+        expansion_depths as pack_task_digest,
     )
-    from memplane.pack.expansion_depths import OpenedHandle, Shard
-    from memplane.pack.handles import Handle
-    from memplane.pack.task_digest import Digest, Sight
+    from memplane.pack.block import Handle
+    from memplane.pack.expansion_depths import Digest, OpenedHandle, Shard, Sight
     from memplane.recall import (
         file_guess as recall_file_guess,
         session_digest as recall_session_digest,
@@ -52,8 +50,8 @@ if TYPE_CHECKING:
     from memplane.recall.standing import StandingNote
 else:
     recall_session_digest = late("memplane.recall.session_digest")
-    pack_task_digest = late("memplane.pack.task_digest")
-    pack_handles = late("memplane.pack.handles")
+    pack_task_digest = late("memplane.pack.expansion_depths")
+    pack_handles = late("memplane.pack.block")
     pack_expansion_depths = late("memplane.pack.expansion_depths")
     recall_file_guess = late("memplane.recall.file_guess")
     recall_standing = late("memplane.recall.standing")

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from memplane.recall import suppress as recall_suppress
     from memplane.search import search, service as search_service
     from memplane.shared import folder as shared_folder
-    from memplane.shared.folder_state import SyncReport
+    from memplane.shared.device_file import SyncReport
     from memplane.upkeep import (
         export as upkeep_export,
         export as upkeep_ledger,

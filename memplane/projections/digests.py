@@ -71,7 +71,7 @@ from memplane.projections.reports import (
     title_of,
     wishes_in,
 )
-from memplane.projections.task_table import CLOSED, STATES, EventQuote, status_of
+from memplane.projections.tasks import CLOSED, STATES, EventQuote, status_of
 
 KEPT_MAX: Final = 32  # sessions of most events' group
 _OTHERS_PART: Final = 4  # any other group keeps so much less

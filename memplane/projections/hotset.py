@@ -29,9 +29,8 @@ from memplane.ports import Line, TokenCounter
 from memplane.projections.files import FileTable, touched_by
 from memplane.projections.groups import Grouped, Groups, Sees, share_of
 from memplane.projections.in_force import KEYLESS_KINDS, forget_of
-from memplane.projections.item import Item, fields_getter, row_size
+from memplane.projections.item import Item, fields_getter, limits, row_size
 from memplane.projections.sessions import is_extract
-from memplane.projections.window import limits
 
 # The hotset's state: rings of sequence numbers over one table of items.
 #

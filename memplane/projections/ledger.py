@@ -30,9 +30,8 @@ from memplane.projections.groups import (
     share_of,
 )
 from memplane.projections.in_force import KEYLESS_KINDS, Forget, forget_of
-from memplane.projections.item import Item
+from memplane.projections.item import Item, plain_text
 from memplane.projections.projector import canonical
-from memplane.projections.window import plain_text
 
 KEPT_MAX: Final = 100
 # Of one group.

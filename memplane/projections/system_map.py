@@ -22,8 +22,7 @@ from memplane.projections.groups import Grouped, Groups, Sees, share_of
 from memplane.projections.in_force import forget_of
 from memplane.projections.projector import canonical
 from memplane.projections.sessions import is_derived, is_extract
-from memplane.projections.task_table import CLOSED, status_of
-from memplane.projections.tasks import task_of
+from memplane.projections.tasks import CLOSED, status_of, task_of
 
 # The names that are kept, and how many of each sort. `keys`: the word before the first dot.
 SORTS: Final = {"tasks": 40, "keys": 40, "tags": 24, "namespaces": 40, "tools": 24}

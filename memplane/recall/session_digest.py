@@ -34,7 +34,7 @@ from memplane.ports import TokenCounter
 from memplane.projections.digests import ANSWERED, OPEN, REPORTED, SessionParts, parts_of
 from memplane.projections.in_force import out_of_time
 from memplane.projections.reports import TITLE_WORDS_MAX, clipped_words, meaning_words
-from memplane.projections.task_table import EventQuote
+from memplane.projections.tasks import EventQuote
 from memplane.recall.standing import derived, reversed_by
 from memplane.tokens import clip
 

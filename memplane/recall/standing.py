@@ -26,7 +26,7 @@ from memplane.lazy import NamedTuple, regex
 from memplane.projections.item import Item
 from memplane.projections.ledger import DERIVED_TAGS
 from memplane.projections.reports import clipped_words, is_lasting_wish, meaning_words
-from memplane.projections.task_table import EventQuote
+from memplane.projections.tasks import EventQuote
 
 _WORDS_MAX: Final = 30
 _SHARED: Final = 3  # words of meaning that the same wish has in common, at least

@@ -20,8 +20,8 @@ from memplane.intake.redact import unexpected
 from memplane.lazy import NamedTuple, late
 from memplane.observe import note
 from memplane.ports import ONE, FoundEvent
+from memplane.projections.item import plain_text, short_handle
 from memplane.projections.sessions import is_extract
-from memplane.projections.window import plain_text, short_handle
 from memplane.projects import roots_of_folder
 from memplane.recall.score import Circumstances, count, lifted
 from memplane.recall.suppress import Filter, Scope

@@ -4,7 +4,7 @@ Each device writes one file in the folder (`device_file`) and reads those of the
 Syncthing or a network share carries them. Planes that have read the same files have the same values
 in force, in whatever order they met: events are recorded by their ids, values are ordered by the
 one rule of `projections.in_force`. What this plane has seen of each file is kept in its home
-(`folder_state`). A sync may be killed at any time: what was taken is there by its ids, what was
+(`FolderState`). A sync may be killed at any time: what was taken is there by its ids, what was
 written is found in the own file, and the next sync goes on.
 
 **Reading** (`FolderReader`). A device's events count once it was accepted. The whole file of a
@@ -76,37 +76,35 @@ from memplane.projections.in_force import (
 )
 from memplane.projects import PREFIX, project_named
 from memplane.shared.device_file import (
+    EVERYTHING,
     NAMED_MAX,
+    STATE_FOLDER,
+    Chosen,
     DeviceLines,
+    DeviceReport,
     FilePlace,
+    FolderState,
+    KnownDevice,
+    MetFile,
     ReadFile,
     RefusedFileError,
     SharedEvent,
     SharedPurge,
+    SyncReport,
+    WaitingAct,
+    accept_device,
     append_lines,
     check_device_name,
     check_shared_row,
     device_of,
+    device_that_said,
     erase_lines,
     file_of,
     ids_in,
-    read_device,
-)
-from memplane.shared.folder_state import (
-    EVERYTHING,
-    STATE_FOLDER,
-    Chosen,
-    DeviceReport,
-    FolderState,
-    KnownDevice,
-    MetFile,
-    SyncReport,
-    WaitingAct,
-    accept_device,
-    device_that_said,
     kept_state,
     mark_device,
     new_device,
+    read_device,
     stat_of,
 )
 from memplane.trust import printable

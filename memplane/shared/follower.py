@@ -65,35 +65,33 @@ from memplane.log.writer import (
 )
 from memplane.ports import Appended, Line, SharedEntry
 from memplane.shared.apply import (
+    HOLE,
     READ_AT_ONCE,
     SEGMENT_BYTES,
     Applying,
+    Beginning,
     Comparison,
     Cursor,
     Derivation,
     DerivedLine,
     FollowerWriter,
+    Published,
+    Stone,
+    beginning,
     files_quoting,
     id_of,
     is_entry,
     is_piece,
     line_hashes,
+    moved,
+    parsed,
+    published,
+    published_again,
     put_stones,
     read_cursor,
     read_to_erase,
     write_cursor,
     write_to_erase,
-)
-from memplane.shared.entries import (
-    HOLE,
-    Beginning,
-    Published,
-    Stone,
-    beginning,
-    moved,
-    parsed,
-    published,
-    published_again,
 )
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from weakref import WeakSet
 from memplane.errors import ConflictError, FormatError, MissingExtraError, SharedLogError
 from memplane.lazy import late
 from memplane.ports import SharedEntry
-from memplane.shared.entries import STONE
+from memplane.shared.apply import STONE
 
 if TYPE_CHECKING:
     import psycopg

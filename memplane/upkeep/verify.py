@@ -41,9 +41,9 @@ from memplane.log.segments import recalled_hashes
 from memplane.log.verifying import REBUILD, EndEvidence, hash_of
 from memplane.projections import projector
 from memplane.projections.artifacts import is_digest
-from memplane.projections.cache import CACHE_NAME, has_its_sum, position_of
 from memplane.projections.digests import Digests
 from memplane.projections.files import AllFiles
+from memplane.projections.memories import CACHE_NAME, has_its_sum, position_of
 from memplane.projections.projector import BUNDLE, Bundle
 from memplane.search.service import index_service
 from memplane.upkeep.reports import kept_bytes_path, saved

@@ -42,7 +42,7 @@ from memplane.lazy import NamedTuple
 from memplane.observe import hashed, note
 from memplane.policy.records import RECALL_PROFILES
 from memplane.ports import ONE
-from memplane.projections.episodes import (
+from memplane.projections.sessions import (
     MARKED_MAX,
     TURNS,
     EpisodesProjector,
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from memplane.policy import Policies
     from memplane.policy.records import EpisodeRules, RecallProfiles
     from memplane.ports import FoundEvent, TokenCounter
-    from memplane.projections.episodes import EpisodeSpan, SessionEpisodes
+    from memplane.projections.sessions import EpisodeSpan, SessionEpisodes
     from memplane.recall.profiles import KeptCandidate, RecallChoice, RecallScore
     from memplane.recall.suppress import Scope
     from memplane.search.retriever import LogRetriever

@@ -23,19 +23,19 @@ from memplane.harness import remembered, typed_once
 from memplane.intake import timestamp
 from memplane.intake.redact import quoted_value
 from memplane.lazy import NamedTuple, late
+from memplane.pack.block import Handle, parse_handle
 from memplane.pack.expansion_depths import (
     Member,
     OpenedHandle,
     Shard,
+    Sight,
     belongs,
     says,
     session_leads,
     shard,
     task_leads,
 )
-from memplane.pack.handles import Handle, parse_handle
 from memplane.pack.request import Expansion, Request, View
-from memplane.pack.task_digest import Sight
 from memplane.projections.groups import project_space
 from memplane.recall.suppress import WITHHELD, Scope, VisibilityFields
 from memplane.tokens import cut

@@ -13,7 +13,7 @@ from memplane.errors import InputError, NotFoundError, ScopeError
 from memplane.event import GLOBAL, SENSITIVITIES, AnyEventFields
 from memplane.intake.redact import quoted_value, unexpected
 from memplane.lazy import NamedTuple, regex
-from memplane.pack.task_digest import (
+from memplane.pack.expansion_depths import (
     PARAGRAPH_TOKENS_MAX,
     PlanStep,
     Sight,
@@ -26,9 +26,16 @@ from memplane.pack.task_digest import (
     visible_quotes,
 )
 from memplane.projections.groups import Sees, VisibilityGroup, group_space, project_space
-from memplane.projections.task_table import CLOSED, EventQuote, TaskRecord, TaskTable, open_to
-from memplane.projections.tasks import PLAN_MAX, TaskTables
-from memplane.projections.window import one_line
+from memplane.projections.item import one_line
+from memplane.projections.tasks import (
+    CLOSED,
+    PLAN_MAX,
+    EventQuote,
+    TaskRecord,
+    TaskTable,
+    TaskTables,
+    open_to,
+)
 from memplane.recall.suppress import OWNER, WITHHELD, Scope
 
 if TYPE_CHECKING:

@@ -55,7 +55,7 @@ def used(plane):
             read()
 
 
-@pytest.mark.parametrize("name", sampled(FORGED, 3))
+@pytest.mark.parametrize("name", sampled(FORGED, 5))
 def test_a_forged_log_is_read_or_refused_in_words(stranger, tmp_path, monkeypatch, name):
     # A purge that erased nothing is met each time: it makes no difference how often, nor how many
     # places in the index it may say that an event had.

@@ -103,7 +103,7 @@ def test_a_name_is_completed_without_the_import_of_a_command():
     ).stdout.splitlines()  # fmt: skip
     assert ran[0] == "search"
     assert {name.rpartition(".")[2] for name in ran[1].split()} == {
-        "about", "commands", "options", "output", "run",
+        "about", "commands", "output", "run",
     }  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import shutil
 from checks_refusals import refused
 
 import memplane
-from memplane.projections.cache import put_sum
+from memplane.projections.memories import put_sum
 
 
 def test_verify_names_what_is_damaged_and_the_command_that_helps(run, filled):

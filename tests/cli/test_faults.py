@@ -1,5 +1,6 @@
 """Bad input: a clear message, the right exit code, and nothing stored changes."""
 
+import io
 import json
 import subprocess
 import sys
@@ -8,7 +9,7 @@ import pytest
 from checks_refusals import refused
 
 import memplane
-from memplane.cli import commands
+from memplane.cli import commands, record
 from memplane.errors import (
     BudgetError,
     ConflictError,
@@ -138,6 +139,16 @@ def test_megabytes_of_text_are_stored_whole(shell, home, size):
         assert plane.text(plane.event(2)).encode() == text
 
 
+def test_what_would_be_too_large_as_a_text_is_refused(run, home, stored, monkeypatch):
+    monkeypatch.setattr(record, "BYTES_MAX", MIB)
+    stdin = io.TextIOWrapper(io.BytesIO(b"\xff\x80\x00\xfe" * (MIB // 8)))
+    monkeypatch.setattr(sys, "stdin", stdin)
+    before = stored(home)
+    refused(run("record", "--stdin", "--home", home), 2, "is no text")
+    assert stored(home) == before
+
+
+@pytest.mark.long
 def test_megabytes_that_are_no_text_are_refused(shell, home, stored):
     before = stored(home)
     done = shell("record", "--stdin", "--home", home, stdin=b"\xff\x80\x00\xfe" * (26 * MIB // 4))

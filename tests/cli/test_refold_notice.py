@@ -9,7 +9,7 @@ import memplane
 from memplane.home import RefoldWarning
 from memplane.index import storage
 from memplane.projections import projector
-from memplane.projections.cache import put_sum
+from memplane.projections.memories import put_sum
 
 NAMES = ("hotset", "decisions", "cards", "tasks", "plane_map", "artifacts", "files")
 

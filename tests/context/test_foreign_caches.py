@@ -201,7 +201,7 @@ def check(home, made):
                 assert FOREIGN.encode() not in path.read_bytes(), path
 
 
-@pytest.mark.parametrize("damage", sampled(DAMAGE, 3), ids=lambda damage: damage.__name__)
+@pytest.mark.parametrize("damage", sampled(DAMAGE, 5), ids=lambda damage: damage.__name__)
 def test_with_every_cache_damaged_in_one_way_answers_are_those_without_caches(
     tmp_path, made, damage
 ):

@@ -10,7 +10,7 @@ import pytest
 
 import memplane
 from memplane.errors import NotFoundError, ScopeError
-from tests.examples import sampled
+from tests.examples import paired
 
 OPEN = ("/global", "/task/t", "/spec/s")
 AGENTS = ("/agent/ann", "/agent/bob")
@@ -18,7 +18,7 @@ SPACES = (*OPEN, *AGENTS)
 WORDS = {ns: f"heron{number}" for number, ns in enumerate(SPACES)}
 CHANNELS = ("private", "agent", "team", "public")
 READERS = [(channel, agent) for channel in CHANNELS for agent in (None, "ann", "zed")]
-FEWER = sampled(READERS, 2, several=True)
+FEWER = paired(CHANNELS, (None, "ann", "zed"), 3)
 SHARES = {"none": "[]", "one": "[/agent/bob]", "all": '["/agent/*"]'}
 
 

@@ -98,7 +98,7 @@ def test_large_budgets_stop_at_the_bytes(tmp_path):
 
 def test_the_commonest_words_of_a_query_are_left_out_first(tmp_path):
     with made(tmp_path / "plane", bytes_read_max=65_536) as plane:
-        plane.record_many([{"text": f"salt {n} " + "ferry " * (n % 2)} for n in range(30_000)])
+        plane.record_many([{"text": f"salt {n} " + "ferry " * (n % 2)} for n in range(16_000)])
         plane.record("The lighthouse keeper buys salt for the ferry.")
         block = plane.pack("salt ferry lighthouse", intent="deep", budget=1000, wait=True)
         assert "lighthouse keeper" in block.text

@@ -12,6 +12,8 @@ from checks_promises import broken_by_log, broken_by_plane
 from fakes_failing_calls import DIED, Failing, cases
 from process_children import forked
 
+from tests.examples import sampled
+
 
 def fail_once(operation, base, top, k, fault, lasts, check):
     """One run of the operation with one fault; what is broken, and whether the fault was met."""
@@ -85,7 +87,7 @@ def test_a_log_keeps_what_it_acknowledged_whichever_call_fails(place, counted, n
     assert count.violations == []
 
 
-@pytest.mark.parametrize("name", PLANES)
+@pytest.mark.parametrize("name", sampled(PLANES, 2))
 @both
 def test_a_plane_is_whole_whichever_call_fails(place, counted, name, shares):
     count = counted("calls of a plane", name)

@@ -117,7 +117,7 @@ def fail_each(name, base, promised, place, count, share):
             return
 
 
-@pytest.mark.parametrize("name", sampled(COMMANDS, 2))
+@pytest.mark.parametrize("name", sampled(COMMANDS, 3))
 @both
 def test_a_command_says_what_failed_and_leaves_the_plane_whole(base, place, counted, name, shares):
     count = counted("calls of a command", name)

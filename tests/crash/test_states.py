@@ -9,6 +9,8 @@ from builders_plane_operations import PLANES
 from checks_layers import LONG, both, split
 from checks_promises import broken_by_log, broken_by_plane
 
+from tests.examples import sampled
+
 
 def flat(promised):
     return [one for several in promised for one in several]
@@ -112,7 +114,7 @@ def test_a_power_cut_during_the_recovery_from_one_costs_nothing_either(
     assert count.violations == []
 
 
-@pytest.mark.parametrize("name", PLANES)
+@pytest.mark.parametrize("name", sampled(PLANES, 2, first=1))
 @both
 def test_a_plane_opens_packs_and_agrees_with_its_log_after_a_power_cut(
     place, counted, name, shares

@@ -15,6 +15,8 @@ from builders_crash_states import Recording, World, put
 from builders_plane_operations import PLANES
 from fakes_syscalls import Passing
 
+from tests.examples import sampled
+
 WATCHED = r"write|pwrite64|ftruncate|truncate|fsync|fdatasync|rename|renameat|renameat2|unlink|unlinkat|mkdir|mkdirat|rmdir|link|linkat|symlink|symlinkat|writev|pwritev|sendfile|copy_file_range|fallocate"
 SAME = {
     "pwrite64": "write", "fdatasync": "fsync", "renameat": "rename", "renameat2": "rename",
@@ -95,7 +97,7 @@ def ours(name, path):
     return bool(path) and "sqlite" not in path and (name, path) != ("fsync", "home/projections")
 
 
-@pytest.mark.parametrize("name", PLANES)
+@pytest.mark.parametrize("name", sampled(PLANES, 3))
 def test_the_trace_of_an_operation_ends_with_the_files_that_are_there(tmp_path, name):
     top = tmp_path / "top"
     top.mkdir()

@@ -44,6 +44,24 @@ FORMS = (
 )  # fmt: skip
 
 
+# A line that is one command of memplane, and what its output goes to, needs no shell for it: it may
+# be a copy of a process.
+ONE = re.compile(
+    r"""(?:cd\ (\w+)\ &&\ )?memplane\b
+    ((?:"[^"$`\\]*" | '[^']*' | (?<=\ )\#.* | [^"'|&;<>$`*?~\\\n\#])*?)\ *
+    (2>/dev/null\ )?(?:(\||>)\ ?(.*))?""",
+    re.VERBOSE,
+)
+
+
+class Done(NamedTuple):
+    """How a command ended."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
 class Step(NamedTuple):
     """A command or program of a page, what the page says that it prints, and where that stands."""
 
@@ -103,26 +121,41 @@ def run(found: list[Step], folder: Path) -> list[str]:
     return [_ran(step, work, environment, names) for step in found]
 
 
+def _run(words: list[str], folder: Path, environment: dict[str, str], **more: str) -> Done:
+    stdin = {} if more else {"stdin": subprocess.DEVNULL}
+    done = subprocess.run(
+        words, cwd=folder, env=environment, capture_output=True, text=True, check=False,
+        **more, **stdin,
+    )  # fmt: skip
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
 def _ran(step: Step, work: Path, environment: dict[str, str], names: dict) -> str:
     if step.kind == "python":
         said = io.StringIO()
         with contextlib.chdir(work), contextlib.redirect_stdout(said):
             exec(compile(step.code, f"line {step.line}", "exec"), names)
         return said.getvalue()
-    # A line that is one command of memplane needs no shell, and may be a copy of a process.
-    one = step.code.startswith("memplane ") and not {*"|&;<>$`*?~\n"} & {
-        *step.code.partition(" #")[0]
-    }
-    words = shlex.split(step.code, comments=True)[1:] if one else []
-    memplane = [sys.executable, "-m", "memplane", *words]
-    done = subprocess.run(
-        memplane if one else ["bash", "-c", step.code], cwd=work, env=environment, stdin=subprocess.DEVNULL,
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    one = ONE.fullmatch(step.code)
+    if one is None:
+        done = _run(["bash", "-c", step.code], work, environment)
+    else:
+        folder, words, nothing, into, more = one.groups()
+        at = work / (folder or "")
+        words = shlex.split(words, comments=True)
+        done = _run([sys.executable, "-m", "memplane", *words], at, environment)
+        if nothing:
+            done = done._replace(stderr="")
+        if into == ">":
+            (at / more).write_text(done.stdout)
+            done = done._replace(stdout="")
+        elif into:
+            piped = _run(["bash", "-c", more], at, environment, input=done.stdout)
+            done = piped._replace(stderr=done.stderr + piped.stderr)
     fails = step.kind == "console" and step.said is not None and "(exit code " in step.code
     expected = int(re.search(r"\(exit code (\d+)\)", step.code)[1]) if fails else 0
     printed = done.stderr + done.stdout
-    assert done.returncode == expected, f"line {step.line}: {step.code}\n{printed}"
+    assert done.code == expected, f"line {step.line}: {step.code}\n{printed}"
     return printed.replace(str(work.parent), "/home/ana")
 
 

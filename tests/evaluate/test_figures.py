@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 from memplane.evaluate.dataset import EvidenceWords, QuestionOutcome, RankedQuestion, found_in
 from memplane.evaluate.run import mean_of, percentile, se_groups, se_values
 from memplane.pack.block import Entry
-from memplane.pack.render import Rendered
+from memplane.pack.layout import Rendered
 
 SHARES = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=2, max_size=40)
 

@@ -65,7 +65,7 @@ def changed(version: PolicyVersion, *names: str) -> PolicyVersion:
 def once(tmp_path_factory):
     home = tmp_path_factory.mktemp("lived in") / "plane"
     with memplane.init(home, durability="os") as plane:
-        lived_in(plane, 3, 24)
+        lived_in(plane, 3, 16)
     return home
 
 

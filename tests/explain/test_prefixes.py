@@ -43,7 +43,7 @@ def _ticking(clock, monkeypatch):
 
 
 def test_each_pack_is_held_against_the_one_before_it(plane):
-    blocks = talk(plane, 30)
+    blocks = talk(plane, 20)
     first, *later = prefixes(blocks)
     assert first["compared_with"] is None
     for before, block, prefix in zip(blocks, blocks[1:], later, strict=False):
@@ -124,7 +124,7 @@ def test_the_first_other_line_is_shown_with_what_it_comes_from(plane):
 
 def test_costs_add_up_to_the_block_and_what_is_read_was_written_before(plane):
     prices = CachePrices()
-    for block in talk(plane, 40):
+    for block in talk(plane, 24):
         for cost in block.report["prefix"]["cost"].values():
             assert cost["fresh"] + cost["written"] + cost["read"] == block.tokens
             assert cost["read"] <= block.report["prefix"]["common_tokens"]
@@ -145,7 +145,7 @@ def test_a_session_packed_at_each_call_reads_most_of_it_from_the_cache(plane):
 
 
 def test_a_cache_that_finds_prefixes_by_itself_charges_no_writing(plane):
-    talk(plane, 60)
+    talk(plane, 30)
     openai = CachePrices(write=1000, marks=0, step_tokens=128)
     (shared,) = shared_by(reports.saved(plane.home), openai)
     for cost in shared.costs.values():
@@ -156,7 +156,7 @@ def test_a_cache_that_finds_prefixes_by_itself_charges_no_writing(plane):
 
 def test_marks_stand_where_the_next_pack_still_agrees(plane):
     """Each text that was marked once is the beginning of a later block up to a mark of its own."""
-    blocks = talk(plane, 40)
+    blocks = talk(plane, 24)
     for before, block in pairwise(blocks):
         if not block.report["prefix"]["stable_kept"]:
             continue

@@ -15,7 +15,7 @@ import memplane
 AGENTS = ("claude-code", "codex")
 MEGABYTES_MAX = {"UserPromptSubmit": 72, "PostToolUse": 40, "Stop": 40}
 ALWAYS = "version: 1\nhooks: {answer: {when: always}}\n"
-FEW, MANY = 8, pytest.param(50, marks=pytest.mark.long)
+FEW, MANY = 6, pytest.param(50, marks=pytest.mark.long)
 
 
 class Ended(NamedTuple):

@@ -1,12 +1,16 @@
 """What is found of agents on a machine, and what is of the project here."""
 
+import gzip
 import json
 import os
+import shutil
+from pathlib import Path
 
 import pytest
 
-from memplane.importers.run import discover
+from memplane.importers.discovery import discover, usual_places
 
+PROGRAMS = Path(__file__).parent / "programs"
 GRAPH = '{"type": "entity", "name": "Ada", "entityType": "person", "observations": []}\n'
 
 
@@ -148,3 +152,85 @@ def test_nothing_is_written(machine):
     before = {path: path.stat().st_mtime_ns for path in machine.home.parent.rglob("*")}
     machine.found()
     assert {path: path.stat().st_mtime_ns for path in machine.home.parent.rglob("*")} == before
+
+
+def keep(machine, program, place):
+    """What a program wrote, as it lies on a machine."""
+    path = Path(place)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    source = PROGRAMS / program
+    if source.suffix == ".gz":
+        path.write_bytes(gzip.decompress(source.read_bytes()))
+    elif source.is_dir():
+        shutil.copytree(source, path)
+    else:
+        shutil.copyfile(source, path)
+    return path
+
+
+def test_memory_programs_are_found_where_they_keep_what_they_know(machine):
+    home, project = machine.home, machine.project
+    keep(machine, "mem0-2.2/history.db", home / ".mem0" / "history.db")
+    keep(machine, "claude-mem-13.25/claude-mem.db.gz", home / ".claude-mem" / "claude-mem.db")
+    keep(machine, "basic-memory-0.24", home / "basic-memory")
+    keep(machine, "basic-memory-0.24", home / "notes" / "work")
+    machine.write(
+        ".basic-memory/config.json",
+        json.dumps({"projects": {"main": str(home / "basic-memory"),
+                                 "work": {"path": "~/notes/work"}, "gone": "/nowhere", "odd": 5}}),
+    )  # fmt: skip
+    keep(machine, "langgraph-3.1/store.db", project / "items.sqlite")
+    keep(machine, "ledger-1.1/map", project / "ledgers")  # a folder like any other
+    tree = keep(machine, "ledger-1.1/map", machine.project.parent / "branch")
+    (project / ".git" / "worktrees" / "branch").mkdir(parents=True)
+    (project / ".git" / "worktrees" / "branch" / "gitdir").write_text(f"{tree}/.git\n")
+    (project / "notes.db").write_text("no database\n")
+    found = machine.found().found
+    assert [(one.source, one.files, one.here) for one in found] == [
+        ("langgraph", 1, True),
+        ("ledger", 3, True),
+        ("mem0", 1, False),
+        ("claude-mem", 1, False),
+        ("basic-memory", 2, False),
+        ("basic-memory", 2, False),
+    ]
+    assert found[1].command == f"memplane import ledger {tree}"
+    assert [one.paths for one in found[4:]] == [
+        (str(home / "basic-memory"),),
+        (str(home / "notes" / "work"),),
+    ]
+    assert usual_places(project, home, {}) == [
+        ".",
+        *(one.paths[0] for one in found[2:]),
+    ]
+
+
+def test_a_variable_names_another_place_of_a_memory_program(machine):
+    place = machine.home / "elsewhere"
+    keep(machine, "mem0-2.2/history.db", place / "history.db")
+    assert machine.found().found == []
+    machine.environment = {"MEM0_DIR": str(place)}
+    assert told(machine.found()) == [("mem0", 1, False)]
+
+
+def test_no_link_out_of_a_home_is_followed_and_no_file_of_another_user_read(machine, monkeypatch):
+    outside = machine.home.parent / "outside"
+    keep(machine, "mem0-2.2/history.db", outside / "history.db")
+    keep(machine, "basic-memory-0.24", outside / "notes")
+    (machine.home / ".mem0").symlink_to(outside)
+    (machine.home / "basic-memory").symlink_to(outside / "notes")
+    (machine.project / "store.db").symlink_to(outside / "history.db")
+    os.mkfifo(machine.project / "pipe.db")
+    assert machine.found().found == []
+    keep(machine, "mem0-2.2/history.db", machine.project / "own.db")
+    assert told(machine.found()) == [("mem0", 1, True)]
+    monkeypatch.setattr(os, "geteuid", lambda: machine.home.stat().st_uid + 1)
+    assert machine.found().found == []
+    assert usual_places(machine.project, machine.home, {}) == ["."]
+
+
+def test_what_lies_there_and_is_of_no_program_is_passed_over(machine):
+    for place in (".mem0/history.db", ".claude-mem/claude-mem.db", "basic-memory/a.md"):
+        machine.write(place, "SQLite format 3\0 and then nothing\n")
+    machine.write(".basic-memory/config.json", '{"projects": [')
+    assert machine.found().found == []

@@ -139,7 +139,7 @@ DAMAGE = {
 
 @pytest.mark.parametrize(
     ("name", "damage"),
-    paired(["seg-1-0.bin", "seg-0-16.bin", "open.bin", "manifest.json"], DAMAGE, 3),
+    paired(["seg-1-0.bin", "seg-0-16.bin", "open.bin", "manifest.json"], DAMAGE, 4),
 )
 def test_what_is_damaged_does_not_count_and_is_built_again(saved, folder, name, damage):
     DAMAGE[damage](folder / name)

@@ -25,6 +25,7 @@ from memplane.intake.token_patterns import SHAPES
 preparing, checking = (sys.modules[f"memplane.intake.{name}"] for name in ("prepare", "check"))
 TEXTS = st.text("ab\0\ud800\udfff\u00e9\u8a9e\U0001f600\n", max_size=60)
 SIZES = st.integers(1, 9)
+BUILT_IN = Redactor()
 
 
 @pytest.fixture(scope="module")
@@ -120,3 +121,10 @@ def test_a_text_without_its_gaps_is_put_together_in_pieces(patch, text, most):
     assert view == shapes_room._GAP.sub("", text)
     assert places[-1] == len(view)
     assert gaps == [(places[n] + removed[n], places[n] + removed[n + 1]) for n in range(len(gaps))]
+
+
+def test_a_token_torn_behind_thousands_of_gaps_is_masked_whole():
+    torn = "ghp_" + "\n".join("A1b2C3d4E" for _ in range(4))
+    said = BUILT_IN.redact("heron\n" * 5_000 + torn.replace("\n", "\\n"))[0]
+    assert said.startswith("heron\n" * 5_000)
+    assert "A1b2C3d4E" not in said

@@ -72,7 +72,7 @@ def counters(request):
     return built, plain
 
 
-@settings(max_examples=examples(800), deadline=None)
+@settings(max_examples=examples(1_200), deadline=None)
 @given(text=TEXTS, again=st.booleans())
 def test_a_text_costs_the_same(counters, text, again):
     built, plain = counters
@@ -134,7 +134,7 @@ class Numbers(dict):
         return self[token]
 
 
-@settings(max_examples=examples(400), deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 @given(st.lists(TEXTS, max_size=4), st.integers(0, 70))
 def test_tokens_have_the_same_numbers(texts, longest):
     built, plain = twins(lambda: kernel_twin(TokenNumbers)(surfaces, longest))
@@ -191,7 +191,7 @@ NAMES = st.text("aB1_./\\:-", min_size=1, max_size=14) | st.sampled_from(
 )
 
 
-@settings(max_examples=examples(1_000), deadline=None)
+@settings(max_examples=examples(1_500), deadline=None)
 @given(st.lists(NAMES | ASCII, max_size=4).map("".join))
 def test_tokens_have_the_same_words_and_traits(vocabularies, token):
     built, plain = vocabularies

@@ -24,6 +24,7 @@ from builders_damaged_logs import (
 from memplane.errors import PlaneError
 from memplane.event import Draft, encode
 from memplane.log import repair_log, verify_log
+from tests.examples import paired
 
 
 def torn(home, _):
@@ -61,8 +62,9 @@ def made(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("error", [OSError(errno.EIO, "no"), KeyboardInterrupt()], ids=repr)
-@pytest.mark.parametrize("damage", DAMAGE, ids=lambda damage: damage.__name__)
+@pytest.mark.parametrize(
+    ("damage", "error"), paired(DAMAGE, [OSError(errno.EIO, "no"), KeyboardInterrupt()], 2)
+)
 def test_whichever_call_fails_a_second_repair_finishes_and_no_byte_is_lost(
     tmp_path, made, damage, error
 ):

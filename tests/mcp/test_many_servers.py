@@ -73,7 +73,7 @@ def check(home, acknowledged, count):
 
 
 def test_two_servers_and_a_loop_of_commands_lose_nothing(home, process):
-    check(home, all_at_once(home, process, 30), 30)
+    check(home, all_at_once(home, process, 12), 12)
 
 
 @pytest.mark.long

@@ -5,7 +5,7 @@ import re
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from memplane.pack.handles import parse_handle
+from memplane.pack.block import parse_handle
 from tests.examples import examples
 
 ALONE = {"sections": ["expansions"], "now": "2026-01-05T12:00:00Z"}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from memplane.errors import InputError
-from memplane.pack.handles import Handle, parse_handle
+from memplane.pack.block import Handle, parse_handle
 
 SHA = "ab" * 32
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40)

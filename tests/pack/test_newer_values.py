@@ -2,7 +2,7 @@
 
 from hypothesis import given, strategies as st
 
-from memplane.pack.newest_first import LOOKED_AT_MAX, ValueMention, on_one_matter, says_a_value
+from memplane.pack.evidence import LOOKED_AT_MAX, ValueMention, on_one_matter, says_a_value
 
 WORDS = st.frozensets(st.integers(0, 12), max_size=8)
 TURNS = st.lists(st.tuples(WORDS, st.booleans()), max_size=20).map(

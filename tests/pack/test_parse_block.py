@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 import memplane
 from memplane import InputError, parse_block
-from memplane.projections.window import own_text, quote_line
+from memplane.projections.item import own_text, quote_line
 from tests.examples import examples, sampled
 
 PIECES = [

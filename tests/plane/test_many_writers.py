@@ -52,7 +52,7 @@ def check(home, acknowledged) -> int:
         return len(seqs)
 
 
-@pytest.mark.parametrize("events", [40, pytest.param(313, marks=pytest.mark.long)])
+@pytest.mark.parametrize("events", [20, pytest.param(313, marks=pytest.mark.long)])
 def test_four_processes_of_eight_threads_record_at_once(tmp_path, events):
     import_everything()  # or threads of a child would
     home = memplane.init(tmp_path / "p").home

@@ -6,8 +6,9 @@ holds_the_law(Decisions(), lines)
 
 from memplane.ports import Line
 from memplane.projections.projector import Projector
+from tests.examples import examples
 
-SPLITS_MAX = 24
+SPLITS_MAX = examples(36)  # twelve in `make test`
 
 
 def fold(projector: Projector, lines: list[Line], state=None):

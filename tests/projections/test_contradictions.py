@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import memplane
-from memplane.pack.render import parse_block
+from memplane.pack.layout import parse_block
 from memplane.pack.report import chain_of, compared
 from memplane.projections import ledger
 from memplane.projections.ledger import COMPARED_MAX, Cards, differ, keys_of, statement_words

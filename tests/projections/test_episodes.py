@@ -7,7 +7,7 @@ from checks_law import fold, holds_the_law
 from hypothesis import given, settings, strategies as st
 
 from memplane.policy.records import AGENT, CHAT, EPISODE_PROFILES, EpisodeRules
-from memplane.projections.episodes import (
+from memplane.projections.sessions import (
     MARKED_MAX,
     TURNS,
     EpisodesProjector,

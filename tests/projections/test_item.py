@@ -6,8 +6,7 @@ from hypothesis import given, settings, strategies as st
 
 import memplane.tokens
 from memplane.event import Event
-from memplane.projections.item import Item
-from memplane.projections.window import limits, plain_text
+from memplane.projections.item import Item, limits, plain_text
 from memplane.tokens import cut, make, scaled
 from tests.examples import examples
 

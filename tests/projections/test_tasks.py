@@ -8,8 +8,7 @@ from builders_journal import ROWS, Journal, from_elsewhere
 from checks_law import fold, holds_the_law
 from hypothesis import given, settings, strategies as st
 
-from memplane.projections.task_table import BRIEF_MAX, DETAILED_MAX
-from memplane.projections.tasks import Tasks
+from memplane.projections.tasks import BRIEF_MAX, DETAILED_MAX, Tasks
 from tests.examples import examples, sampled
 
 FILE_BYTES_MAX = 512 * 1024
@@ -93,7 +92,7 @@ def flood(count, text):
 
 @pytest.mark.sized
 @pytest.mark.parametrize(
-    "text", sampled(['\x01\\"' * 900, "word " * 300, "\U0001f469" * 900, "x"], 2)
+    "text", sampled(['\x01\\"' * 900, "word " * 300, "\U0001f469" * 900, "x"], 4)
 )
 def test_the_file_stays_within_its_bound_whatever_is_recorded(text):
     state = state_of(*flood(900, text))

@@ -6,7 +6,7 @@ import pytest
 from builders_machines import Ticking
 from builders_nats import NatsServer
 
-from memplane.shared.entries import MemorySharedLog
+from memplane.shared.apply import MemorySharedLog
 from memplane.shared.postgres import PostgresSharedLog
 from tests.acms.storage.builders_servers import postgres_dsn
 

@@ -3,8 +3,7 @@
 from itertools import count
 
 from memplane.event import Draft, encode
-from memplane.shared.apply import Derivation
-from memplane.shared.entries import MemorySharedLog, beginning
+from memplane.shared.apply import Derivation, MemorySharedLog, beginning
 from memplane.shared.follower import FollowerLog
 
 PLANE = "01KE68AHX0S9HNAPC8C6XVDB1V"

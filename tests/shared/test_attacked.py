@@ -16,7 +16,7 @@ from memplane.event import encode
 from memplane.home import SharedLogWarning
 from memplane.log import verify_log
 from memplane.shared import follower as connect
-from memplane.shared.entries import MemorySharedLog, published
+from memplane.shared.apply import MemorySharedLog, published
 from memplane.wiring import init_shared
 
 
@@ -119,7 +119,7 @@ assert reads.wait(5)
 pid = os.fork()
 if not pid:
     engine.read = read
-    from memplane.shared.entries import published
+    from memplane.shared.apply import published
     engine.publish([*published(draft("m2"), lambda _: None)])
     log._looked = float("-inf")
     log.follow()

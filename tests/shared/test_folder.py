@@ -10,8 +10,9 @@ from builders_hostile_files import HOSTILE, PLACES, hostile_line
 import memplane
 from memplane.cli.run import run_command_line
 from memplane.errors import HomeError, InputError, NotFoundError
-from memplane.shared import folder as sync, folder_state
+from memplane.shared import device_file, folder as sync
 from memplane.shared.device_file import DeviceLines, FilePlace
+from tests.examples import sampled
 
 DEVICE = "0123456789abcdef"
 
@@ -504,7 +505,7 @@ def test_the_file_of_a_device_that_waits_is_read_again_only_where_it_changed(
 
 
 def test_what_an_accepted_device_makes_wait_is_bounded(ann, folder, monkeypatch):
-    monkeypatch.setattr(folder_state, "WAITING_MAX", 50)
+    monkeypatch.setattr(device_file, "WAITING_MAX", 50)
     lines = DeviceLines(DEVICE, FilePlace())
     data = lines.header(DEVICE, "01PLANE", "theirs")
     for n in range(20):
@@ -524,7 +525,7 @@ def test_what_an_accepted_device_makes_wait_is_bounded(ann, folder, monkeypatch)
 # --- files that are refused ---
 
 
-@pytest.mark.parametrize("name", [*HOSTILE, *PLACES])
+@pytest.mark.parametrize("name", sampled([*HOSTILE, *PLACES], 2))
 def test_of_a_hostile_file_nothing_is_taken_and_the_others_are(ann, bob, folder, name):
     befriended({"ann": ann, "bob": bob}, folder)
     written(folder, DEVICE, entries=[{"text": "fine", "key": "a"}])

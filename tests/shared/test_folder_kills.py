@@ -10,8 +10,8 @@ from hypothesis import settings
 from process_children import forked
 
 import memplane
+from memplane.shared.device_file import mark_device
 from memplane.shared.folder import own_device
-from memplane.shared.folder_state import mark_device
 
 LONG = settings.default.max_examples >= 500
 FEW = 7

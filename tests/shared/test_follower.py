@@ -14,7 +14,7 @@ from memplane.home import SharedLogWarning
 from memplane.log import verify_log
 from memplane.log.reader import KnownIds, LinePlaces, id_hash
 from memplane.log.segments import read_segment_file
-from memplane.shared.entries import MemorySharedLog, beginning, parsed, published
+from memplane.shared.apply import MemorySharedLog, beginning, parsed, published
 
 
 def ids(log):

@@ -18,7 +18,7 @@ from memplane.errors import (
     InputError,
     SharedLogError,
 )
-from memplane.shared.entries import beginning
+from memplane.shared.apply import beginning
 from memplane.shared.nats import Address, NatsSharedLog, parsed_address
 
 servers = pytest.mark.servers

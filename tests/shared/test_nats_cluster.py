@@ -12,7 +12,7 @@ from builders_nats import CLUSTER, Node, free_port, new_folder, program
 from checks_cluster import Machines, killed
 
 from memplane.errors import SharedLogError
-from memplane.shared.entries import beginning
+from memplane.shared.apply import beginning
 from memplane.shared.nats import NatsSharedLog
 
 pytestmark = [

@@ -13,7 +13,7 @@ from memplane.errors import ConflictError, HomeError, InputError, NotFoundError,
 from memplane.home import SharedLogWarning, open_home, shared_name
 from memplane.hook.run import HookLog
 from memplane.shared import follower as connect
-from memplane.shared.entries import MemorySharedLog
+from memplane.shared.apply import MemorySharedLog
 from memplane.wiring import init_shared
 
 

@@ -171,7 +171,7 @@ def test_a_disk_that_refuses_any_step_leaves_everything_as_it_was(
     is_whole(given, home)
 
 
-@pytest.mark.parametrize(("sort", "when"), paired(TARGETS, ["before", "after"], 2))
+@pytest.mark.parametrize(("sort", "when"), paired(TARGETS, ["before", "after"], 3))
 @pytest.mark.parametrize("every", EVERY)
 def test_killed_at_any_step_it_is_empty_or_whole_and_a_second_run_finishes(
     given, plane_id, tmp_path, sort, when, every

@@ -7,7 +7,7 @@ from hypothesis import given, settings, strategies as st
 
 from memplane.upkeep import purge
 from memplane.upkeep.purge import Quotations
-from tests.examples import examples
+from tests.examples import examples, sampled
 
 SECRET = "The quagga lives behind the third door of the old library"
 words = st.text(st.sampled_from("ab \n.,é漢"), max_size=60)
@@ -41,7 +41,7 @@ def test_a_quotation_is_found_anywhere_in_a_text_of_any_length(before, behind):
     assert not looked_for.in_text(before + SECRET[:20] + SECRET[21:] + behind)
 
 
-@pytest.mark.parametrize("at", range(262_100, 262_150, 3))
+@pytest.mark.parametrize("at", sampled(range(262_100, 262_150, 3), 3))
 def test_a_quotation_is_found_where_a_text_is_cut_for_looking_through_it(at):
     text = ("heron " * 50_000)[:at] + SECRET + " heron" * 50_000
     assert Quotations([SECRET]).in_text(text)

@@ -16,7 +16,7 @@ from memplane.log import repair_log
 from memplane.log.reader import MAGIC
 from memplane.policy import files
 from memplane.projections import projector
-from memplane.projections.cache import put_sum
+from memplane.projections.memories import put_sum
 from memplane.search.service import index_service
 from memplane.upkeep import verify
 from memplane.upkeep.verify import witnesses
@@ -140,7 +140,7 @@ def test_files_that_nothing_names_are_a_note(home):
 NAMES = ("hotset", "decisions", "tasks", "plane_map", "artifacts", "sessions", "files", "digests")
 
 
-@pytest.mark.parametrize("name", sampled(NAMES, 2))
+@pytest.mark.parametrize("name", sampled(NAMES, 4))
 def test_a_projection_that_says_something_else_than_the_log_is_found(home, name):
     """Whole, of this plane and at its place in the log: only a fold from the start can tell."""
     path = home / "projections" / f"{name}.json"

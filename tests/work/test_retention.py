@@ -1,6 +1,7 @@
 """`keep` of plane.yaml: tool results of old sessions, told before they go; off by default."""
 
 import re
+import shutil
 
 import pytest
 
@@ -22,9 +23,12 @@ def clock():
     return Clock()
 
 
-@pytest.fixture
-def plane(tmp_path, clock):
-    with memplane.init(tmp_path / "p", trusted=False, clock=clock) as plane:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Three sessions a month or more apart, with a megabyte and a half of results each."""
+    clock = Clock()
+    home = tmp_path_factory.mktemp("made") / "p"
+    with memplane.init(home, trusted=False, durability="os", clock=clock) as plane:
         for month, session in ((1, "old"), (5, "later"), (6, "new")):
             clock.now = f"2026-0{month}-20T00:00:00.000000Z"
             for number in range(3):
@@ -34,7 +38,14 @@ def plane(tmp_path, clock):
                 )  # fmt: skip
             plane.record(f"{session} fact", kind="fact", session=session, id=f"{session}:fact")
         plane.record("because of it", kind="decision", refs=["old:1"])
-        clock.now = NOW
+    return home
+
+
+@pytest.fixture
+def plane(made, tmp_path, clock):
+    clock.now = NOW
+    home = shutil.copytree(made, tmp_path / "p")
+    with memplane.open(home, durability="os", clock=clock) as plane:
         yield plane
 
 

@@ -51,7 +51,7 @@ from memplane.errors import (
 )
 from memplane.intake.redact import quoted_value
 from memplane.lazy import NamedTuple
-from memplane.projections.episodes import TURNS
+from memplane.projections.sessions import TURNS
 from memplane.work.episodes import (
     Episode,
     EpisodeStatus,
