@@ -22,7 +22,7 @@ from memplane.context.watched_files import Frozen, watched
 from memplane.errors import HomeError, InputError, MemplaneError, WriteError
 from memplane.event import GLOBAL, PROJECTS, UPKEEP_KINDS, Draft, Event
 from memplane.home import Home, RefoldWarning, replace_file
-from memplane.intake import Intake, Marker, Redactor, namespace, same, timestamp
+from memplane.intake import Intake, Redactor, marker_of, namespace, same, timestamp
 from memplane.intake.redact import quoted_value, unexpected
 from memplane.lazy import NamedTuple, late
 from memplane.log import FileLog
@@ -458,7 +458,7 @@ class PlaneContext:
             made = Intake(
                 Redactor(privacy.redact_patterns, self.detector),
                 privacy.never_store_kinds,
-                Marker(policies.scoring.markers),
+                marker_of(policies.scoring.markers),
             )
             self._intake = (stamp, made)
         return self._intake[1]

@@ -27,7 +27,7 @@ from memplane.hook import payload
 from memplane.hook.payload import completed
 from memplane.importers.decided import plan_proposed
 from memplane.importers.rows import HOOK_TAG, name, short_text
-from memplane.intake import Intake, Marker, Redactor, same
+from memplane.intake import Intake, Redactor, marker_of, same
 from memplane.intake.check import with_permitted_actor
 from memplane.lazy import NamedTuple, late
 from memplane.log import FileLog
@@ -319,7 +319,7 @@ class HookLog:
         self._intake = Intake(
             Redactor(privacy.redact_patterns, None),
             privacy.never_store_kinds,
-            Marker(self.policies.scoring.markers),
+            marker_of(self.policies.scoring.markers),
         )
         self._clock = clock
         self._log = FileLog(

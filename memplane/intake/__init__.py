@@ -7,7 +7,7 @@ that a rule knows never reaches a byte that is written.
 """
 
 from memplane.intake.check import check_whole, namespace, normalise, time_bound, timestamp
-from memplane.intake.markers import Marker
+from memplane.intake.markers import Marker, marker_of
 from memplane.intake.prepare import Intake, PreparedText, cleaned, prepare, same
 from memplane.intake.redact import Redactor
 
@@ -18,6 +18,7 @@ __all__ = [
     "Redactor",
     "check_whole",
     "cleaned",
+    "marker_of",
     "namespace",
     "normalise",
     "prepare",

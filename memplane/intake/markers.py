@@ -53,9 +53,12 @@ _WORDS: Final = bytes(byte if byte in _LETTERS else 32 for byte in range(256))
 
 
 class Marker:
-    """Finds markers by the patterns of one policy. Safe to share between threads; deterministic."""
+    """Finds markers by the patterns of one policy. Safe to share between threads; deterministic.
 
-    __slots__ = ("_before", "_detect", "_lines", "_looks", "_rare", "_rows")
+    It remembers what it found in short texts of users: what is recorded is indexed soon after.
+    """
+
+    __slots__ = ("_again", "_before", "_detect", "_lines", "_looks", "_rare", "_rows")
 
     def __init__(self, markers: Markers) -> None:
         self._detect = markers.detect
@@ -74,18 +77,24 @@ class Marker:
         self._rare = kernel_twin(Literals)(tuple(self._rows), _LETTERS)
         self._looks: dict[str, Callable[[str], re.Match[str] | None]] = {}
         self._before: re.Pattern[str] | None = None
+        self._again = lru_cache(maxsize=_REMEMBERED)(self._of_user)
 
     def find(self, text: str, role: str | None, kind: str = "message") -> tuple[str, ...]:
         """The markers of a text, each once, sorted by name."""
         if not self._detect or role == "tool" or kind in _TOOL_KINDS:
             return ()
+        if role == "user":
+            return self._again(text) if len(text) <= _SAID_MAX else self._of_user(text)
+        said = _said(text[:_LINES_MAX])
+        return tuple(sorted(set(self._line_starts(said)))) if ":" in said else ()
+
+    def _of_user(self, text: str) -> tuple[str, ...]:
         said = _said(text[:_LINES_MAX])
         found = set(self._line_starts(said)) if ":" in said else set()
-        if role == "user":
-            said = said[:_SAID_MAX]
-            lowered = said.lower()
-            # Where a letter grows when it is made small, places in the two would not agree.
-            self._standing(said if len(said) == len(lowered) else lowered, lowered, found)
+        said = said[:_SAID_MAX]
+        lowered = said.lower()
+        # Where a letter grows when it is made small, places in the two would not agree.
+        self._standing(said if len(said) == len(lowered) else lowered, lowered, found)
         return tuple(sorted(found)) if found else ()
 
     def _line_starts(self, said: str) -> Iterator[str]:
@@ -141,6 +150,22 @@ class Marker:
         assert before is not None, "nothing at all may stand before"
         sentence = said[before.end() : end].rstrip()
         return begin, end, sentence if before["polite"] is None else sentence.rstrip("?")
+
+
+_MADE: Final[list[tuple[Markers, Marker]]] = []
+_MADE_MAX: Final = 4
+_REMEMBERED: Final = 1_024  # texts: more than are recorded before they are indexed
+
+
+def marker_of(markers: Markers) -> Marker:
+    """The marker of a table: one for all that ask by equal tables."""
+    for table, made in [*_MADE]:
+        if table == markers:
+            return made
+    made = Marker(markers)
+    _MADE.append((markers, made))
+    del _MADE[:-_MADE_MAX]
+    return made
 
 
 _COMMON: Final = frozenset(b"a an and at do for from i in is it me my not of on the to you".split())

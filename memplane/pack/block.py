@@ -17,13 +17,17 @@ a hash its first 8 digits or more; a page with `from=N` begins at that character
 from __future__ import annotations
 
 import re
-from difflib import get_close_matches
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from memplane.errors import InputError
 from memplane.event import GLOBAL
 from memplane.intake.redact import quoted_value, unexpected
-from memplane.lazy import NamedTuple, regex
+from memplane.lazy import NamedTuple, late, regex
+
+if TYPE_CHECKING:
+    import difflib
+else:
+    difflib = late("difflib")  # only mistakes need it
 
 
 class Entry(NamedTuple):
@@ -265,7 +269,7 @@ def _with(handle: Handle, told: str | None, given: str) -> Handle:
     for pair in told.split("&"):
         name, _, value = pair.partition("=")
         if name not in takes or name in values:
-            close = get_close_matches(name, takes, 1)
+            close = difflib.get_close_matches(name, takes, 1)
             hint = f"; did you mean {close[0]}?" if close and close[0] != name else ""
             raise InputError(
                 f"{handle.form} takes {' and '.join(takes)}, once each; found "
@@ -293,7 +297,7 @@ def _with(handle: Handle, told: str | None, given: str) -> Handle:
 
 
 def _strange(given: str, form: str) -> InputError:
-    close = get_close_matches(form, tuple(_TAKES), 1)
+    close = difflib.get_close_matches(form, tuple(_TAKES), 1)
     hint = f"; did you mean {close[0]}/…?" if close and close[0] != form else ""
     return InputError(f"expected {_FORMS}; found {quoted_value(given)}{hint}", where="handle")
 

@@ -36,7 +36,7 @@ from memplane.event import (
 )
 from memplane.harness import remembered, variant_with
 from memplane.index.terms import INSTRUCTION, PREFERENCE, READ, Document, sentences
-from memplane.intake.markers import Marker
+from memplane.intake.markers import marker_of
 from memplane.lazy import regex, word_table
 from memplane.policy.records import Markers
 from memplane.projections.artifacts import facts_of
@@ -191,7 +191,7 @@ def _flagged(markers: Iterable[str]) -> int:
 
 _BY_KIND: Final = {"rule": INSTRUCTION, "preference": PREFERENCE}
 _STANDING: Final = {"custom:instruction": INSTRUCTION, "custom:preference": PREFERENCE}
-_OWN: Final = Marker(Markers())
+_OWN: Final = marker_of(Markers())
 
 
 def kind_number(kind: str) -> int:

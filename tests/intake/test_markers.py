@@ -354,3 +354,14 @@ def test_what_a_user_wants_of_the_work_at_hand_is_marked(text):
 def test_what_asks_or_only_orders_is_no_wish(text):
     assert WISH_MARKER not in OURS.find(text, "user")
     assert WISH_MARKER not in OURS.find("We should paint it", "assistant")
+
+
+def test_equal_tables_have_one_marker_and_others_their_own():
+    plain = markers.marker_of(Markers())
+    assert markers.marker_of(Markers()) is plain
+    quiet = markers.marker_of(Markers()._replace(detect=False))
+    assert quiet is not plain
+    for text in ("Always use tabs.", "From now on answer in German.", "Decision: tabs."):
+        for _ in range(2):  # what is remembered is what was found
+            assert plain.find(text, "user") == Marker(Markers()).find(text, "user")
+            assert quiet.find(text, "user") == ()
