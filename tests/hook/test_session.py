@@ -143,5 +143,5 @@ def test_an_answer_is_packed_without_what_is_heavy_for_a_hook(home):
     assert loaded & (heavy | {"dataclasses", "inspect", "difflib"}) == set()
     ours = [name for name in loaded if name.startswith("memplane")]
     assert len(ours) <= 110
-    unused = ("memplane.work", "memplane.artifacts", "memplane.explain", "memplane.pack.block")
+    unused = ("memplane.work", "memplane.artifacts", "memplane.explain")
     assert not [name for name in ours if name.startswith(unused)]
