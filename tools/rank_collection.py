@@ -49,8 +49,7 @@ from memplane.evaluate.run import (
     recorded,
     se_values,
 )
-from memplane.importers.jsonl import Jsonl
-from memplane.importers.records import read_lines
+from memplane.importers.records import Jsonl, read_lines
 from memplane.policy import NAMES
 from memplane.wiring import make_counter
 

@@ -41,8 +41,7 @@ from memplane.context.folds import items_of_event
 from memplane.errors import BudgetError, InputError
 from memplane.event import UPKEEP_KINDS, Event
 from memplane.importers import import_paths
-from memplane.importers.jsonl import Jsonl
-from memplane.importers.records import parse_records, read_lines
+from memplane.importers.records import Jsonl, parse_records, read_lines
 from memplane.index import store, terms
 from memplane.index.terms import Document
 from memplane.intake import timestamp

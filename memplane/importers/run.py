@@ -34,15 +34,16 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from memplane.context.batches import BulkReceipt, Refusal
 from memplane.errors import InputError, MemplaneError
 from memplane.event import GLOBAL
-from memplane.importers import chat, claude_code, codex, git, jsonl, memories, statements
+from memplane.importers import chat, claude_code, codex, git, memories, statements
 from memplane.importers.chat import Chat
 from memplane.importers.claude_code import ClaudeCode
 from memplane.importers.codex import Codex
 from memplane.importers.git import SOURCE, GitCommit, GitRepository, is_repository, row_of
-from memplane.importers.jsonl import Jsonl
 from memplane.importers.records import (
+    JSONL,
     Consumed,
     Hooked,
+    Jsonl,
     files_below,
     is_zstd,
     may_be_document,
@@ -92,7 +93,7 @@ _LISTED: Final = (
     codex.SOURCE,
     statements.MCP_MEMORY,
     chat.SOURCE,
-    jsonl.SOURCE,
+    JSONL,
     memories.MEM0,
     memories.LANGGRAPH,
     memories.CLAUDE_MEM,
@@ -278,7 +279,7 @@ _SIGNS: Final[tuple[tuple[str, Callable[[dict[str, Any]], bool]], ...]] = (
     ),
     (statements.MCP_MEMORY, statements.is_graph),
     (chat.SOURCE, chat.is_chat),
-    (jsonl.SOURCE, lambda record: not _ROW.isdisjoint(record)),
+    (JSONL, lambda record: not _ROW.isdisjoint(record)),
     (memories.LEDGER, memories.is_ledger_record),
     (memories.LANGGRAPH, memories.is_langgraph),
     (memories.MEM0, memories.is_mem0),
@@ -491,7 +492,7 @@ class Reading:
             codex.SOURCE: Codex(reasoning=reasoning, roots=places.roots),
         }
         self._readers: dict[str, RecordReader] = {
-            jsonl.SOURCE: Jsonl(),
+            JSONL: Jsonl(),
             **self._sessions,
             chat.SOURCE: Chat(reasoning=reasoning),
         }
@@ -1025,7 +1026,7 @@ Source = Literal[
     "git",
 ]
 _OF_FILES: Final = (
-    jsonl.SOURCE,
+    JSONL,
     claude_code.SOURCE,
     statements.CLAUDE_MEMORY,
     codex.SOURCE,
