@@ -20,28 +20,27 @@ from memplane.index import storage
 from memplane.index.engine import (
     EngineHeader,
     EngineKind,
+    HNSWIndex,
+    TantivyIndex,
     engine_matches,
     has_its_files,
     read_header,
     remove_strays,
+    require_tantivy,
+    require_usearch,
     write_header,
 )
-from memplane.lazy import late
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from memplane.index import hnsw, tantivy
     from memplane.index.lexical import Matches
     from memplane.index.segment import Array
     from memplane.index.store import IndexView
     from memplane.ports import Hit
     from memplane.search.dense import Dense, QueryVectors
     from memplane.search.indexing import Indexed
-else:
-    hnsw = late("memplane.index.hnsw")
-    tantivy = late("memplane.index.tantivy")
 
 _BATCH: Final = 1_024  # documents that are embedded, then added
 _TRIES, _PAUSE_S = 100, 0.02  # for the lock of the folder
@@ -130,9 +129,9 @@ class WordEngine:
 
     def __init__(self, path: Path | None, plane: str, variant: str, *, keeps: bool) -> None:
         """Raises MissingExtraError."""
-        kind = EngineKind(plane, variant, tantivy.require_tantivy())
+        kind = EngineKind(plane, variant, require_tantivy())
         self._folder = _Folder(path, kind, keeps=keeps)
-        self._index: tantivy.TantivyIndex | None = None
+        self._index: TantivyIndex | None = None
         self._count = 0  # documents that were looked at
         self._in_memory = path is None
         self._masks: object = None  # made anew whenever the documents are
@@ -152,7 +151,7 @@ class WordEngine:
     def save(self) -> None:
         """Each commit has done it."""
 
-    def _followed(self, indexed: Indexed, end: int) -> tantivy.TantivyIndex:
+    def _followed(self, indexed: Indexed, end: int) -> TantivyIndex:
         if self._masks is not indexed.masks or (self._in_memory and self._count > end):
             self._index, self._count, self._masks = None, 0, indexed.masks
             self._in_memory = self._folder.path is None
@@ -162,7 +161,7 @@ class WordEngine:
             if not self._in_memory and not self._written(indexed, end):
                 self._in_memory, self._index, self._count = True, None, 0
             if self._in_memory:
-                self._index = self._index or tantivy.TantivyIndex()
+                self._index = self._index or TantivyIndex()
                 self._add(self._index, indexed, end)
         assert self._index is not None
         return self._index
@@ -172,7 +171,7 @@ class WordEngine:
         self._index, self._count = None, 0
         if self._folder.found(indexed):
             with suppress(OSError, ValueError):
-                index = tantivy.TantivyIndex(self._folder.path)
+                index = TantivyIndex(self._folder.path)
                 if self._folder.current(indexed) == self._folder.header:
                     self._index, self._count = index, self._folder.header.documents
 
@@ -199,7 +198,7 @@ class WordEngine:
         remove_strays(path, None if self._index is None else self._folder.header)
         if self._index is None:
             self._folder.header = EngineHeader(*self._folder.header.kind)
-            self._index, self._count = tantivy.TantivyIndex(path), 0
+            self._index, self._count = TantivyIndex(path), 0
         if self._count < end:
             try:
                 self._add(self._index, indexed, end)
@@ -208,7 +207,7 @@ class WordEngine:
                 self._index, self._count = None, 0
                 raise
 
-    def _add(self, index: tantivy.TantivyIndex, indexed: Indexed, end: int) -> None:
+    def _add(self, index: TantivyIndex, indexed: Indexed, end: int) -> None:
         view = indexed.view()
         for doc, extra in indexed.words_beside(self._count, end):
             index.add(doc, view.text(doc), {"beside": extra})
@@ -235,9 +234,9 @@ class VectorEngine:
     ) -> None:
         """Raises MissingExtraError."""
         self._dense, self._static = dense, static
-        kind = EngineKind(plane, variant, hnsw.require_usearch(dense.embedder.name))
+        kind = EngineKind(plane, variant, require_usearch(dense.embedder.name))
         self._folder = _Folder(path, kind, keeps=keeps)
-        self._index: hnsw.HNSWIndex | None = None
+        self._index: HNSWIndex | None = None
         self._count = self._unsaved = 0
         self._masks: object = None
         self._indexed: Indexed | None = None
@@ -266,7 +265,7 @@ class VectorEngine:
         if self._unsaved >= _SAVED_AT_CLOSE:
             self._save()
 
-    def _followed(self, indexed: Indexed, end: int, near: QueryVectors | None) -> hnsw.HNSWIndex:
+    def _followed(self, indexed: Indexed, end: int, near: QueryVectors | None) -> HNSWIndex:
         if self._masks is not indexed.masks or (self._folder.path is None and self._count > end):
             self._index, self._masks, self._indexed = None, indexed.masks, indexed
         if self._index is None:
@@ -280,17 +279,17 @@ class VectorEngine:
             self._save()
         return self._index
 
-    def _opened(self, indexed: Indexed) -> hnsw.HNSWIndex:
+    def _opened(self, indexed: Indexed) -> HNSWIndex:
         self._count = self._unsaved = 0
         for _ in range(2):  # a writer may replace the files while they are opened
             if self._folder.found(indexed) and self._folder.path is not None:
                 with suppress(OSError, ValueError):
-                    index = hnsw.HNSWIndex(self._dense.embedder)
+                    index = HNSWIndex(self._dense.embedder)
                     index.load(self._folder.path)
                     if self._folder.current(indexed) == self._folder.header:
                         self._count = self._folder.header.documents
                         return index
-        return hnsw.HNSWIndex(self._dense.embedder)
+        return HNSWIndex(self._dense.embedder)
 
     def _vectors(self, view: IndexView, docs: range, near: QueryVectors | None) -> Sequence[bytes]:
         if near is not None and not self._static:
