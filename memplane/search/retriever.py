@@ -70,8 +70,7 @@ if TYPE_CHECKING:
     from memplane.projections.hotset import HotsetState
     from memplane.projections.memories import Memories
     from memplane.recall.suppress import Scope
-    from memplane.search.dense import QueryVectors
-    from memplane.search.engines import PlaneEngine
+    from memplane.search.engines import PlaneEngine, QueryVectors
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")

@@ -59,9 +59,8 @@ if TYPE_CHECKING:
     from memplane.ports import Progress, SearchResult
     from memplane.projections.hotset import HotsetState
     from memplane.recall import documents
-    from memplane.search import dense as search_dense, engines, indexing, retriever
-    from memplane.search.dense import Dense
-    from memplane.search.engines import PlaneEngine
+    from memplane.search import engines, indexing, retriever
+    from memplane.search.engines import Dense, PlaneEngine
     from memplane.search.indexing import Indexed
     from memplane.search.retriever import ItemCache, LogRetriever, SearchEngine
 else:
@@ -71,7 +70,6 @@ else:
     storage = late("memplane.index.storage")
     index_dense = late("memplane.index.dense")
     index_engine = late("memplane.index.engine")
-    search_dense = late("memplane.search.dense")
     engines = late("memplane.search.engines")
     indexing = late("memplane.search.indexing")
     retriever = late("memplane.search.retriever")
@@ -420,7 +418,7 @@ class IndexService:
             self._engine[1].save()
             self._engine = None
 
-    def dense(self, policies: Policies) -> search_dense.Dense | None:
+    def dense(self, policies: Policies) -> engines.Dense | None:
         """The vectors of the embedder that the plane was opened with, or that the policies name.
 
         None where there is no embedder. Raises MissingExtraError, InputError for an unknown name.
@@ -431,15 +429,13 @@ class IndexService:
         if self._dense is None or self._dense[0] != name:
             self._dense = (
                 name,
-                search_dense.Dense(
-                    context, context.embedder or context.make_embedder(name), self.index
-                ),
+                engines.Dense(context, context.embedder or context.make_embedder(name), self.index),
             )
         return self._dense[1]
 
     def _near(
         self, policies: Policies, indexed: Indexed, most: int | None, upto: int
-    ) -> search_dense.QueryVectors | None:
+    ) -> engines.QueryVectors | None:
         """The vectors of a request; None where no embedder takes part."""
         context = self._context
         if context.embedder is None and policies.plane.embedder == NO_EMBEDDER:
@@ -448,9 +444,9 @@ class IndexService:
             return None
 
         # A model takes longer to open than most packs take: it waits until there is a vector.
-        dense = None if most == 0 or search_dense.has_no_vectors(context) else self.dense(policies)
+        dense = None if most == 0 or engines.has_no_vectors(context) else self.dense(policies)
         if dense is None:
-            return search_dense.QueryVectors()
+            return engines.QueryVectors()
         return dense.near(indexed, upto if most is None else min(most, upto))
 
     def follow(self, seq: int, count: int) -> None:
@@ -556,7 +552,7 @@ def prepare_vectors(context: PlaneContext, progress: Progress | None) -> None:
             found.embed(policies, None, progress)
 
 
-def near_to(context: PlaneContext, policies: Policies, upto: int) -> search_dense.QueryVectors:
+def near_to(context: PlaneContext, policies: Policies, upto: int) -> engines.QueryVectors:
     """The vectors for a search by similarity alone, of events up to `upto`. Hold the lock."""
     return _alone(context, policies).near(index_service(context).index(policies), upto)
 
@@ -592,7 +588,7 @@ def nearest_percent(
 
 def vectors_upto(context: PlaneContext, policies: Policies) -> int:
     """Up to which event all texts have vectors of the plane's embedder; 0: none. Hold the lock."""
-    if search_dense.has_no_vectors(context):
+    if engines.has_no_vectors(context):
         return 0
     service = index_service(context)
     found = service.dense(policies)
@@ -628,7 +624,7 @@ def _alone(context: PlaneContext, policies: Policies) -> Dense:
     if found is None:
         finder = index_service(context)
         if finder.static is None:
-            finder.static = search_dense.Dense(
+            finder.static = engines.Dense(
                 context, context.make_embedder(_STATIC), finder.index, index_dense.STATIC
             )
         found = finder.static
