@@ -328,7 +328,7 @@ class Retriever(Protocol[ScopeT_contra, ItemT_co]):
     An answer depends on the log up to `upto`, the policies and the scope alone. `ScopeT_contra`
     says what the reader may see (`recall.suppress.Scope`); `ItemT_co` is an event as packing sees
     it (`projections.item.Item`). Two implementations: `search.retriever` over arrays, and
-    `search.hook_retriever` with the standard library, for brief processes, which ranks by words
+    `search.passages` with the standard library, for brief processes, which ranks by words
     alone; where that is all that counts, they give the same events in the same order.
 
     Vectors take part for the events up to `dense_seq`; None where no embedder does. `index_seq`: up

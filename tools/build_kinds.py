@@ -6,7 +6,7 @@ WordNet is the folder with `data.noun` (Debian: `apt-get install wordnet-base`,
 /usr/share/wordnet). The list names the kinds, their roots in WordNet and what WordNet lacks:
 tools/kinds-en.txt. A noun is of a kind where a sense of it below one of the roots has at least half
 of its tags, and it is not mostly a verb or an adjective. The same files give the same
-bytes. The format is described in memplane/index/kinds.py.
+bytes. The format is described in memplane/index/segment.py.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from memplane.index.kinds import KINDS_MAGIC, THINGS
+from memplane.index.segment import KINDS_MAGIC, THINGS
 
 TARGET = Path(__file__).parent.parent / "memplane" / "index" / "data" / "kinds-en.bin"
 LIST = Path(__file__).parent / "kinds-en.txt"
@@ -130,7 +130,7 @@ def read_list(path: Path) -> tuple[dict[str, Kind], dict[str, list[str]]]:
             (kinds[name].also if key == "also" else kinds[name].never).extend(rest.split())
         elif key in words:
             words[key] += rest.split()
-    assert tuple(kinds) == THINGS, "the kinds are those of memplane/index/kinds.py, in their order"
+    assert tuple(kinds) == THINGS, "the kinds are those of memplane/index/segment.py, in order"
     return kinds, words
 
 

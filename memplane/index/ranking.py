@@ -22,9 +22,8 @@ import numpy as np
 from memplane.index import bm25, lexical, terms
 from memplane.index.bm25 import relevance
 from memplane.index.columns import Frame, Kernel, behind, spread_scores
-from memplane.index.kinds import ASKING, PERSONAL, TIMED
 from memplane.index.lexical import Matches
-from memplane.index.segment import Array
+from memplane.index.segment import ASKING, PERSONAL, TIMED, Array
 from memplane.index.terms import PREFERENCE, READ, ROLES
 from memplane.index.vectors import MILLION, Vectors
 from memplane.lazy import NamedTuple

@@ -1,31 +1,72 @@
-"""One segment of the index in arrays: built from documents, merged from neighbours, or mapped.
+"""Segments of the index in arrays: built from documents, merged from neighbours, or mapped.
 
-`build` makes a segment of a batch of documents, `merge` one of several, `erase` one with some
-documents blank; the bytes are those that building from the documents gives. `Live` holds the newest
-documents, fewer than 256, each found as soon as it is added.
+`build_segment` makes one of a batch of documents, `merge_segments` one of several that follow each
+other, `erase_documents` one with some documents blank; the bytes are those that building from the
+documents gives. `Live` holds the newest documents, fewer than 256, each found as soon as it is
+added.
+
+Of each document a segment keeps the kinds of things that its text names, as bits of its `traits`,
+and three bits beside: whether it asks something, whether it speaks of its writer (I, we), and
+whether it names a time or has a number. "Which pets does Ana have?" shares no word with "We adopted
+a pup", but a table (`KindTable`) says of some thousands of nouns of which kinds they are (a pup is
+an animal), and by which words a question asks for a kind (`asked_kinds`). It is derived from
+WordNet (Miller 1995) by `tools/build_kinds.py`; there is a table a language, and all have the same
+kinds.
+
+The table, `data/kinds-en.bin`, is `KINDS_MAGIC`, a line of JSON, and a deflated text. The JSON has
+`language`, `source`, `kinds` (their names, in the order of `THINGS`), `asked` (a regular expression
+a kind), `person` and `time` (words), `words` (their number) and `sha256` of the deflated text. Each
+line of the text is bits as a hexadecimal number, then words of these kinds, rising. A word with a
+capital counts only with it.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+import zlib
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from memplane.errors import HomeError, InputError
 from memplane.index import storage, terms
-from memplane.index.kinds import ASKING
 from memplane.index.terms import KINDS, ROLES, Document
-from memplane.lazy import NamedTuple
+from memplane.lazy import NamedTuple, regex, word_table
 
 if TYPE_CHECKING:
+    import re
     from array import array
     from collections.abc import Iterable
+
 
 Array = NDArray[Any]
 LENGTHS: Final = KINDS[:3]  # labels have no length
 TIMES_MAX: Final = 255
 SHORT_MAX: Final = (1 << 16) - 1
+_ROLE: Final = {role: place for place, role in enumerate(ROLES)}
+_READ: Final = (*LENGTHS, "traits")  # from the text
+ROW: Final = tuple(name for name, _ in storage.COLUMNS if name not in _READ)
+_STRIPE: Final = 1 << 18
+_FANOUT: Final = 4
+
+KINDS_MAGIC: Final = b"memplane kinds 1\n"
+THINGS: Final = word_table("""
+    hobby sport place food pet health book film music person job feeling family clothes study game
+    thing event weather art goal charity
+""")
+ASKING: Final = 1 << 29  # a text with a question mark
+PERSONAL: Final = 1 << 30  # a text that speaks of its writer
+TIMED: Final = 1 << 31  # one that names a time or has a number
+_FILES: Final = ("kinds-en.bin",)
+_HEADER_MAX: Final = 16_384
+_TEXT_MAX: Final = 1 << 22
+_DIGIT: Final = regex(r"\d")
+_PLURALS: Final = (("s", ""), ("es", ""), ("ies", "y"), ("ves", "f"))
 
 
 class Postings(NamedTuple):
@@ -167,15 +208,6 @@ def decode_segment(
     return IndexSegment(first, header.documents, postings, columns, texts, kept, header.totals)
 
 
-# Documents to a segment, all at once: what a bulk build and every new document go through.
-#
-# Words of a batch are looked up as numbers of the vocabulary's flat columns, so that the
-# work a word costs is one dictionary look-up and a few steps of array arithmetic.
-_ROLE: Final = {role: place for place, role in enumerate(ROLES)}
-_READ: Final = (*LENGTHS, "traits")  # from the text
-ROW: Final = tuple(name for name, _ in storage.COLUMNS if name not in _READ)
-
-
 def ranges(starts: Array, counts: Array) -> Array:
     """Return starts[0], starts[0] + 1, … (counts[0] of them), then those of starts[1], …."""
     ends = np.cumsum(counts)
@@ -205,7 +237,11 @@ def analysed(document: Document, vocabulary: terms.TermVocabulary) -> Analysed:
 def occurrences(
     documents: Sequence[Analysed], vocabulary: terms.TermVocabulary
 ) -> list[tuple[Array, Array]]:
-    """Return the terms of the documents and the document of each, by kind, in order."""
+    """Return the terms of the documents and the document of each, by kind, in order.
+
+    Words are numbers of the vocabulary's flat columns: one costs a look-up in a dictionary and a
+    few steps of array arithmetic.
+    """
     found = [run for _, *runs in documents for run in runs]
     lengths = list(map(len, found))
     picked = np.frombuffer(b"".join(found), np.uint32).astype(np.int64)
@@ -340,12 +376,6 @@ def build_of(
     )
 
 
-# Neighbouring segments to one, and a segment to one with some documents blank.
-#
-# Both give the bytes that building from the documents gives.
-_STRIPE: Final = 1 << 18
-
-
 def _merge_postings(parts: Sequence[Postings], offsets: Sequence[int]) -> Postings:
     # Stripe by stripe of the terms, which are spread evenly: what lies in memory beside the
     # result stays small.
@@ -449,15 +479,12 @@ def erase_documents(segment: IndexSegment, gone: Array) -> IndexSegment:
     )
 
 
-# The newest documents, fewer than 256, each found as soon as it is added.
-#
-# To add one looks its words up, no more. Whoever asks next puts what came since into a segment
-# of its own, and small segments together, so that there are never more than a dozen.
-_FANOUT = 4
-
-
 class Live:
-    """Documents `first` and on; at most 256 of them."""
+    """Documents `first` and on; at most 256 of them.
+
+    To add one looks its words up, no more. Whoever asks next puts what came since into a segment of
+    its own, and small segments together, so that there are never more than a dozen.
+    """
 
     def __init__(self, first: int) -> None:
         self.first = first
@@ -492,3 +519,91 @@ def _crowded(segments: list[IndexSegment]) -> bool:
         return False
     tiers = [(segment.size.bit_length() - 1) // 2 for segment in segments[-_FANOUT:]]
     return tiers[0] <= max(tiers[1:])
+
+
+class KindTable:
+    """The kinds of words of one language, over the bytes of the file; threads may share it."""
+
+    def __init__(self, data: bytes) -> None:
+        """Raise InputError where the bytes are not whole, or of other kinds."""
+        end = data[:_HEADER_MAX].find(b"\n", len(KINDS_MAGIC)) + 1
+        if data[: len(KINDS_MAGIC)] != KINDS_MAGIC or not end:
+            raise InputError("this is no table of kinds of format 1", where="kinds")
+        header = json.loads(data[len(KINDS_MAGIC) : end])
+        body = data[end:]
+        if hashlib.sha256(body).hexdigest() != header["sha256"] or tuple(header["kinds"]) != THINGS:
+            raise InputError("the table of kinds is not whole", where="kinds")
+        self.language: str = header["language"]
+        self.asked: dict[str, str] = header["asked"]
+        self._words: dict[str, int] = {}
+        text = zlib.decompressobj().decompress(body, _TEXT_MAX).decode()
+        for line in text.splitlines():
+            bits, *words = line.split(" ")
+            self._words |= dict.fromkeys(words, int(bits, 16))
+        for bit, name in ((PERSONAL, "person"), (TIMED, "time")):
+            for word in header[name]:
+                self._words[word] = self._words.get(word, 0) | bit
+
+    def __len__(self) -> int:
+        return len(self._words)
+
+    def word(self, word: str) -> int:
+        """Return the bits of a word as it stands in a text."""
+        if _DIGIT.search(word) is not None:
+            return TIMED
+        found = 0 if word.islower() else self._words.get(word, 0)
+        lower = word.lower()
+        own = self._words.get(lower)
+        if own is None:
+            own = next(
+                (
+                    self._words[one]
+                    for ending, rest in _PLURALS
+                    if lower.endswith(ending)
+                    and (one := lower[: len(lower) - len(ending)] + rest) in self._words
+                ),
+                0,
+            )
+        return found | own
+
+    def question(self, text: str) -> int:
+        """Return the bits of the kinds that a question asks for."""
+        return sum(1 << at for at, pattern in enumerate(self._patterns) if pattern.search(text))
+
+    @property
+    def _patterns(self) -> tuple[re.Pattern[str], ...]:
+        return _compiled(tuple(self.asked[name] for name in THINGS))
+
+
+@lru_cache(maxsize=8)
+def _compiled(patterns: tuple[str, ...]) -> tuple[Any, ...]:
+    return tuple(regex(rf"(?i)\b(?:{pattern})\b") for pattern in patterns)
+
+
+@lru_cache(maxsize=1)
+def kind_tables() -> tuple[KindTable, ...]:
+    """Return the tables that memplane ships, one a language, read once."""
+    folder = Path(__file__).parent / "data"
+    try:
+        return tuple(KindTable((folder / name).read_bytes()) for name in _FILES)
+    except OSError as error:
+        raise HomeError(
+            f"memplane was installed without index/data/{_FILES[0]}; install it again"
+        ) from error
+
+
+@lru_cache(maxsize=100_000)
+def word_traits(word: str) -> int:
+    """Return the bits of a run of word characters."""
+    found = 0
+    for table in kind_tables():
+        found |= table.word(word)
+    return found
+
+
+def asked_kinds(question: str) -> tuple[int, ...]:
+    """Return the kinds that a question asks for, each as its bit, rising."""
+    bits = 0
+    for table in kind_tables():
+        bits |= table.question(question)
+    return tuple(1 << at for at in range(len(THINGS)) if bits >> at & 1)

@@ -54,12 +54,12 @@ COLUMNS: Final = (
     ("words", "H"),  # lengths in terms of each kind, at most 65,535
     ("bigrams", "H"),
     ("prefixes", "H"),
-    ("traits", "I"),  # bits that the text has: see `kinds`
+    ("traits", "I"),  # bits that the text has: see `segment`
     ("tokens", "H"),
     ("importance", "H"),
     ("flags", "H"),
     ("part", "H"),
-    ("role", "B"),  # place in document.ROLES
+    ("role", "B"),  # place in terms.ROLES
 )
 WIDTH: Final = {"B": 1, "H": 2, "I": 4, "Q": 8, "q": 8}
 

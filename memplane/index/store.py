@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from memplane.index import kinds, lexical, storage, terms
+from memplane.index import lexical, storage, terms
 from memplane.index.bm25 import BM25, Weights
 from memplane.index.lexical import PostingBlock
 from memplane.index.segment import (
@@ -28,6 +28,7 @@ from memplane.index.segment import (
     encode_segment,
     erase_documents,
     merge_segments,
+    word_traits,
 )
 from memplane.index.terms import Document, blank_document
 from memplane.lazy import NamedTuple
@@ -327,7 +328,7 @@ class SegmentedIndex:
         self._folder = folder
         self._mark = storage.fingerprint(plane, variant)
         self._plane, self._variant, self._keeps = plane, variant, keeps
-        self._vocabulary = terms.TermVocabulary(kinds.word_traits)
+        self._vocabulary = terms.TermVocabulary(word_traits)
         self.reload()
 
     def reload(self) -> None:
@@ -487,7 +488,7 @@ class SegmentedIndex:
         self._sealed.append(_Sealed(level, segment, None))
         self._opened, self._live = None, Live(segment.first + segment.size)
         if self._vocabulary.full():
-            self._vocabulary = terms.TermVocabulary(kinds.word_traits)
+            self._vocabulary = terms.TermVocabulary(word_traits)
 
     def clear(self) -> None:
         """Drop every document, here and with the next `save` in the folder.

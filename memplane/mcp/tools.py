@@ -35,7 +35,7 @@ from memplane.ports import TokenCounter
 from memplane.projections.item import entry_lines, one_line, quoted_text, safe_name
 from memplane.projections.tasks import CLOSED, PLAN_MAX
 from memplane.projects import project_named
-from memplane.search.search import SearchHits
+from memplane.search.service import SearchHits
 from memplane.tokens import cut
 from memplane.work.changes import confirm_statement, confirmation_of, forget_as, record_as
 from memplane.work.tasks import PlaneTasks, TaskView

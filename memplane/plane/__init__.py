@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from memplane.context.calls import Receipt
     from memplane.context.event_access import KeyVersion, Standing
     from memplane.plane.plane import Plane
-    from memplane.search.search import SearchHit, SearchHits
+    from memplane.search.service import SearchHit, SearchHits
     from memplane.work.handles import Expanded
 
 __all__ = [
@@ -36,7 +36,7 @@ __getattr__ = lazily(
             "Standing",
             "KeyVersion",
         ),
-        "memplane.search.search": ("SearchHit", "SearchHits"),
+        "memplane.search.service": ("SearchHit", "SearchHits"),
         "memplane.context.batches": ("BulkReceipt", "Refusal", "Spooled"),
         "memplane.context.calls": ("Receipt",),
     },

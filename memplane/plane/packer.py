@@ -33,11 +33,10 @@ if TYPE_CHECKING:
     from memplane.ports import Retriever
     from memplane.projections.item import Item
     from memplane.recall.suppress import Scope
-    from memplane.search import hook_retriever, passages as search_passages
+    from memplane.search import passages as search_passages
     from memplane.upkeep import reports as upkeep_reports
     from memplane.work import handles
 else:
-    hook_retriever = late("memplane.search.hook_retriever")
     search_passages = late("memplane.search.passages")
     upkeep_reports = late("memplane.upkeep.reports")
     handles = late("memplane.work.handles")
@@ -119,7 +118,7 @@ class Packer:
     ) -> Callable[[], Retriever[Scope, Item]]:
         """Opens the search of a pack: of the saved index alone for a hook."""
         if self._plain:
-            return partial(hook_retriever.HookRetriever, self.context, policies, folds)
+            return partial(search_passages.HookRetriever, self.context, policies, folds)
         return partial(index_service(self.context).retriever, policies, folds, wanted)
 
     def _passages(
@@ -128,7 +127,7 @@ class Packer:
         self.context.need_files("a reminder")
         if not self._plain and self.context.keeps:
             index_service(self.context).index(policies).save()
-        retriever = hook_retriever.HookRetriever(self.context, policies, folds)
+        retriever = search_passages.HookRetriever(self.context, policies, folds)
         return search_passages.SavedPassages(
             retriever,
             policies.plane.hooks.answer,

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from memplane.ports import Position
     from memplane.projections.hotset import HotsetState
     from memplane.recall import suppress as recall_suppress
-    from memplane.search import search, service as search_service
+    from memplane.search import service as search_service
     from memplane.shared import folder as shared_folder
     from memplane.shared.device_file import SyncReport
     from memplane.upkeep import (
@@ -97,7 +97,6 @@ else:
     materials = late("memplane.context.materials")
     packer = late("memplane.plane.packer")
     plane_work = late("memplane.plane.work")
-    search = late("memplane.search.search")
     work_changes = late("memplane.work.changes")
     handles = late("memplane.work.handles")
     episodes = late("memplane.work.episodes")
@@ -851,7 +850,7 @@ class Plane:
         similar: bool = False,
         wait: bool = False,
         progress: Callable[[int, int], None] | None = None,
-    ) -> search.SearchHits:
+    ) -> search_service.SearchHits:
         """At most `k` events that answer a query, the best first; none where nothing matches.
 
         What is out of force is no hit, nor what a pack with the same `task`, `agent` and times
@@ -884,7 +883,7 @@ class Plane:
             "dense_seq": dense_seq,
             "index_seq": index_seq,
         }
-        return search.search_plane(
+        return search_service.search_plane(
             self.context, query, k, asked, similar=similar, wait=wait, progress=progress
         )
 

@@ -16,7 +16,7 @@ from memplane import index
 from memplane.context.folds import items_of_event
 from memplane.errors import HomeError, NotFoundError
 from memplane.event import MARKERS
-from memplane.index import kinds, terms
+from memplane.index import terms
 from memplane.index.bm25 import POSTING_BYTES, policy_constants, term_worth
 from memplane.index.columns import Frame, Kernel
 from memplane.index.lexical import Matches, with_kinds
@@ -34,6 +34,7 @@ from memplane.index.ranking import (
     rank,
     weighed,
 )
+from memplane.index.segment import asked_kinds
 from memplane.index.terms import (
     INSTRUCTION,
     PREFERENCE,
@@ -69,8 +70,7 @@ if TYPE_CHECKING:
     from memplane.projections.hotset import HotsetState
     from memplane.projections.memories import Memories
     from memplane.recall.suppress import Scope
-    from memplane.search.dense import QueryVectors
-    from memplane.search.engines import PlaneEngine
+    from memplane.search.engines import PlaneEngine, QueryVectors
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -338,7 +338,7 @@ class LogRetriever:
         among_people = not answered and len(names) >= _TWO
         if among_people:
             weight = self._scoring.retrieval.kinds / 1000
-            sought = kinds.asked_kinds(query) if weight else ()
+            sought = asked_kinds(query) if weight else ()
             matches = with_kinds(matches, frame.traits, sought, weight, hidden, view.apart)
         matches = self._weighed(matches, frame)
         ranking = _heeding(self._scoring, answered, len(names))

@@ -52,8 +52,7 @@ from memplane.projections.sessions import (
 )
 from memplane.recall import profiles
 from memplane.recall.profiles import RecallCandidate
-from memplane.search.search import found_by_words, scope_of_request
-from memplane.search.service import IndexReach, vectors_upto
+from memplane.search.service import IndexReach, found_by_words, scope_of_request, vectors_upto
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -7,8 +7,7 @@ from memplane.clock import clock
 from memplane.context.calls import checked_request
 from memplane.context.folds import SnapshotLog
 from memplane.ports import Position
-from memplane.search.search import scope_of_request
-from memplane.search.service import index_service
+from memplane.search.service import index_service, scope_of_request
 
 LATE = "2030-01-01T00:00:00Z"
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import memplane
-from memplane.index.kinds import THINGS, KindTable
+from memplane.index.segment import THINGS, KindTable
 
 ROOT = Path(__file__).parents[2]
 # Modules of others, which have nothing to run; or run by the tests named above.

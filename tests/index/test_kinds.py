@@ -13,16 +13,16 @@ import memplane.index
 from memplane.errors import InputError
 from memplane.index import terms
 from memplane.index.bm25 import idf
-from memplane.index.kinds import (
+from memplane.index.lexical import with_kinds
+from memplane.index.segment import (
     PERSONAL,
     THINGS,
     TIMED,
     KindTable,
     asked_kinds,
-    tables,
+    kind_tables,
     word_traits,
 )
-from memplane.index.lexical import with_kinds
 from memplane.index.store import SegmentedIndex
 from memplane.index.terms import Document
 from tests.examples import examples
@@ -51,7 +51,7 @@ def kinds_of(text):
 
 def test_the_table_is_small_names_its_language_and_its_licence_lies_beside_it():
     assert len(FILE) <= 100_000
-    (table,) = tables()
+    (table,) = kind_tables()
     assert table.language == "en"
     assert len(table) > 10_000
     notice = (DATA / "static.NOTICE").read_text()

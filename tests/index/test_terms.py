@@ -4,7 +4,7 @@ import threading
 import pytest
 from hypothesis import given, strategies as st
 
-from memplane.index import kinds, stems, terms
+from memplane.index import segment, stems, terms
 from memplane.index.terms import TermVocabulary, analyse, folded_letters, query, whole_term
 
 
@@ -222,7 +222,7 @@ TOKENS = st.text("ab1.,;:!?()[]'\"*`/\\-_é中", min_size=1, max_size=9)
 
 @given(TOKENS)
 def test_what_stands_around_a_token_changes_none_of_its_words_and_traits(token):
-    vocabulary = TermVocabulary(kinds.word_traits)
+    vocabulary = TermVocabulary(segment.word_traits)
     number = vocabulary[token]
     wanted = [
         (atom.word, atom.prefix, atom.chained)
@@ -230,5 +230,5 @@ def test_what_stands_around_a_token_changes_none_of_its_words_and_traits(token):
         for atom in terms.atoms(surface)
     ]
     assert list(vocabulary.expansions[number]) == wanted
-    traits = {kinds.word_traits(word) for word in terms._WORD.findall(token)}
+    traits = {segment.word_traits(word) for word in terms._WORD.findall(token)}
     assert vocabulary.traits[number] == functools.reduce(int.__or__, traits, 0)

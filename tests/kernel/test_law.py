@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from memplane import kernel
-from memplane.index.kinds import word_traits
+from memplane.index.segment import word_traits
 from memplane.index.terms import Atom, TermVocabulary, TokenNumbers, surfaces
 from memplane.kernel import Literals, kernel_twin
 from memplane.tokens import ENCODINGS, Bound, ChunkSums

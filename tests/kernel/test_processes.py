@@ -16,14 +16,13 @@ import hashlib, sys
 if sys.argv[1] == "plain":
     sys.modules["memplane._kernel"] = None
 from memplane import kernel, tokens
-from memplane.index import kinds
-from memplane.index.segment import build_segment, encode_segment
+from memplane.index.segment import build_segment, encode_segment, word_traits
 from memplane.index.terms import Document, TermVocabulary
 from memplane.wiring import make_counter
 assert (kernel.BUILT is None) == (sys.argv[1] == "plain")
 texts = open(sys.argv[2], encoding="utf-8").read().split("\\n\\n")
 documents = [Document(seq, text=text, extra="user May 2026") for seq, text in enumerate(texts, 1)]
-segment = build_segment(documents[:250], 0, TermVocabulary(kinds.word_traits))
+segment = build_segment(documents[:250], 0, TermVocabulary(word_traits))
 print(hashlib.sha256(encode_segment(segment, 0, 1)).hexdigest())
 counter = make_counter("bound/1", 1_000_000)
 print([counter.count(text) for text in texts])

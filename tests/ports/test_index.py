@@ -10,12 +10,10 @@ import re
 import pytest
 from hypothesis import given, settings, strategies as st
 
-import memplane.index.hnsw
-import memplane.index.tantivy
+import memplane.index.engine
 from memplane.errors import MissingExtraError
 from memplane.evaluate.run import PlainIndex
-from memplane.index.hnsw import HNSWIndex
-from memplane.index.tantivy import TantivyIndex
+from memplane.index.engine import HNSWIndex, TantivyIndex
 from memplane.wiring import find_embedder
 from tests.examples import examples
 
@@ -236,7 +234,7 @@ def test_a_graph_that_was_written_is_found_by_who_reads_it(tmp_path):
     first = made(HNSWIndex, find_embedder("static"))
     for seq, text in enumerate(TEXTS, 1):
         first.add(seq, text, {})
-    assert first.write(tmp_path) == [memplane.index.hnsw.GRAPH]
+    assert first.write(tmp_path) == [memplane.index.engine.GRAPH]
     again = HNSWIndex(find_embedder("static"))
     again.load(tmp_path)
     assert [found(again, query) for query in TEXTS] == [found(first, query) for query in TEXTS]
@@ -247,7 +245,7 @@ def test_a_graph_that_was_written_is_found_by_who_reads_it(tmp_path):
 @pytest.mark.parametrize("data", [b"", b"graph", b"\0" * 4_000])
 def test_a_graph_that_is_none_is_refused(tmp_path, data):
     index = made(HNSWIndex, find_embedder("static"))
-    (tmp_path / memplane.index.hnsw.GRAPH).write_bytes(data)
+    (tmp_path / memplane.index.engine.GRAPH).write_bytes(data)
     with pytest.raises(ValueError, match=r"graph\.usearch"):
         index.load(tmp_path)
 
@@ -262,8 +260,8 @@ def made(kind, *given):
 @pytest.mark.parametrize(
     ("module", "name", "make"),
     [
-        (memplane.index.tantivy, "tantivy", TantivyIndex),
-        (memplane.index.hnsw, "usearch", lambda: HNSWIndex(find_embedder("static"))),
+        (memplane.index.engine, "tantivy", TantivyIndex),
+        (memplane.index.engine, "usearch", lambda: HNSWIndex(find_embedder("static"))),
     ],
 )
 def test_an_engine_whose_package_is_missing_names_its_extra(monkeypatch, module, name, make):

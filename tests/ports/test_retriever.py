@@ -21,7 +21,7 @@ from memplane.policy import ChannelRule
 from memplane.policy.records import Around
 from memplane.ports import ONE
 from memplane.recall.suppress import Scope
-from memplane.search.hook_retriever import HookRetriever
+from memplane.search.passages import HookRetriever
 from memplane.search.retriever import LogRetriever
 from memplane.search.service import index_service
 from tests.examples import examples

@@ -23,7 +23,7 @@ from memplane.errors import HomeError, InputError, MissingExtraError, ProviderEr
 from memplane.index import dense
 from memplane.index.reader import SavedIndexReader
 from memplane.index.terms import query as analysed
-from memplane.search import dense as dense_room
+from memplane.search import engines
 from memplane.search.service import index_service
 
 
@@ -174,7 +174,7 @@ def test_a_text_that_says_nothing_has_no_vector(plane):
     embedder = plane.context.embedder
     plane.upkeep.embed()
     assert all(text.strip() for text in embedder.given)
-    assert dense_room.has_no_vectors(plane.context) is False
+    assert engines.has_no_vectors(plane.context) is False
 
 
 def test_minilm_finds_what_shares_no_word_where_its_weights_are_installed(tmp_path):
