@@ -433,7 +433,8 @@ class PackSource(
     All else that a pack depends on is given to it as values. The types are those of the layers
     above: `Retriever`, `memplane.pack.request.LastSession`,
     `memplane.projections.item.Item`, `memplane.recall.gate.PromptAnswer` and `Passage`,
-    `memplane.recall.standing.StandingNote`. The same request and prefix give the same answers.
+    `memplane.recall.session_digest.StandingNote`. The same request and prefix give the same
+    answers.
     """
 
     def search(self) -> SearchT_co:

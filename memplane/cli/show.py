@@ -61,11 +61,11 @@ from memplane.wiring import CALLER, init, init_shared, open_plane
 if TYPE_CHECKING:
     from memplane.cli import policy as cli_policy
     from memplane.context.event_access import KeyVersion
-    from memplane.recall import standing as recall_standing
+    from memplane.recall import session_digest as recall_session_digest
     from memplane.upkeep import doctor as upkeep_doctor
 else:
     cli_policy = late("memplane.cli.policy")
-    recall_standing = late("memplane.recall.standing")
+    recall_session_digest = late("memplane.recall.session_digest")
     upkeep_doctor = late("memplane.upkeep.doctor")
 
 
@@ -253,7 +253,7 @@ def decisions(
             print_answer(receipt.as_json(), f"{receipt.seq} {receipt.id}", as_json=as_json)
             return
         found = plane.work.decisions(channel=channel, ns=ns, agent=agent, reversed_too=True)
-    gone = recall_standing.reversed_by(map(recall_standing.derived, found))
+    gone = recall_session_digest.reversed_by(map(recall_session_digest.derived, found))
     by = {event.seq: event for event in found}
     held = [event for event in found if event.seq not in gone]
     told = {

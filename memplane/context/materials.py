@@ -47,12 +47,15 @@ if TYPE_CHECKING:
     from memplane.projections.item import Item
     from memplane.projections.sessions import SessionFacts
     from memplane.projections.tasks import EventQuote
-    from memplane.recall import file_guess as recall_file_guess, standing as recall_standing
+    from memplane.recall import (
+        file_guess as recall_file_guess,
+        session_digest as recall_session_digest,
+    )
     from memplane.recall.gate import Passage, PromptAnswer
-    from memplane.recall.standing import StandingNote
+    from memplane.recall.session_digest import StandingNote
     from memplane.recall.time_words import AskedTime
 else:
-    recall_standing = late("memplane.recall.standing")
+    recall_session_digest = late("memplane.recall.session_digest")
     recall_file_guess = late("memplane.recall.file_guess")
 
 _LABEL_MAX: Final = 40  # characters
@@ -150,11 +153,11 @@ class PlaneSource:
 
     def wishes(self, scope: Scope) -> list[StandingNote]:
         """What users want from now on, newest first; not what the session holds that asks."""
-        return recall_standing.standing_wishes(self._folds.digests.lasting, self._sees(scope))
+        return recall_session_digest.standing_wishes(self._folds.digests.lasting, self._sees(scope))
 
     def traps(self, scope: Scope) -> list[StandingNote]:
         """What went wrong and how it went right, newest first; likewise."""
-        return recall_standing.standing_traps(self._folds.digests.lasting, self._sees(scope))
+        return recall_session_digest.standing_traps(self._folds.digests.lasting, self._sees(scope))
 
     def _sees(self, scope: Scope) -> Callable[[EventQuote], bool]:
         held = self._held

@@ -61,10 +61,10 @@ from memplane.recall.score import NONE, ScoredCandidate, circumstances, count, l
 from memplane.recall.suppress import Scope
 
 if TYPE_CHECKING:
-    from memplane.recall import standing as recall_standing
-    from memplane.recall.standing import StandingNote
+    from memplane.recall import session_digest as recall_session_digest
+    from memplane.recall.session_digest import StandingNote
 else:
-    recall_standing = late("memplane.recall.standing")
+    recall_session_digest = late("memplane.recall.session_digest")
 
 
 _BY_NAME = {part.name: part for part in PARTS}
@@ -1023,9 +1023,9 @@ def remind(request: Request, materials: Materials, query: PackQuery, scope: Scop
         found = materials.source.at_tool(line.event, scope)
         named = tool_names(line.event)
         text = "\n".join([*named, str(line.event.data.get("command", ""))])
-        traps = (
-            tuple(recall_standing.named_in(materials.source.traps(scope), text)) if named else ()
-        )
+        traps: tuple[StandingNote, ...] = ()
+        if named:
+            traps = tuple(recall_session_digest.named_in(materials.source.traps(scope), text))
         return Reminder(found.passages, found, bool(found.passages or traps), traps)
     rule = materials.policies.plane.hooks.answer
     answer = materials.source.answer(query.text, scope)

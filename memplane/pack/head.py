@@ -44,9 +44,9 @@ from memplane.recall.suppress import Scope
 from memplane.tokens import clip, cut
 
 if TYPE_CHECKING:
-    from memplane.recall import standing as recall_standing
+    from memplane.recall import session_digest as recall_session_digest
 else:
-    recall_standing = late("memplane.recall.standing")
+    recall_session_digest = late("memplane.recall.session_digest")
 
 
 _BY_NAME = {part.name: part for part in PARTS}
@@ -218,7 +218,7 @@ def _decisions(context: PackContext) -> Iterable[tuple[Item, tuple[Item, ...]]]:
     visible = [
         d for d in materials.decisions if d.seq <= epoch and d.role != "tool" and not hides(d)
     ]
-    gone = recall_standing.reversed_by(map(recall_standing.derived, visible))
+    gone = recall_session_digest.reversed_by(map(recall_session_digest.derived, visible))
     visible = [d for d in visible if d.seq not in gone]
     visible.sort(
         key=lambda d: (not (_pinned(d, materials, epoch) or "constraint" in d.markers), -d.seq)

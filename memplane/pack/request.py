@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from memplane.projections.tasks import TaskTable
     from memplane.recall import suppress as recall_suppress, time_words as recall_time_words
     from memplane.recall.gate import Passage, PromptAnswer
-    from memplane.recall.standing import StandingNote
+    from memplane.recall.session_digest import StandingNote
     from memplane.recall.suppress import Labels, Scope
     from memplane.recall.time_words import AskedTime
 else:

@@ -45,16 +45,14 @@ if TYPE_CHECKING:
     from memplane.recall import (
         file_guess as recall_file_guess,
         session_digest as recall_session_digest,
-        standing as recall_standing,
     )
-    from memplane.recall.standing import StandingNote
+    from memplane.recall.session_digest import StandingNote
 else:
     recall_session_digest = late("memplane.recall.session_digest")
     pack_task_digest = late("memplane.pack.expansion_depths")
     pack_handles = late("memplane.pack.block")
     pack_expansion_depths = late("memplane.pack.expansion_depths")
     recall_file_guess = late("memplane.recall.file_guess")
-    recall_standing = late("memplane.recall.standing")
 
 
 _BY_NAME = {part.name: part for part in PARTS}
@@ -216,7 +214,7 @@ def place_traps(
     traps = context.traps
     if query is not None and query.text:
         traps = tuple(context.materials.source.traps(context.scope))
-        traps = tuple(recall_standing.named_in(traps, query.text)) if traps else ()
+        traps = tuple(recall_session_digest.named_in(traps, query.text)) if traps else ()
     _place_notes(sheet, part, traps[:_NOTES_MAX], "note")
 
 

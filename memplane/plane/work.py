@@ -43,13 +43,13 @@ if TYPE_CHECKING:
     from memplane.context.event_access import Standing
     from memplane.pack.block import Block
     from memplane.pack.request import PackFields
-    from memplane.recall import standing as recall_standing, suppress as recall_suppress
+    from memplane.recall import session_digest as recall_session_digest, suppress as recall_suppress
     from memplane.work import changes as work_changes, sessions, tasks
     from memplane.work.changes import Eviction, Forgotten, Undone, UpdateFields
     from memplane.work.episodes import ContextAssembly
     from memplane.work.sessions import Ended
 else:
-    recall_standing = late("memplane.recall.standing")
+    recall_session_digest = late("memplane.recall.session_digest")
     recall_suppress = late("memplane.recall.suppress")
     context_batches = late("memplane.context.batches")
     artifacts_room = late("memplane.artifacts")
@@ -144,7 +144,7 @@ class PlaneWork(OfPlane):
     ) -> list[Event]:
         """The decisions in force that the ledger knows of, in log order: some 400 at most.
 
-        `reversed_too`: also those that a later answer reversed (`memplane.recall.standing`).
+        `reversed_too`: also those that a later answer reversed (`memplane.recall.session_digest`).
         """
         reader = self._context.reader(channel, agent=self._context.agent_of(agent), ns=ns)
         with self._context.lock:
@@ -162,7 +162,7 @@ class PlaneWork(OfPlane):
         gone = (
             {}
             if reversed_too
-            else recall_standing.reversed_by(map(recall_standing.derived, events))
+            else recall_session_digest.reversed_by(map(recall_session_digest.derived, events))
         )
         return [reader.emit(event) for event in events if event.seq not in gone]
 

@@ -22,7 +22,7 @@ session it keeps, apart for each group of events that are open to the same reade
     bites       rules that a linter complained of, each till it was green again
     mends       what did it right, or what the agent said of such a rule
 
-The last six outlive the session: `memplane.recall.standing` reads them over all sessions.
+The last six outlive the session: `memplane.recall.session_digest` reads them over all sessions.
 
 Who reads composes a digest of the quotes that he may see: `memplane.recall.session_digest`. What
 an event that was forgotten or replaced said is left out there, too.

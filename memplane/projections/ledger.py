@@ -555,7 +555,7 @@ _COMPARED_BY_KEY: Final = 8  # of each of the three keys
 WORDS_MAX: Final = 40
 CHARACTERS_MAX: Final = 400
 # By these tags an importer or a hook says that it made a decision of turns: a later answer turns it
-# round (`memplane.recall.standing`), and no other does.
+# round (`memplane.recall.session_digest`), and no other does.
 DERIVED_TAGS: Final = frozenset(
     ("answer", "numbered", "pick", "plan", "correction", "agreed", "refusal")
 )

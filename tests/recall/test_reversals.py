@@ -3,7 +3,7 @@
 from hypothesis import given, settings, strategies as st
 
 from memplane.event import Event
-from memplane.recall.standing import DerivedDecision, derived, reversed_by
+from memplane.recall.session_digest import DerivedDecision, derived, reversed_by
 from tests.examples import examples
 
 

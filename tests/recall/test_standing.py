@@ -6,7 +6,7 @@ from hypothesis import given, settings, strategies as st
 from memplane.event import Event
 from memplane.ports import Line
 from memplane.projections.digests import Digests
-from memplane.recall.standing import named_in, standing_traps, standing_wishes
+from memplane.recall.session_digest import named_in, standing_traps, standing_wishes
 from tests.examples import examples
 
 
