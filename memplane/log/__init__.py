@@ -92,8 +92,8 @@ if TYPE_CHECKING:
     from memplane.log.log import FileLog
     from memplane.log.memory import MemoryLog
     from memplane.log.reader import Gap
-    from memplane.log.recovery import Restart
     from memplane.log.repairing import RepairReport, RepairStep, repair_log
+    from memplane.log.segments import Restart
     from memplane.log.verifying import LogProblem, VerifyReport, verify_log
 
 __all__ = [
@@ -117,7 +117,7 @@ __getattr__ = lazily(
         "memplane.log.log": ("FileLog",),
         "memplane.log.memory": ("MemoryLog",),
         "memplane.log.reader": ("Gap",),
-        "memplane.log.recovery": ("Restart",),
+        "memplane.log.segments": ("Restart",),
         "memplane.log.repairing": ("RepairReport", "RepairStep", "repair_log"),
         "memplane.log.verifying": ("LogProblem", "VerifyReport", "verify_log"),
     },

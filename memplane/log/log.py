@@ -32,15 +32,17 @@ from memplane.lazy import NamedTuple, late
 from memplane.log.disk import Disk, LogLock
 from memplane.log.format import own_draft, prepared, stamp_line
 from memplane.log.reader import Gap, LogReader
-from memplane.log.recovery import Restart, headless, restarts
 from memplane.log.segments import (
     HEADERS,
+    Restart,
     Segments,
     body_hash,
     body_text,
+    headless,
     keep_bodies,
     read_segment_file,
     recalled_hashes,
+    restarts,
     store_bodies,
 )
 from memplane.log.spool import FILES_MAX, AsideNote, Spool, is_ours, named_size

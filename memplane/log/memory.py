@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from memplane.errors import CorruptError
     from memplane.event import Draft
     from memplane.log.reader import Gap
-    from memplane.log.recovery import Restart
+    from memplane.log.segments import Restart
     from memplane.log.spool import AsideNote
     from memplane.ports import Clock
 
