@@ -89,8 +89,7 @@ from memplane.lazy import lazily
 
 if TYPE_CHECKING:
     from memplane.log.disk import Disk
-    from memplane.log.log import FileLog
-    from memplane.log.memory import MemoryLog
+    from memplane.log.log import FileLog, MemoryLog
     from memplane.log.reader import Gap
     from memplane.log.repairing import RepairReport, RepairStep, repair_log
     from memplane.log.segments import Restart
@@ -114,8 +113,7 @@ __getattr__ = lazily(
     __name__,
     {
         "memplane.log.disk": ("Disk",),
-        "memplane.log.log": ("FileLog",),
-        "memplane.log.memory": ("MemoryLog",),
+        "memplane.log.log": ("FileLog", "MemoryLog"),
         "memplane.log.reader": ("Gap",),
         "memplane.log.segments": ("Restart",),
         "memplane.log.repairing": ("RepairReport", "RepairStep", "repair_log"),
