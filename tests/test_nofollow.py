@@ -109,6 +109,14 @@ def test_the_home_may_be_the_folder_that_one_stands_in(home, monkeypatch):
         nofollow.read_bytes(home / "log" / "file", home=here)
 
 
+def test_a_temporary_folder_is_empty_and_the_owners_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    folder = Path(nofollow.temporary_folder())
+    assert folder.parent == tmp_path
+    assert not list(folder.iterdir())
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
 def test_a_name_that_leads_out_of_the_home_is_refused(home, outside):
     with pytest.raises(OSError, match="leads out of the plane"):
         nofollow.read_bytes(home / "log" / ".." / ".." / "outside" / "file", home=home)

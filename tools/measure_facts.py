@@ -32,8 +32,7 @@ from memplane.acms.session import (
     store_reflection,
 )
 from memplane.evaluate import read_dataset
-from memplane.evaluate.dataset import Dataset, LabelledQuestion
-from memplane.evaluate.run import PlainIndex, SystemFactory, recorded
+from memplane.evaluate.run import Dataset, LabelledQuestion, PlainIndex, SystemFactory, recorded
 from memplane.plane.plane import Plane
 from memplane.policy.records import CHAT
 from memplane.wiring import make_counter

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from memplane.event import Event, encode
-from memplane.importers.jsonl import Jsonl
+from memplane.importers.records import Jsonl
 from memplane.policy import ChannelRule
 from memplane.ports import Line
 from memplane.projections.files import Files

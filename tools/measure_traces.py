@@ -39,25 +39,23 @@ from typing import Any, Final
 from trace_steps import Found, Row, Step, given, judged, prompts
 
 from memplane.evaluate import EvaluationMode, evaluation_report
-from memplane.evaluate.dataset import (
+from memplane.evaluate.run import (
     PRODUCT,
     Conversation,
     Dataset,
     EvidenceWords,
     LabelledQuestion,
-    QuestionOutcome,
-    RankedQuestion,
-    found_in,
-    question_outcome,
-)
-from memplane.evaluate.run import (
     Measured,
     PlainIndex,
+    QuestionOutcome,
+    RankedQuestion,
     Shelf,
+    found_in,
     mean_of,
     order_of,
     percentile,
     plane_ranking,
+    question_outcome,
 )
 from memplane.event import UPKEEP_KINDS, Event
 from memplane.importers import import_paths

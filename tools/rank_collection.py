@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import memplane
 from memplane.errors import InputError, MemplaneError
-from memplane.evaluate.dataset import Conversation, Mistakes, checked_file, read_label, read_rows
 from memplane.evaluate.run import (
     DEPTH,
     PLACES,
@@ -35,18 +34,22 @@ from memplane.evaluate.run import (
     RANKS,
     RESAMPLES,
     SEED,
+    Conversation,
+    Mistakes,
     PlainIndex,
     SystemFactory,
     check_baselines,
+    checked_file,
     mean_of,
     order_of,
     percentile,
     plane_ranking,
+    read_label,
+    read_rows,
     recorded,
     se_values,
 )
-from memplane.importers.jsonl import Jsonl
-from memplane.importers.records import read_lines
+from memplane.importers.records import Jsonl, read_lines
 from memplane.policy import NAMES
 from memplane.wiring import make_counter
 

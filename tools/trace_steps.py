@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from measure_files import rows as lines, short
 
-from memplane.importers.jsonl import Jsonl
+from memplane.importers.records import Jsonl
 from memplane.pack.block import Entry
 
 NEXT_CALLS: Final = 10

@@ -24,17 +24,23 @@ from datetime import datetime
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from memplane.adapters.blobs import Blob, BlobRows, session_of, short_name
-from memplane.adapters.frameworks import Over, classes, framework, in_thread
 from memplane.adapters.turns import (
     BUDGET,
+    Blob,
+    BlobRows,
     ContextPacks,
     KeptTurn,
+    Over,
     RecentSessions,
     Said,
     SessionTurns,
     call_said,
+    classes,
+    framework,
+    in_thread,
     said_at,
+    session_of,
+    short_name,
     texts_in,
 )
 from memplane.errors import NotFoundError

@@ -15,15 +15,22 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from memplane.adapters.blobs import BlobRows, read_back, short_name, spelled, spelled_prefix
-from memplane.adapters.frameworks import Over, classes, framework, in_thread
 from memplane.adapters.turns import (
     BUDGET,
+    BlobRows,
     ContextPacks,
+    Over,
     Said,
     SessionTurns,
     call_said,
+    classes,
+    framework,
+    in_thread,
+    read_back,
     said_at,
+    short_name,
+    spelled,
+    spelled_prefix,
     texts_in,
 )
 from memplane.errors import InputError

@@ -44,15 +44,18 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, unquote
 
-from memplane.adapters.blobs import (
+from memplane.adapters.turns import (
     Blob,
     BlobRows,
+    Over,
+    classes,
+    framework,
+    in_thread,
     keys_below,
     session_of,
     short_name,
     turned_id,
 )
-from memplane.adapters.frameworks import Over, classes, framework, in_thread
 from memplane.errors import InputError, NotFoundError
 from memplane.lazy import NamedTuple
 

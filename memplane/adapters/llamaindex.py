@@ -12,9 +12,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from memplane.adapters.blobs import BlobRows, session_of, spelled
-from memplane.adapters.frameworks import Over, classes, framework, in_thread
-from memplane.adapters.turns import BUDGET, RecentSessions, Said, SessionTurns, call_said, said_at
+from memplane.adapters.turns import (
+    BUDGET,
+    BlobRows,
+    Over,
+    RecentSessions,
+    Said,
+    SessionTurns,
+    call_said,
+    classes,
+    framework,
+    in_thread,
+    said_at,
+    session_of,
+    spelled,
+)
 
 if TYPE_CHECKING:
     from memplane.plane.plane import Plane

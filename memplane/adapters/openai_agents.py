@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from memplane.adapters.frameworks import framework, in_thread
 from memplane.adapters.turns import (
     BUDGET,
     ContextPacks,
@@ -21,6 +20,8 @@ from memplane.adapters.turns import (
     SessionTurns,
     at_path,
     call_said,
+    framework,
+    in_thread,
     said_at,
     texts_in,
 )

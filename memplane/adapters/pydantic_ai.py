@@ -18,17 +18,22 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from memplane.adapters.blobs import Blob, BlobRows, short_name
-from memplane.adapters.frameworks import Over, classes, framework, in_thread
 from memplane.adapters.turns import (
     BUDGET,
+    Blob,
+    BlobRows,
     ContextPacks,
     KeptTurn,
+    Over,
     RecentSessions,
     Said,
     SessionTurns,
     call_said,
+    classes,
+    framework,
+    in_thread,
     said_at,
+    short_name,
 )
 from memplane.errors import NotFoundError
 

@@ -6,25 +6,23 @@ and what it is compared with is rendered and counted by the same code under the 
 
 from __future__ import annotations
 
-from memplane.evaluate.dataset import (
-    Conversation,
-    Dataset,
-    LabelledQuestion,
-    QuestionOutcome,
-    RankedQuestion,
-    read_dataset,
-)
 from memplane.evaluate.run import (
     BASELINES,
     Choice,
+    Conversation,
     CrossValidated,
+    Dataset,
     EvaluationMode,
+    LabelledQuestion,
     Measured,
+    QuestionOutcome,
+    RankedQuestion,
     SystemFactory,
     cross_validate,
     deal,
     evaluation_report,
     measure,
+    read_dataset,
     table,
 )
 

@@ -67,7 +67,7 @@ from memplane.importers.rows import (
     told,
     touched,
 )
-from memplane.intake.prepare import is_own_tool
+from memplane.intake.check import is_own_tool
 from memplane.intake.redact import masked_name
 from memplane.lazy import NamedTuple, late, regex, word_set
 from memplane.projections.reports import title_of

@@ -36,7 +36,7 @@ from stat import S_ISDIR, S_ISREG
 from typing import Any, Final
 
 from memplane.errors import InputError
-from memplane.importers import claude_code, codex, databases, ledger, memories, statements
+from memplane.importers import claude_code, codex, memories, statements
 from memplane.importers.records import parse_records, written_at
 from memplane.importers.run import look
 from memplane.lazy import NamedTuple
@@ -63,9 +63,9 @@ _WORK_TREES_MAX: Final = 64
 _NAMES: Final = {
     memories.MEM0: "memories of mem0",
     memories.LANGGRAPH: "items of a LangGraph store",
-    databases.CLAUDE_MEM: "observations of claude-mem",
+    memories.CLAUDE_MEM: "observations of claude-mem",
     memories.BASIC_MEMORY: "notes of basic-memory",
-    ledger.LEDGER: "a ledger of GitHub",
+    memories.LEDGER: "a ledger of GitHub",
 }
 
 
@@ -231,7 +231,7 @@ class _Looking:
                 one for one in self._walk(checkout.joinpath(*SHARDS)) if one.suffix == ".jsonl"
             ]
             if shards:
-                yield self._told(ledger.LEDGER, checkout, shards, here=True)
+                yield self._told(memories.LEDGER, checkout, shards, here=True)
 
     def _is_own(self, path: Path, is_kind: Callable[[int], bool]) -> bool:
         """Whether this user's own file or folder lies there, and no link on the way to it."""
@@ -265,7 +265,7 @@ class _Looking:
 
     def _databases_in(self, folder: Path) -> list[Path]:
         try:
-            return sorted(one for one in folder.iterdir() if one.suffix in databases.ENDINGS)
+            return sorted(one for one in folder.iterdir() if one.suffix in memories.ENDINGS)
         except OSError:
             return []
 

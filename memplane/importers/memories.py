@@ -1,4 +1,4 @@
-"""What other memory programs keep, in files of text: their memories become facts of the plane.
+"""What other programs keep as memory: it becomes facts of the plane.
 
 Each is compared with the plane as `statements` says: a memory has a key, so what changed there
 supersedes here, and what was forgotten here stays forgotten while the program says the same. Of
@@ -20,7 +20,36 @@ Source `basic-memory`: Markdown notes with a permalink. An observation (`- [cate
 with its category and hashtags as tags, a relation (`- type [[Note]]`) is a fact, and the rest of a
 note is a fact for each section. Keys begin with `basic-memory/<permalink>#`.
 
-`databases` reads those that are SQLite, `ledger` GitHub's ledgers.
+Source `ledger`: GitHub's ledgers (`memplane.upkeep.export` has the format). A ledger is the folder
+of its shards, whichever of them was named; its records are replayed in the order of their graph.
+Which of its types a ledger has stands in the workflow and not in the branch; the operations tell:
+
+* `map`: the value that each key holds, under `ledger/<ledger>/<key>`.
+* `table`: the row that each primary key holds. Which field is the key is found from the rows and
+  the keys of updates and deletions; where that is not to be seen, each record is a fact.
+* `set`, `counter`: each value that is in it; the sum of each name.
+* `claims`: each claim with its reason and citations, and how many votes it has.
+* `log`, and records of a ledger without a type: a fact for each record.
+
+`<ledger>` is the hash of its oldest record without a parent, the same in every checkout. What a
+ledger no longer holds is archived here, unless a line of it could not be read. Jobs write it that
+anybody's words may have reached. What this plane itself exported to the ledger is passed over.
+
+A SQLite database is copied with its journal (`-wal`, `-journal`) into a folder of this user's
+alone, as its program may be writing, twice where it changed meanwhile, and the copy is opened:
+SQLite takes in what the journal holds, and no lock, no byte of the original is touched. The file
+may be anybody's: only real tables are read, only columns that are stored, and texts are limited. A
+newer schema is read as far as the columns that are needed are there; without them the file is
+refused. What the tables become:
+
+* `history` of mem0: the text that each memory has after its last change. It does not say of whom a
+  memory is; an export of `get_all` does.
+* `memories` of OpenMemory: as its export.
+* `store` of LangGraph: an item that was deleted there is archived here. Checkpoints are no memory.
+* `observations` and `session_summaries` of claude-mem: observations and summaries under the key
+  `claude-mem/<session>/<number>`. A model made them of what agents did, so a decision among them is
+  an observation with that tag. Prompts and tool calls are left out and counted: they stand in the
+  transcripts. In a plane of projects they go to the one whose folder has the project's name.
 """
 
 from __future__ import annotations
@@ -28,11 +57,14 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import shutil
+import tempfile
 import zipfile
 import zlib
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -48,6 +80,7 @@ from memplane.importers.records import (
 )
 from memplane.importers.rows import json_digest, short_text
 from memplane.importers.statements import (
+    EXPORTER,
     FileStatement,
     StatedFile,
     bounded,
@@ -56,14 +89,29 @@ from memplane.importers.statements import (
     tag,
 )
 from memplane.intake.check import TAGS_MAX, timestamp
+from memplane.lazy import NamedTuple, late
+from memplane.nofollow import folder_names
+from memplane.upkeep.export import (
+    FILES_MAX,
+    LedgerRecord,
+    canonical_json,
+    read_ledger,
+    shards_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from pathlib import Path
+    import sqlite3
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+else:
+    sqlite3 = late("sqlite3")  # some Pythons have none; only databases need it
+
 
 MEM0: Final = "mem0"
 LANGGRAPH: Final = "langgraph"
 BASIC_MEMORY: Final = "basic-memory"
+CLAUDE_MEM: Final = "claude-mem"
+LEDGER: Final = "ledger"
+ENDINGS: Final = (".db", ".sqlite", ".sqlite3")  # of databases
 
 _NOTE_HEAD_BYTES: Final = 64 * 1024
 _LINE_HEAD_BYTES: Final = 1024 * 1024
@@ -163,9 +211,6 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
-# What a file is, by its beginning.
-
-
 def packed_source(path: Path) -> str | None:
     """The source of a note or a zip; None where it is of none."""
     if path.suffix.lower() == ".md":
@@ -213,8 +258,6 @@ def _loaded(body: bytes) -> dict[str, Any]:
     """An object of a document, {} for what is none."""
     return next(iter(parse_records(body).records), {})
 
-
-# mem0, OpenMemory.
 
 _OPENMEMORY_LINES: Final = "memories.jsonl.gz"
 _ENDED: Final = frozenset({"deleted", "archived", "paused"})
@@ -342,9 +385,6 @@ def _export_in(path: Path) -> str | None:
     return names[0] if names else None
 
 
-# LangGraph.
-
-
 def statements_of_langgraph(path: Path) -> StatedFile:
     """What the rows of a store's table in JSON lines state; some of them may be all there are."""
     told = StatedFile(
@@ -393,8 +433,6 @@ def langgraph_statement(row: Mapping[str, Any], told: StatedFile) -> Iterator[Fi
         about=kept_about(namespace=namespace),
     )
 
-
-# basic-memory.
 
 _FRONT: Final = re.compile(r"---[ \t]*\n(.{0,16384}?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _PERMALINK: Final = re.compile(r"(?m)^permalink:[ \t]*(\S[^\n]*?)[ \t]*$")
@@ -480,3 +518,622 @@ def _list_item(line: str, title: str, permalink: str, tags: list[str]) -> FileSt
 
 def _note_key(permalink: str, place: str) -> str:
     return bounded(f"{key_of(BASIC_MEMORY, *permalink.split('/'))}#{place}")
+
+
+_FIELDS: Final = frozenset({"version", "id", "type", "timestamp", "parents", "payload", "sha"})
+_USUAL_KEYS: Final = ("id", "key", "name")
+_AMOUNT_MAX: Final = 2**53 - 1
+_CITATIONS_MAX: Final = 32
+
+
+def is_ledger_record(record: Mapping[str, Any]) -> bool:
+    """Tell a record of a ledger."""
+    return record.keys() == _FIELDS
+
+
+def first_shards(folder: Path) -> list[Path]:
+    """One shard of each ledger in a folder and below it, which stands for the ledger."""
+    named = shards_of(folder)
+    found = {named} if named is not None else set()
+    found |= {path for path in folder.rglob("ledger/shards") if path.is_dir()}
+    firsts = (first_shard(one) for one in sorted(found))
+    return [path for path in firsts if path is not None]
+
+
+def first_shard(shards: Path) -> Path | None:
+    """The shard by which a ledger is named; None where it has none."""
+    names = (name for name in folder_names(shards) if name.endswith(".jsonl"))
+    first = next(names, None)
+    return None if first is None else shards / first
+
+
+def state_of_shards(path: Path) -> list[list[object]]:
+    """What tells whether a ledger has changed since: its files, their sizes and times."""
+    found: list[list[object]] = []
+    for name in folder_names(path.parent)[: FILES_MAX + 1]:
+        stat = (path.parent / name).lstat()
+        found.append([name, stat.st_size, stat.st_mtime_ns])
+    return found
+
+
+def statements_of_ledger(path: Path) -> StatedFile:
+    """What the ledger of a shard holds."""
+    told = StatedFile(origin="", prefix="", statements=(), keeper=LEDGER, dated=False)
+    state = read_ledger(path.parent)
+    told.skipped += [f"record refused: {fault.code}" for fault in state.faults]
+    told.whole = not state.faults
+    roots = [one for one in state.records if not one.parents] or list(state.records)
+    if not roots:
+        told.skipped.append("empty file")
+        return told
+    root = min(roots, key=lambda one: (one.timestamp, one.sha)).sha.removeprefix("sha256:")
+    told.origin, told.prefix = root[:12], f"{LEDGER}/{root[:12]}/"
+    replayed = _Replayed(root[:12], _primary_key(state.records))
+    for record in state.records:
+        replayed.apply(record)
+    told.statements = replayed.statements()
+    return told
+
+
+class _Held(NamedTuple):
+    """A value, and the record that gave it."""
+
+    key: tuple[str, ...]
+    value: Any
+    record: LedgerRecord
+
+
+class _Replayed:
+    """The state of a ledger, whichever of its types it has."""
+
+    def __init__(self, ledger: str, primary: str | None) -> None:
+        self._ledger, self._primary = ledger, primary
+        self._held: dict[str, _Held] = {}
+        self._votes: dict[str, list[int]] = {}
+
+    def apply(self, record: LedgerRecord) -> None:
+        """Take in the next record."""
+        said = record.payload if isinstance(record.payload, dict) else {}
+        operation = said.get("operation")
+        take = _TAKES.get(operation) if isinstance(operation, str) else None
+        if take is None or not take(self, said, record):
+            self._hold(f"record:{record.id}", (record.id,), record.payload, record)
+
+    def statements(self) -> Iterator[FileStatement]:
+        """Each value that is held, in the order of the records."""
+        for held in sorted(self._held.values(), key=lambda one: one.record.timestamp):
+            yield from self._statement(held)
+
+    def _statement(self, held: _Held) -> Iterator[FileStatement]:
+        value, record = held.value, held.record
+        text, tags, plane = "", (), None
+        if isinstance(value, dict) and isinstance(value.get(EXPORTER), str):  # as memplane writes
+            plane = value[EXPORTER]
+            text = value["text"] if isinstance(value.get("text"), str) else ""
+            tags = tuple(value["tags"]) if isinstance(value.get("tags"), list) else ()
+        elif isinstance(value, dict) and value.get("operation") == "claim":
+            text = _claim_text(value, self._votes.get(record.id))
+        if not text.strip():
+            text = shown_value(value)
+            text = text if held.key == (record.id,) else f"{held.key[-1]}: {text}"
+        yield FileStatement(
+            key_of(LEDGER, self._ledger, *held.key),
+            "fact",
+            text,
+            tags_of(tags),
+            ts=record.timestamp,
+            about=kept_about(record=record.id, type=record.type, **{EXPORTER: plane}),
+        )
+
+    def _hold(self, name: str, key: tuple[str, ...], value: Any, record: LedgerRecord) -> bool:
+        self._held.pop(name, None)
+        self._held[name] = _Held(key, value, record)
+        return True
+
+    def put(self, said: Mapping[str, Any], record: LedgerRecord) -> bool:
+        """Of a map."""
+        key = said.get("key")
+        if not isinstance(key, str) or "value" not in said:
+            return False
+        return self._hold(f"key:{key}", (key,), said["value"], record)
+
+    def delete(self, said: Mapping[str, Any], record: LedgerRecord) -> bool:
+        """Of a map or a table."""
+        del record
+        key = said.get("key")
+        if isinstance(key, str):
+            self._held.pop(f"key:{key}", None)
+            return True
+        return False
+
+    def upsert(self, said: Mapping[str, Any], record: LedgerRecord) -> bool:
+        """Of a table; also `insert`."""
+        row = said.get("value")
+        key = row.get(self._primary) if isinstance(row, dict) and self._primary else None
+        return isinstance(key, str) and self._hold(f"key:{key}", (key,), row, record)
+
+    def update(self, said: Mapping[str, Any], record: LedgerRecord) -> bool:
+        """Of a table."""
+        key, patch = said.get("key"), said.get("patch")
+        before = self._held.get(f"key:{key}")
+        if before is None or not isinstance(patch, dict) or not isinstance(before.value, dict):
+            return False
+        return self._hold(f"key:{key}", before.key, {**before.value, **patch}, record)
+
+    def add(self, said: Mapping[str, Any], record: LedgerRecord) -> bool:
+        """Of a set."""
+        try:
+            name = f"value:{canonical_json(said['value'])}"
+        except (KeyError, ValueError):
+            return False
+        return self._hold(name, (record.id,), said["value"], record)
+
+    def remove(self, said: Mapping[str, Any], record: LedgerRecord) -> bool:
+        """Of a set."""
+        del record
+        try:
+            self._held.pop(f"value:{canonical_json(said['value'])}", None)
+        except (KeyError, ValueError):
+            return False
+        return True
+
+    def count(self, said: Mapping[str, Any], record: LedgerRecord) -> bool:
+        """Of a counter: `increment` and `decrement`."""
+        name, amount = said.get("name"), said.get("amount")
+        if not isinstance(name, str) or not name or type(amount) is not int:
+            return False
+        before = self._held.get(f"sum:{name}")
+        change = amount if said["operation"] == "increment" else -amount
+        total = (before.value if before is not None else 0) + change
+        if abs(total) > _AMOUNT_MAX:
+            return False
+        return self._hold(f"sum:{name}", (name,), total, record)
+
+    def append(self, said: Mapping[str, Any], record: LedgerRecord) -> bool:
+        """Of a log."""
+        return "value" in said and self._hold(
+            f"record:{record.id}", (record.id,), said["value"], record
+        )
+
+    def claim(self, said: Mapping[str, Any], record: LedgerRecord) -> bool:
+        """Of claims."""
+        return self._hold(f"record:{record.id}", (record.id,), dict(said), record)
+
+    def vote(self, said: Mapping[str, Any], record: LedgerRecord) -> bool:
+        """Of claims."""
+        del record
+        named = said.get("claim_id")
+        if not isinstance(named, str) or said.get("vote") not in ("up", "down"):
+            return False
+        self._votes.setdefault(named, [0, 0])[said["vote"] == "down"] += 1
+        return True
+
+
+_TAKES: Final = {
+    "put": _Replayed.put,
+    "delete": _Replayed.delete,
+    "insert": _Replayed.upsert,
+    "upsert": _Replayed.upsert,
+    "update": _Replayed.update,
+    "add": _Replayed.add,
+    "remove": _Replayed.remove,
+    "increment": _Replayed.count,
+    "decrement": _Replayed.count,
+    "append": _Replayed.append,
+    "claim": _Replayed.claim,
+    "vote": _Replayed.vote,
+}
+
+
+def _primary_key(records: tuple[LedgerRecord, ...]) -> str | None:
+    """The field of a table's rows that is its primary key, as far as records tell."""
+    rows: list[dict[str, Any]] = []
+    named: set[str] = set()
+    for record in records:
+        said = record.payload
+        if not isinstance(said, dict):
+            continue
+        if said.get("operation") in ("insert", "upsert") and isinstance(said.get("value"), dict):
+            rows.append(said["value"])
+        elif said.get("operation") in ("update", "delete") and isinstance(said.get("key"), str):
+            named.add(said["key"])
+    if not rows:
+        return None
+    fields = [
+        field for field, one in rows[0].items()
+        if isinstance(one, str) and all(isinstance(row.get(field), str) for row in rows)
+    ]  # fmt: skip
+    if named:
+        fields = [one for one in fields if named <= {row[one] for row in rows}]
+    usual = [one for one in _USUAL_KEYS if one in fields]
+    return usual[0] if usual else fields[0] if len(fields) == 1 else None
+
+
+def _claim_text(said: Mapping[str, Any], votes: list[int] | None) -> str:
+    """A claim as text: subject and claim, reason, where it is to be seen, and its votes."""
+    lines = [": ".join(str(said[one]) for one in ("subject", "claim") if said.get(one))]
+    if isinstance(said.get("reason"), str):
+        lines.append(f"because {said['reason']}")
+    cited = said.get("citations")
+    for one in cited[:_CITATIONS_MAX] if isinstance(cited, list) else ():
+        path = one.get("path") if isinstance(one, dict) else None
+        if isinstance(path, str):
+            ends = [str(one[end]) for end in ("start_line", "end_line") if one.get(end)]
+            lines.append(f"see {path}" + (f":{'-'.join(ends)}" if ends else ""))
+        else:
+            lines.append(f"see {shown_json(one)}")
+    if votes is not None:
+        lines.append(f"votes: {votes[0]} up, {votes[1]} down")
+    return "\n".join(lines)
+
+
+_MAGIC: Final = b"SQLite format 3\0"
+_JOURNALS: Final = ("-wal", "-journal")
+_TRIES: Final = 4  # to copy a database that stands still meanwhile
+_BYTES_MAX: Final = 16 * 1024 * 1024 * 1024
+_TEXT_BYTES_MAX: Final = 16 * 1024 * 1024
+_STEPS: Final = 10_000  # of SQLite's machine between two looks at the limit
+_ROW_STEPS_MAX: Final = 5_000_000_000  # until the next row: sorting comes before the first
+
+
+class _Kind(NamedTuple):
+    """A table that is recognised, the columns that it must have, and what reads it."""
+
+    source: str
+    table: str
+    needed: frozenset[str]
+    read: Callable[[_Tables, StatedFile], Iterator[FileStatement]]
+    whole: bool  # what it does not hold was deleted there
+
+
+def is_database(path: Path) -> bool:
+    """Tell by its first bytes."""
+    with path.open("rb") as file:
+        return file.read(len(_MAGIC)) == _MAGIC
+
+
+def database_source(path: Path) -> str | None:
+    """The source of a database; None where it holds no table that is known, or cannot be read."""
+    if not is_database(path):
+        return None
+    with suppress(InputError, OSError, sqlite3.Error):
+        kind = _kind_in(path)
+        return kind.source if kind is not None else None
+    return None
+
+
+def check_database(path: Path, source: str | None = None) -> _Kind:
+    """The table that a database is read by.
+
+    Raises InputError for one without the tables and columns that are needed, of another source, or
+    that is written to all the time.
+    """
+    try:
+        kind = _kind_in(path)
+    except sqlite3.Error as error:
+        raise InputError(f"{path}: cannot be read as SQLite: {error}", where="paths") from error
+    if kind is not None and source in (None, kind.source):
+        return kind
+    known = "; or ".join(
+        f"{one.table} with {', '.join(sorted(one.needed))} ({one.source})"
+        for one in _KINDS
+        if source in (None, one.source)
+    )
+    raise InputError(
+        f"{path}: a SQLite database; expected the table {known}; found none such", where="paths"
+    )
+
+
+def state_of_journals(path: Path) -> list[int]:
+    """What tells whether the journals beside a database have changed since; [] without any."""
+    found: list[int] = []
+    for ending in _JOURNALS:
+        with suppress(OSError):
+            stat = Path(f"{path}{ending}").stat()
+            found += [stat.st_size, stat.st_mtime_ns] if stat.st_size else []
+    return found
+
+
+def statements_of_database(path: Path, source: str) -> StatedFile:
+    """What a database of a source states, read as it is asked for.
+
+    It is named by its place, as a program has one of them under the same name everywhere. Raises
+    InputError as `check_database`.
+    """
+    kind = check_database(path, source)
+    origin = f"{path.name}-{json_digest(str(path))[:12]}"
+    told = StatedFile(
+        origin=origin,
+        prefix=f"{kind.source}/",
+        statements=(),
+        whole=kind.whole,
+        keeper=kind.source,
+    )
+    told.statements = _stated(path, kind, told)
+    return told
+
+
+def _stated(path: Path, kind: _Kind, told: StatedFile) -> Iterator[FileStatement]:
+    try:
+        with _opened(path) as tables:
+            if kind.needed <= tables.columns.get(kind.table, frozenset()):
+                yield from kind.read(tables, told)
+                return
+        told.whole = False
+        told.skipped.append("changing file")  # its schema, meanwhile
+    except (InputError, sqlite3.Error, OSError) as error:
+        told.whole = False
+        told.skipped.append("damaged file" if isinstance(error, sqlite3.Error) else "changing file")
+
+
+def _kind_in(path: Path) -> _Kind | None:
+    """Which table a database has; without journals its file alone says so, and is not copied."""
+    if not state_of_journals(path):
+        with closing(_connected(path, "mode=ro&immutable=1")) as connection:
+            return _kind_of(_Tables(connection))
+    with _opened(path) as tables:
+        return _kind_of(tables)
+
+
+def _kind_of(tables: _Tables) -> _Kind | None:
+    for kind in _KINDS:
+        if kind.needed <= tables.columns.get(kind.table, frozenset()):
+            return kind
+    return None
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[_Tables]:
+    """The tables of a copy of the database, which lives as long as this is entered."""
+    with tempfile.TemporaryDirectory(prefix="memplane-") as folder:
+        copy = Path(folder) / "copy.db"
+        _copy_still(path, copy)
+        with closing(_connected(copy, "mode=rw")) as connection:
+            yield _Tables(connection)
+
+
+def _connected(path: Path, how: str) -> sqlite3.Connection:
+    return sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True)
+
+
+def _copy_still(path: Path, copy: Path) -> None:
+    """Copy a database and its journals as they are at one moment; InputError if there was none."""
+    for _ in range(_TRIES):
+        before = _stats(path)
+        if sum(size for _, size, _ in before) > _BYTES_MAX:
+            raise InputError(f"{path}: more than {_BYTES_MAX >> 30} GiB", where="paths")
+        for ending, _, _ in before:
+            shutil.copyfile(f"{path}{ending}", f"{copy}{ending}")
+        if _stats(path) == before:
+            return
+        for ending in _JOURNALS:
+            Path(f"{copy}{ending}").unlink(missing_ok=True)
+    raise InputError(
+        f"{path}: was written to each of {_TRIES} times that it was copied; stop its program, or "
+        "import it again later",
+        where="paths",
+    )
+
+
+def _stats(path: Path) -> list[tuple[str, int, int]]:
+    found: list[tuple[str, int, int]] = []
+    for ending in ("", *_JOURNALS):
+        try:
+            stat = Path(f"{path}{ending}").stat()
+        except OSError:
+            if not ending:
+                raise
+            continue
+        if stat.st_size:
+            found.append((ending, stat.st_size, stat.st_mtime_ns))
+    return found
+
+
+class _Tables:
+    """The real tables of a database and their stored columns. Raises sqlite3.Error."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        connection.text_factory = lambda text: text.decode("utf-8", "replace")
+        for limit, value in (
+            (sqlite3.SQLITE_LIMIT_LENGTH, _TEXT_BYTES_MAX),
+            (sqlite3.SQLITE_LIMIT_EXPR_DEPTH, 100),
+            (sqlite3.SQLITE_LIMIT_ATTACHED, 0),
+        ):
+            connection.setlimit(limit, value)
+        connection.execute("PRAGMA query_only=1")
+        connection.execute("PRAGMA trusted_schema=0")
+        connection.execute("PRAGMA cell_size_check=1")
+        self._steps = 0
+        connection.set_progress_handler(self._step, _STEPS)
+        listed = connection.execute(
+            "SELECT name FROM sqlite_schema WHERE type='table' AND sql LIKE 'CREATE TABLE%' "
+            "LIMIT 500"
+        ).fetchall()
+        self.columns = {name: self._stored(name) for (name,) in listed if isinstance(name, str)}
+
+    def rows(self, table: str, order: str, where: str = "") -> Iterator[dict[str, Any]]:
+        """The rows of a table, by a column; `where` compares columns that are there."""
+        names = sorted(self.columns[table])
+        listed = ", ".join(map(_quoted, names))
+        condition = f" WHERE {where}" if where else ""
+        cursor = self._connection.execute(
+            f"SELECT {listed} FROM {_quoted(table)}{condition} ORDER BY {order}"  # noqa: S608 - quoted
+        )
+        for row in cursor:
+            self._steps = 0
+            yield dict(zip(names, row, strict=True))
+
+    def count(self, table: str) -> int:
+        """How many rows a table has, 0 where it is not there."""
+        if table not in self.columns:
+            return 0
+        (found,) = self._connection.execute(f"SELECT count(*) FROM {_quoted(table)}").fetchone()  # noqa: S608 - quoted
+        return int(found)
+
+    def _stored(self, table: str) -> frozenset[str]:
+        listed = self._connection.execute(f"PRAGMA table_xinfo({_quoted(table)})").fetchall()
+        return frozenset(row[1] for row in listed if row[6] == 0)
+
+    def _step(self) -> int:
+        self._steps += _STEPS
+        return int(self._steps > _ROW_STEPS_MAX)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _mem0_history(tables: _Tables, told: StatedFile) -> Iterator[FileStatement]:
+    """The last text of each memory, by its last change."""
+    last: str | None = None
+    held: dict[str, Any] = {}
+    for row in tables.rows("history", '"memory_id", coalesce("updated_at", "created_at"), rowid'):
+        if last is not None and row["memory_id"] != last:
+            yield from _remembered(held, told)
+        last, held = row["memory_id"], row
+    yield from _remembered(held, told)
+
+
+def _remembered(row: Mapping[str, Any], told: StatedFile) -> Iterator[FileStatement]:
+    if not row:
+        return
+    deleted = row.get("event") == "DELETE" or row.get("is_deleted") == 1
+    yield from mem0_statement(
+        {
+            "id": row.get("memory_id"),
+            "memory": "" if row.get("new_memory") is None else row["new_memory"],
+            "updated_at": row.get("updated_at"),
+            "created_at": row.get("created_at"),
+            "state": "deleted" if deleted else "",
+        },
+        told,
+    )
+
+
+def _openmemory(tables: _Tables, told: StatedFile) -> Iterator[FileStatement]:
+    names = {
+        table: {row["id"]: word_of(row["name"]) for row in tables.rows(table, "rowid")}
+        for table in ("apps", "categories")
+        if {"id", "name"} <= tables.columns.get(table, frozenset())
+    }
+    groups: dict[Any, list[str]] = {}
+    if "memory_categories" in tables.columns:
+        for row in tables.rows("memory_categories", "rowid"):
+            named = names.get("categories", {}).get(row.get("category_id"))
+            if named:
+                groups.setdefault(row.get("memory_id"), []).append(named)
+    for row in tables.rows("memories", "rowid"):
+        yield from mem0_statement(
+            {
+                **row,
+                "metadata": _json_of(row.get("metadata")),
+                "user_id": None,
+                "app_id": names.get("apps", {}).get(row.get("app_id")),
+                "categories": groups.get(row["id"], []),
+            },
+            told,
+        )
+
+
+def _langgraph(tables: _Tables, told: StatedFile) -> Iterator[FileStatement]:
+    for row in tables.rows("store", "rowid"):
+        yield from langgraph_statement(row, told)
+
+
+_CLAUDE_MEM_TYPES: Final = ("type", "concepts")
+_SUMMARY_PARTS: Final = ("request", "investigated", "learned", "completed", "next_steps", "notes")
+
+
+def _claude_mem(tables: _Tables, told: StatedFile) -> Iterator[FileStatement]:
+    for row in tables.rows("observations", '"id"'):
+        parts = [row.get(one) for one in ("title", "subtitle", "narrative", "text")]
+        facts = _list_of(row.get("facts"))
+        lines = [one.strip() for one in parts if isinstance(one, str)]
+        lines += [f"- {fact}" for fact in facts if isinstance(fact, str)]
+        words = [row.get("type"), *_list_of(row.get("concepts"))]
+        yield from _of_session(row, "", "observation", lines, words, told)
+    if {"id", "memory_session_id", "created_at"} <= tables.columns.get(
+        "session_summaries", frozenset()
+    ):
+        for row in tables.rows("session_summaries", '"id"'):
+            lines = [
+                f"{part.replace('_', ' ')}: {row[part].strip()}"
+                for part in _SUMMARY_PARTS
+                if isinstance(row.get(part), str) and row[part].strip()
+            ]
+            yield from _of_session(row, "s", "summary", lines, [], told)
+    for table, noun in (("user_prompts", "prompt"), ("tool_uses", "tool call")):
+        told.skipped += [noun] * tables.count(table)
+
+
+def _of_session(
+    row: Mapping[str, Any],
+    letter: str,
+    kind: str,
+    lines: list[str],
+    words: list[Any],
+    told: StatedFile,
+) -> Iterator[FileStatement]:
+    text = "\n".join(dict.fromkeys(filter(None, lines)))
+    session, number = word_of(row.get("memory_session_id")), word_of(row.get("id"))
+    if not text or not session or not number:
+        told.skipped.append("malformed memory" if text else "empty text")
+        return
+    project = word_of(row.get("project"))
+    yield FileStatement(
+        key_of(CLAUDE_MEM, session, f"{letter}{number}"),
+        kind,
+        text,
+        tags_of(words),
+        ts=stored_time(row.get("created_at_epoch")) or stored_time(row.get("created_at")),
+        about=kept_about(
+            project=project,
+            session=session,
+            read=_list_of(row.get("files_read")),
+            modified=_list_of(row.get("files_modified")) or _list_of(row.get("files_edited")),
+        ),
+        project=project,
+    )
+
+
+def _json_of(value: Any) -> Any:
+    try:
+        return json.loads(value) if isinstance(value, str) else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _list_of(value: Any) -> list[Any]:
+    """A list that is stored as JSON, or as names with commas between them."""
+    found = _json_of(value)
+    if isinstance(found, list):
+        return found
+    named = value.split(",") if isinstance(value, str) and found is None else []
+    return [one.strip() for one in named if one.strip()]
+
+
+_KINDS: Final = (
+    _Kind(
+        CLAUDE_MEM,
+        "observations",
+        frozenset({"id", "memory_session_id", "project", "type", "created_at"}),
+        _claude_mem,
+        whole=False,
+    ),
+    _Kind(LANGGRAPH, "store", frozenset({"prefix", "key", "value"}), _langgraph, whole=True),
+    _Kind(
+        MEM0,
+        "memories",
+        frozenset({"id", "content", "state", "app_id", "updated_at"}),
+        _openmemory,
+        whole=False,
+    ),
+    _Kind(
+        MEM0,
+        "history",
+        frozenset({"memory_id", "new_memory", "event", "created_at", "updated_at"}),
+        _mem0_history,
+        whole=False,
+    ),
+)

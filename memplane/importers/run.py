@@ -34,25 +34,16 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from memplane.context.batches import BulkReceipt, Refusal
 from memplane.errors import InputError, MemplaneError
 from memplane.event import GLOBAL
-from memplane.importers import (
-    chat,
-    claude_code,
-    codex,
-    databases,
-    git,
-    jsonl,
-    ledger,
-    memories,
-    statements,
-)
+from memplane.importers import chat, claude_code, codex, git, memories, statements
 from memplane.importers.chat import Chat
 from memplane.importers.claude_code import ClaudeCode
 from memplane.importers.codex import Codex
 from memplane.importers.git import SOURCE, GitCommit, GitRepository, is_repository, row_of
-from memplane.importers.jsonl import Jsonl
 from memplane.importers.records import (
+    JSONL,
     Consumed,
     Hooked,
+    Jsonl,
     files_below,
     is_zstd,
     may_be_document,
@@ -102,12 +93,12 @@ _LISTED: Final = (
     codex.SOURCE,
     statements.MCP_MEMORY,
     chat.SOURCE,
-    jsonl.SOURCE,
+    JSONL,
     memories.MEM0,
     memories.LANGGRAPH,
-    databases.CLAUDE_MEM,
+    memories.CLAUDE_MEM,
     memories.BASIC_MEMORY,
-    ledger.LEDGER,
+    memories.LEDGER,
 )
 
 
@@ -216,13 +207,13 @@ def takeable(folder: Path) -> list[Path]:
         for path in files_below(folder, (".md",))
         if statements.is_memory(path) or memories.packed_source(path)
     ]
-    stores = files_below(folder, (*databases.ENDINGS, ".zip"))
+    stores = files_below(folder, (*memories.ENDINGS, ".zip"))
     return sorted([*files_below(folder), *notes, *filter(_foreign_source, stores)], key=os.fspath)
 
 
 def _foreign_source(path: Path) -> str | None:
     """The source of a database, a zip or a note of another memory program."""
-    return databases.database_source(path) or memories.packed_source(path)
+    return memories.database_source(path) or memories.packed_source(path)
 
 
 def look(path: Path) -> FirstLines:
@@ -288,8 +279,8 @@ _SIGNS: Final[tuple[tuple[str, Callable[[dict[str, Any]], bool]], ...]] = (
     ),
     (statements.MCP_MEMORY, statements.is_graph),
     (chat.SOURCE, chat.is_chat),
-    (jsonl.SOURCE, lambda record: not _ROW.isdisjoint(record)),
-    (ledger.LEDGER, ledger.is_ledger_record),
+    (JSONL, lambda record: not _ROW.isdisjoint(record)),
+    (memories.LEDGER, memories.is_ledger_record),
     (memories.LANGGRAPH, memories.is_langgraph),
     (memories.MEM0, memories.is_mem0),
     (chat.SOURCE, chat.is_message),
@@ -434,8 +425,8 @@ def _database_or(
     """Of a program that has a database, and exports in text where there is a `read`."""
 
     def either(path: Path) -> StatedFile | None:
-        if read is None or databases.is_database(path):
-            return databases.statements_of_database(path, source)
+        if read is None or memories.is_database(path):
+            return memories.statements_of_database(path, source)
         return read(path)
 
     return either
@@ -453,18 +444,18 @@ _STATING: Final[dict[str, Callable[[Path], StatedFile | None]]] = {
     statements.MCP_MEMORY: _whole(statements.statements_of_mcp),
     memories.MEM0: _database_or(memories.MEM0, memories.statements_of_mem0),
     memories.LANGGRAPH: _database_or(memories.LANGGRAPH, memories.statements_of_langgraph),
-    databases.CLAUDE_MEM: _database_or(databases.CLAUDE_MEM),
+    memories.CLAUDE_MEM: _database_or(memories.CLAUDE_MEM),
     memories.BASIC_MEMORY: memories.statements_of_basic_memory,
-    ledger.LEDGER: ledger.statements_of_ledger,
+    memories.LEDGER: memories.statements_of_ledger,
 }
-_DATABASES: Final = (memories.MEM0, memories.LANGGRAPH, databases.CLAUDE_MEM)
+_DATABASES: Final = (memories.MEM0, memories.LANGGRAPH, memories.CLAUDE_MEM)
 # Where they are looked for in a folder, other than JSON.
 _ENDINGS: Final = {
     statements.CLAUDE_MEMORY: (".md",),
     memories.BASIC_MEMORY: (".md",),
-    memories.MEM0: (".json", ".json.gz", ".jsonl", ".jsonl.gz", ".zip", *databases.ENDINGS),
-    memories.LANGGRAPH: (".jsonl", ".jsonl.gz", *databases.ENDINGS),
-    databases.CLAUDE_MEM: databases.ENDINGS,
+    memories.MEM0: (".json", ".json.gz", ".jsonl", ".jsonl.gz", ".zip", *memories.ENDINGS),
+    memories.LANGGRAPH: (".jsonl", ".jsonl.gz", *memories.ENDINGS),
+    memories.CLAUDE_MEM: memories.ENDINGS,
 }
 
 # Transcripts, whose sessions are over when they have been silent for long.
@@ -501,7 +492,7 @@ class Reading:
             codex.SOURCE: Codex(reasoning=reasoning, roots=places.roots),
         }
         self._readers: dict[str, RecordReader] = {
-            jsonl.SOURCE: Jsonl(),
+            JSONL: Jsonl(),
             **self._sessions,
             chat.SOURCE: Chat(reasoning=reasoning),
         }
@@ -564,7 +555,7 @@ class Reading:
         seen = None if file.source else look(path)
         if seen is not None:
             file.source = seen.source
-        if file.source == ledger.LEDGER and path != ledger.first_shard(path.parent):
+        if file.source == memories.LEDGER and path != memories.first_shard(path.parent):
             file.unchanged = True  # the first shard stands for the ledger
             return
         if file.source == statements.CLAUDE_MEMORY:
@@ -637,7 +628,7 @@ class Reading:
         try:
             told = _STATING[file.source](path)
         except InputError:
-            file.skip("no such database" if databases.is_database(path) else "changing file")
+            file.skip("no such database" if memories.is_database(path) else "changing file")
             return
         if told is None:
             file.skip("damaged or overlong file")
@@ -646,7 +637,7 @@ class Reading:
         ns: str | Callable[[str], str | None] | None = self._ns
         if ns is None and file.source == statements.CLAUDE_MEMORY:
             ns = self._places.of_kept(statements.folder_of(path))
-        elif ns is None and file.source == databases.CLAUDE_MEM:
+        elif ns is None and file.source == memories.CLAUDE_MEM:
             ns = self._places.of_name
         for made in statement_rows(self.plane, file.source, told, ts, ns):
             if not isinstance(made, str):
@@ -679,9 +670,9 @@ class Reading:
             "source": file.source,
             "reasoning": self._reasoning,
         }
-        if file.source == ledger.LEDGER:
-            return {**how, "beside": ledger.state_of_shards(path)}
-        beside = databases.state_of_journals(path) if file.source in _STATING else []
+        if file.source == memories.LEDGER:
+            return {**how, "beside": memories.state_of_shards(path)}
+        beside = memories.state_of_journals(path) if file.source in _STATING else []
         return {**how, "beside": beside} if beside else how
 
     def _take_document(self, file: FileReport, reader: RecordReader, text: bytes | None) -> None:
@@ -1035,7 +1026,7 @@ Source = Literal[
     "git",
 ]
 _OF_FILES: Final = (
-    jsonl.SOURCE,
+    JSONL,
     claude_code.SOURCE,
     statements.CLAUDE_MEMORY,
     codex.SOURCE,
@@ -1043,9 +1034,9 @@ _OF_FILES: Final = (
     statements.MCP_MEMORY,
     memories.MEM0,
     memories.LANGGRAPH,
-    databases.CLAUDE_MEM,
+    memories.CLAUDE_MEM,
     memories.BASIC_MEMORY,
-    ledger.LEDGER,
+    memories.LEDGER,
 )
 SOURCES: Final = (*_OF_FILES, git.SOURCE)
 
@@ -1130,8 +1121,8 @@ def _below(folder: Path, source: Source | None) -> list[Path]:
         return takeable(folder)
     if source == claude_code.SOURCE:  # what stands beside a sub-agent's transcript is none
         return [path for path in files_below(folder) if not path.name.endswith(".meta.json")]
-    if source == ledger.LEDGER:
-        return ledger.first_shards(folder)
+    if source == memories.LEDGER:
+        return memories.first_shards(folder)
     if source != statements.CLAUDE_MEMORY:
         endings = _ENDINGS.get(source)
         return files_below(folder, endings) if endings else files_below(folder)
@@ -1154,8 +1145,8 @@ def _check_named(path: Path, source: Source | None) -> None:
         seen = look(path)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}", where=where) from error
-    if source in (None, *_DATABASES) and databases.is_database(path):
-        databases.check_database(path, source)
+    if source in (None, *_DATABASES) and memories.is_database(path):
+        memories.check_database(path, source)
         return
     if source == statements.CLAUDE_MEMORY or seen.source in _STATING:
         return

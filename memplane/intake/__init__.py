@@ -6,9 +6,19 @@ fixed: check every field, clean the text, redact, mark, count, serialise. So a s
 that a rule knows never reaches a byte that is written.
 """
 
-from memplane.intake.check import check_whole, namespace, normalise, time_bound, timestamp
+from memplane.intake.check import (
+    Intake,
+    PreparedText,
+    check_whole,
+    cleaned,
+    namespace,
+    normalise,
+    prepare,
+    same,
+    time_bound,
+    timestamp,
+)
 from memplane.intake.markers import Marker, marker_of
-from memplane.intake.prepare import Intake, PreparedText, cleaned, prepare, same
 from memplane.intake.redact import Redactor
 
 __all__ = [

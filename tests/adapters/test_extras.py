@@ -36,7 +36,7 @@ NEEDS = {
     "otel": (("otel.OtelObserver()", "otel"),),
     "pydantic_ai": (("pydantic_ai.PlaneConversationStore", "pydantic-ai"),),
 }
-NO_FRAMEWORK = {"blobs", "frameworks", "turns"}
+NO_FRAMEWORK = {"turns"}
 BARE = """
 import json, sys
 from importlib import import_module

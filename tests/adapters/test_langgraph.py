@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import memplane
-from memplane.adapters.blobs import PART_BYTES, BlobRows, turned_id
+from memplane.adapters.turns import PART_BYTES, BlobRows, turned_id
 from memplane.errors import InputError, MissingExtraError, PlaneError
 from tests.adapters.builders_frameworks import stand_in_saver
 

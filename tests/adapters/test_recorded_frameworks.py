@@ -18,9 +18,8 @@ import pytest
 import memplane
 from memplane.adapters import adk, langgraph, llamaindex, openai_agents, pydantic_ai
 from memplane.adapters.adk import user_agent
-from memplane.adapters.blobs import short_name
 from memplane.adapters.openai_agents import PlaneSession
-from memplane.adapters.turns import ContextPacks, Said, SessionTurns, kept_from
+from memplane.adapters.turns import ContextPacks, Said, SessionTurns, kept_from, short_name
 from tests.adapters.builders_frameworks import Message, stand_in_langchain, stand_in_saver
 from tests.adapters.test_langgraph_store import GetOp, PutOp, SearchOp
 

@@ -9,6 +9,7 @@ import pytest
 from fakes_model_server import Model
 
 import memplane
+from memplane.clients.install import SKILL, section_text
 from memplane.importers import import_paths
 
 with_claude = pytest.mark.skipif(clients.CLAUDE is None, reason="no Claude Code: MEMPLANE_CLAUDE")
@@ -173,9 +174,9 @@ def test_an_install_is_sound_is_read_by_its_client_and_goes_to_the_byte(person, 
     run(*install, "--native-memory", "off")
     told = requests()
     assert not own_memory(told)
-    taught = [text for text in told if install.SKILL in text and "Long-term memory" in text]
+    taught = [text for text in told if SKILL in text and "Long-term memory" in text]
     if worker.source == "codex":
-        taught = [text for text in told if install.section_text().strip() in text]
+        taught = [text for text in told if section_text().strip() in text]
         assert any("Use tabs." in text for text in taught)
     assert taught
     run(*install, "--native-memory", "on")

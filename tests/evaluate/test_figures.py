@@ -5,8 +5,16 @@ from typing import NamedTuple
 
 from hypothesis import given, strategies as st
 
-from memplane.evaluate.dataset import EvidenceWords, QuestionOutcome, RankedQuestion, found_in
-from memplane.evaluate.run import mean_of, percentile, se_groups, se_values
+from memplane.evaluate.run import (
+    EvidenceWords,
+    QuestionOutcome,
+    RankedQuestion,
+    found_in,
+    mean_of,
+    percentile,
+    se_groups,
+    se_values,
+)
 from memplane.pack.block import Entry
 from memplane.pack.layout import Rendered
 

@@ -3,7 +3,7 @@ import json
 import pytest
 from hypothesis import given, strategies as st
 
-from memplane.importers.jsonl import Jsonl
+from memplane.importers.records import Jsonl
 from memplane.importers.rows import name
 from memplane.intake import normalise
 

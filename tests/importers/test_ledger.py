@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 import memplane
 from memplane.errors import InputError
-from memplane.importers import detect, import_paths, ledger
+from memplane.importers import detect, import_paths, memories
 from memplane.upkeep.export import (
     FILES_MAX,
     canonical_json,
@@ -341,6 +341,6 @@ def test_a_ledger_is_the_same_wherever_it_lies(plane, tmp_path, checkout):
     run(plane, checkout("claims"))
     shutil.copytree(WRITTEN / "claims", tmp_path / "again" / "deep")
     assert run(plane, tmp_path / "again").events == 0
-    assert len(ledger.first_shards(tmp_path / "again")) == 1
+    assert len(memories.first_shards(tmp_path / "again")) == 1
     (tmp_path / "again").rename(tmp_path / "moved")
     assert run(plane, tmp_path / "moved").archived == 0

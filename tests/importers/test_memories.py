@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from memplane.errors import InputError
-from memplane.importers import databases, detect, import_paths, memories, records, statements
+from memplane.importers import detect, import_paths, memories, records, statements
 
 PROGRAMS = Path(__file__).parent / "programs"
 ID = "0f3a9d7e-0000-4000-8000-00000000000{}"
@@ -365,7 +365,7 @@ def test_a_newer_schema_is_read_as_far_as_it_is_known_and_refused_where_it_is_no
     assert run(plane, claude_mem).events == 2
     with sqlite3.connect(claude_mem) as file:
         file.execute("ALTER TABLE observations RENAME COLUMN type TO sort")
-    assert databases.database_source(claude_mem) is None
+    assert memories.database_source(claude_mem) is None
     seq = plane.head().seq
     with pytest.raises(InputError, match="observations with created_at, id, memory_session_id"):
         import_paths(plane, "claude-mem", [claude_mem])
@@ -399,8 +399,8 @@ def test_a_database_that_is_damaged_or_of_another_program_is_refused(plane, tmp_
 
 def test_a_database_that_never_stands_still_is_left_for_later(plane, store, monkeypatch):
     times = iter(range(1_000_000))
-    monkeypatch.setattr(databases, "state_of_journals", lambda _: [1, 2])
-    monkeypatch.setattr(databases, "_stats", lambda _: [("", 1, next(times))])
+    monkeypatch.setattr(memories, "state_of_journals", lambda _: [1, 2])
+    monkeypatch.setattr(memories, "_stats", lambda _: [("", 1, next(times))])
     with pytest.raises(InputError, match="was written to each of 4 times that it was copied"):
         import_paths(plane, "langgraph", [store])
     monkeypatch.undo()
@@ -474,7 +474,7 @@ def test_any_bytes_are_looked_at(tmp_path_factory, content):
     told = memories.statements_of_basic_memory(folder / "any.md")
     assert all(len(one.key) <= 256 and one.key.isprintable() for one in told.statements)
     (folder / "any.db").write_bytes(b"SQLite format 3\0" + content)
-    assert databases.database_source(folder / "any.db") is None
+    assert memories.database_source(folder / "any.db") is None
 
 
 def test_a_large_export_is_read_with_no_more_than_a_piece_of_it_held(tmp_path):

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "policy"))
 from regex_proof import TooLargeError, ambiguous, shared
 
 MODULES = (
-    "intake.check", "intake.markers", "intake.prepare", "intake.redact", "intake.secret_syntax",
+    "intake.check", "intake.markers", "intake.redact", "intake.secret_syntax",
     "intake.token_patterns", "artifacts",
 )  # fmt: skip
 BUILT_IN = Redactor()

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-from importlib import import_module
 
 import pytest
 from builders_secrets import TOKENS
@@ -11,8 +10,8 @@ import memplane
 from memplane.__main__ import main
 from memplane.errors import MemplaneError
 from memplane.importers import import_paths
+from memplane.intake import check
 
-PREPARE = import_module("memplane.intake.prepare")  # the package has a function of that name
 NAMES = list(TOKENS)
 EACH = [tokens[0] for tokens in TOKENS.values()]
 PLAIN = "correct-Horse_7battery"
@@ -86,13 +85,13 @@ def test_of_a_token_of_any_provider_nothing_remains_in_the_plane_or_in_an_error(
     """Every token through every door, or through one door in 24, each token through others."""
     words = []
     if each > 1:  # a line is full sooner
-        monkeypatch.setattr(PREPARE, "LINE_MAX", 128 * 1024)
+        monkeypatch.setattr(check, "LINE_MAX", 128 * 1024)
     home = tmp_path / "home"
     with memplane.init(home, durability="os") as plane:
         for number, token in enumerate(EACH):
             for door, given, named in [*doors(plane, token)][number % each :: each]:
                 tried(words, door, *given, **named)
-        filling = "so long that it becomes a body " * (PREPARE.LINE_MAX // 30)
+        filling = "so long that it becomes a body " * (check.LINE_MAX // 30)
         tried(words, plane.record, filling + " ".join(EACH))
         assert [*(home / "bodies").glob("sha256/*/*")]
         plane.upkeep.rebuild()

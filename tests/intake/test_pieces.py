@@ -16,13 +16,12 @@ from memplane.intake import (
     secret_syntax,
     token_patterns as shapes_room,
 )
-from memplane.intake.check import Cleaner
+from memplane.intake.check import Cleaner, without_blocks
 from memplane.intake.markers import MARK, merge_spans, widened
-from memplane.intake.prepare import without_blocks
 from memplane.intake.token_patterns import SHAPES
 
 # The package has functions of these names.
-preparing, checking = (sys.modules[f"memplane.intake.{name}"] for name in ("prepare", "check"))
+checking = sys.modules["memplane.intake.check"]
 TEXTS = st.text("ab\0\ud800\udfff\u00e9\u8a9e\U0001f600\n", max_size=60)
 SIZES = st.integers(1, 9)
 BUILT_IN = Redactor()
@@ -58,7 +57,7 @@ def test_the_bytes_of_a_text_are_those_of_the_whole(patch, text, size):
 
 @given(st.text("a\u00e9\u8a9e\U0001f600\ud800\n", max_size=40), SIZES)
 def test_the_checksum_of_a_block_is_that_of_the_whole(patch, body, size):
-    patch.setattr(sys.modules["memplane.intake.prepare"], "_PIECE", size)
+    patch.setattr(sys.modules["memplane.intake.check"], "_PIECE", size)
     body = f"{body}\n"
     digest = hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     block = f"memplane:begin\n{body}memplane:end {digest}\n"
@@ -67,8 +66,8 @@ def test_the_checksum_of_a_block_is_that_of_the_whole(patch, body, size):
 
 @given(st.text('a"\\\n\x01\u00e9\u8a9e\U0001f600', max_size=300), st.integers(120, 600))
 def test_a_text_goes_to_a_body_exactly_where_its_line_would_be_too_long(patch, text, most):
-    patch.setattr(preparing, "LINE_MAX", most + preparing.LOG_ADDS)
-    patch.setattr(preparing, "HEAD_BYTES", 20)
+    patch.setattr(checking, "LINE_MAX", most + checking.LOG_ADDS)
+    patch.setattr(checking, "HEAD_BYTES", 20)
     draft = Intake(Redactor()).prepare({"text": text, "role": "tool", "kind": "fact"}, id="x")
     line = {"kind": "fact", "role": "tool", **({"text": text} if text else {})}
     assert (draft.body is not None) == (len(encode(line).encode()) - 2 > most)

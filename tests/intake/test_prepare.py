@@ -8,7 +8,7 @@ import pytest
 from memplane.errors import InputError
 from memplane.event import FIELDS, decode
 from memplane.intake import Intake, Redactor, prepare, same
-from memplane.intake.prepare import HEAD_BYTES, LINE_MAX
+from memplane.intake.check import HEAD_BYTES, LINE_MAX
 
 ULID = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 GITHUB = "ghp_" + hashlib.sha256(b"made up").hexdigest()[:36]

@@ -10,7 +10,7 @@ import memplane
 from memplane.errors import InputError
 from memplane.event import decode
 from memplane.intake import Intake, Redactor, same
-from memplane.intake.prepare import RECALLED_MAX, checksums, is_own_command, without_blocks
+from memplane.intake.check import RECALLED_MAX, checksums, is_own_command, without_blocks
 
 INTAKE = Intake(Redactor())
 
