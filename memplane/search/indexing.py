@@ -34,8 +34,7 @@ from memplane.errors import MemplaneError
 from memplane.event import KINDS, PROJECTS, SENSITIVITIES, encode_text
 from memplane.harness import remembered, remembered_text
 from memplane.index import engine, storage
-from memplane.index.columns import Bits, Columns, Fates, Flagged, Frame, Mask, Spans
-from memplane.index.ranking import Speakers
+from memplane.index.ranking import Bits, Columns, Fates, Flagged, Frame, Mask, Spans, Speakers
 from memplane.index.segment import ROW, row
 from memplane.index.store import IndexView, SegmentedIndex
 from memplane.index.terms import blank_document
