@@ -13,8 +13,7 @@ import chunks
 from index_peers import FTS5, BM25s, RankBM25, Tantivy, have
 
 from memplane.index import terms
-from memplane.index.columns import Columns
-from memplane.index.ranking import Ranking, RankingQuery, rank
+from memplane.index.ranking import Columns, Ranking, RankingQuery, rank
 from memplane.index.reader import SavedIndexReader
 from memplane.index.store import SegmentedIndex
 from memplane.index.vectors import related

@@ -144,7 +144,6 @@ ELSEWHERE = {
     },
     "log/segments.py": {"os.scandir(fd)"},
     "index/storage.py": {'open(descriptor, "wb")'},
-    "index/dense.py": {'open(descriptor, "wb")'},
     "index/segment.py": {"(folder / name).read_bytes()"},  # tables of the package
     "projections/memories.py": {  # after a look at the names, in a folder that is open
         "sqlite3.connect(name, uri=path is not None, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)"

@@ -108,7 +108,7 @@ if TYPE_CHECKING:
     from memplane.acms.runner import PlaneRunner
     from memplane.context.context import PlaneContext
     from memplane.event import Event, MarkerType
-    from memplane.log.memory import MemoryLog
+    from memplane.log.log import MemoryLog
     from memplane.ports import Embedder
     from memplane.providers import AsyncEmbedder, AsyncReflector
     from memplane.tokens import CountsTokens

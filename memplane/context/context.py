@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from memplane.context.artifact_files import ArtifactApprovals
     from memplane.context.event_access import EventAccess
     from memplane.context.folds import Folds, GroupedProjections, Prefixes, VisibleProjections
-    from memplane.log import log as log_log, memory as log_memory
+    from memplane.log import log as log_log
     from memplane.pack import layout as pack_layout
     from memplane.pack.request import Request
     from memplane.policy import Policies
@@ -77,7 +77,6 @@ else:
     event_access = late("memplane.context.event_access")
     calls = late("memplane.context.calls")
     log_log = late("memplane.log.log")
-    log_memory = late("memplane.log.memory")
 
 _VALUES_KEPT: Final = 2_048
 
@@ -243,9 +242,7 @@ class PlaneContext:
         if make_log is not None:
             return make_log(self, loads, self._same)
         if home.passing:
-            made = log_memory.MemoryLog(
-                home.plane_id, clock=self.clock, loads=loads, same=self._same
-            )
+            made = log_log.MemoryLog(home.plane_id, clock=self.clock, loads=loads, same=self._same)
             return cast("FileLog", made)  # it has what a plane asks of its log: see tests/log
         return FileLog(
             home.path,

@@ -2,26 +2,35 @@
 
 `rank` turns scores of documents into those of events: what the texts beside a match get of its
 score, who speaks, how many of the query's words are there. `boosted` adds exact keys, tags and
-markers, and `alike` ranks by vectors alone.
+markers, and `alike` ranks by vectors alone. Everything is a whole number from the lexical score on:
+sums come out the same in any order. In between stand only division and square roots of single
+values, which every CPU rounds alike.
 
 Vector similarity counts by how far it stands out: z is the distance of a document's cosine from the
 mean of all, in standard deviations. A z of 4 earns `weight`, where the best match by words earns 1.
 Mean and deviation come from sums of integers over at most 1,024 documents, spread evenly over the
 log; like the statistics of terms they include hidden documents.
+
+What a ranking reads of documents is in `Columns`. Segments keep their columns apart, but a ranking
+reads those of thousands of scattered documents and their neighbours, a hundred times a query. So
+they are copied into flat arrays, filled once and extended as documents come in: 53 bytes a
+document, and 8 more for each set of documents that a channel does not see. A `Mask` is the set of
+documents that a request may not see: by flags, by times of validity (`Spans`), by later events
+(`Fates`). `spread_scores` lends scores to neighbours.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from bisect import bisect_right
+from collections.abc import Callable, Hashable, Sequence
+from functools import lru_cache, partial
 from math import isqrt, sqrt
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
 from memplane.index import bm25, lexical, terms
 from memplane.index.bm25 import relevance
-from memplane.index.columns import Frame, Kernel, behind, spread_scores
 from memplane.index.lexical import Matches
 from memplane.index.segment import ASKING, PERSONAL, TIMED, Array
 from memplane.index.terms import PREFERENCE, READ, ROLES
@@ -30,11 +39,55 @@ from memplane.lazy import NamedTuple
 from memplane.ports import ONE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
+
 
 FULL: Final = 4  # the z that earns the weight
 _SAMPLE_MAX: Final = 1_024
 _PERMILLE: Final = 1_000
+_USER: Final = ROLES.index("user")
+_ASSISTANT: Final = ROLES.index("assistant")
+_SAME: Final = 1_000  # a factor that changes nothing
+_SPARE: Final = 2
+_OPENING_TURNS: Final = 5  # of the user, that say what a session is about
+_ASKING_TOKENS: Final = 50  # a longer text says more than it asks
+_PLACES: Final = 8
+_EXACT: Final = 1 << 53
+_OPENING_DOCUMENTS: Final = 60  # looked at on the way to the session's first
+_FIRST: Final = 1_024
+_BLOCK: Final = 65_536
+_MARKED_MAX: Final = 200
+
+TURN_TOKENS: Final = 10  # what a turn counts beside its words, on the way past it
+_TYPES: Final = {
+    "seq": np.int64,
+    "tokens": np.int32,
+    "group": np.uint64,
+    "speaker": np.uint64,
+    "importance": np.uint16,
+    "flags": np.uint16,
+    "role": np.uint8,
+    "traits": np.uint32,
+}
+_NONE: Final = -1
+_FLAGS: Final = 1 << 16
+_KEPT_MAX: Final = 16
+_NEVER: Final = np.iinfo(np.int64).max
+GAP_MAX: Final = 4_095
+_FAINT: Final = ONE >> 9  # less than this part of a match is not heard
+
+
+class Kernel(NamedTuple):
+    """How far a match speaks for the turns around it: `permille` of it at no distance.
+
+    `fade` tokens away it is 1/e of that; `reach` documents away it ends. A chat needs two turns on
+    each side, a meeting of short turns a dozen, and a long answer should block the view: one
+    measure does it, the tokens that lie between.
+    """
+
+    permille: int
+    fade: int
+    reach: int
 
 
 class Nearness(NamedTuple):
@@ -79,21 +132,6 @@ def similar(
     stands = (scores > 0) & bool(spread)
     alone = (z >= weights.least) & (cosines >= weights.cosine * (MILLION // _PERMILLE))
     return Similar(docs[stands], scores[stands], alone[stands])
-
-
-# From matches to events by relevance: factors, what neighbours say, and the best of them.
-#
-# Everything is a whole number from the lexical score on: sums come out the same in any order.
-# In between stand only division and square roots of single values, which every CPU rounds alike.
-_USER: Final = ROLES.index("user")
-_ASSISTANT: Final = ROLES.index("assistant")
-_SAME: Final = 1_000  # a factor that changes nothing
-_SPARE: Final = 2
-_OPENING_TURNS: Final = 5  # of the user, that say what a session is about
-_ASKING_TOKENS: Final = 50  # a longer text says more than it asks
-_PLACES: Final = 8
-_EXACT: Final = 1 << 53
-_OPENING_DOCUMENTS: Final = 60  # looked at on the way to the session's first
 
 
 class Ranking(NamedTuple):
@@ -222,6 +260,538 @@ def rank(
     found, scores = _topped(found, scores, frame, weights, most)
     best = _highest(found, scores, frame, most)
     return _in_parts(_Sums(found[best], scores[best]), _Sums(heads, mine), alike, frame)
+
+
+class Speakers:
+    """Speakers by small numbers, in the order of their first documents. One thread at a time."""
+
+    def __init__(self) -> None:
+        self.labels: list[int] = []  # what the column `speaker` says; 0 for none
+        self.firsts: list[int] = []  # the first document of each
+        self._known: dict[int, int] = {}
+        self._of_docs = np.zeros(0, np.int32)
+        self._counts: list[int] = []  # the documents of each
+        self._size = 0
+        self._answered: int | None = None  # the first document of an assistant without a name
+
+    def follow(self, frame: Frame) -> None:
+        """Take in the documents that are new; `frame` has all there are."""
+        start, end = self._size, frame.size
+        if end <= start:
+            return
+        if end > len(self._of_docs):
+            larger = np.zeros(end + end // 2, np.int32)
+            larger[:start] = self._of_docs[:start]
+            self._of_docs = larger
+        labels = frame.speaker[start:end]
+        self._number(labels, start)
+        new = np.bincount(self._of_docs[start:end], minlength=len(self.labels)).tolist()
+        self._counts += [0] * (len(self.labels) - len(self._counts))
+        self._counts = [own + more for own, more in zip(self._counts, new, strict=True)]
+        if self._answered is None:
+            nameless = (labels == 0) | (labels == np.uint64(terms.exact_term("assistant")))
+            found = np.flatnonzero(nameless & (frame.role[start:end] == _ASSISTANT))
+            self._answered = start + int(found[0]) if len(found) else None
+        self._size = end
+
+    def _number(self, labels: Array, start: int) -> None:
+        # A few first: they teach most speakers, and of those there are only a look-up is needed.
+        at = 0
+        for end in (
+            min(_FIRST, len(labels)),
+            *range(_FIRST + _BLOCK, len(labels) + _BLOCK, _BLOCK),
+        ):
+            part, numbers = (
+                labels[at:end],
+                self._of_docs[start + at : start + min(end, len(labels))],
+            )
+            left = np.flatnonzero(self._looked_up(part, numbers))
+            if len(left):
+                order = left[np.argsort(part[left], kind="stable")]
+                own = part[order]
+                firsts = order[np.concatenate(([True], own[1:] != own[:-1]))]
+                for first in np.sort(firsts).tolist():
+                    self._known[int(part[first])] = len(self.labels)
+                    self.labels.append(int(part[first]))
+                    self.firsts.append(start + at + first)
+                self._looked_up(part, numbers)
+            at = end
+
+    def _looked_up(self, labels: Array, numbers: Array) -> Array:
+        """Fill in the numbers of the labels that are known; return which are not."""
+        known = np.array(sorted(self._known), np.uint64)
+        if not len(known):
+            return np.ones(len(labels), bool)
+        places = known.searchsorted(labels)
+        own = np.array([self._known[label] for label in known.tolist()], np.int32)
+        own.take(places, out=numbers, mode="clip")
+        missing: Array = known.take(places, mode="clip") != labels
+        return missing
+
+    def answered(self, size: int) -> bool:
+        """Whether the first documents hold a message of an assistant without a name of its own.
+
+        Else it is a conversation between people, with any roles.
+        """
+        return self._answered is not None and self._answered < size
+
+    def visible(self, hidden: Array) -> list[int]:
+        """Return the speakers of documents that are not hidden, those with most documents first.
+
+        Empty where no speaker has a name.
+        """
+        if self.labels in ([], [0]):
+            return []
+        numbers, size = self._of_docs[: len(hidden)], len(self.labels)
+        if len(hidden) == self._size and 2 * np.count_nonzero(hidden) < len(hidden):
+            # Few are hidden: what there is of each is counted already.
+            gone = np.bincount(numbers[np.flatnonzero(hidden)], minlength=size)
+            counts = np.array(self._counts, np.int64) - gone
+        else:
+            counts = np.bincount(numbers[~hidden], minlength=size)
+        order = np.lexsort((np.arange(len(counts)), -counts))
+        return [int(number) for number in order[: np.count_nonzero(counts)]]
+
+
+class ExactMatches(NamedTuple):
+    """Documents that a query names by key or tag, and those that bear a marker.
+
+    Weights and boosts are thousandths of what the words of a query can earn.
+    """
+
+    keys: Sequence[Array]
+    key_weight: int
+    tags: Sequence[Array]
+    tag_weight: int
+    markers: Sequence[tuple[Array, int]]
+
+
+class Boosted(NamedTuple):
+    """Events, best first; the parts sum up to the score. `tokens` are those of whole events."""
+
+    seqs: Array
+    scores: Array
+    words: Array
+    similar: Array
+    neighbours: Array
+    markers: Array
+    tags: Array
+    keys: Array
+    tokens: Array
+    importance: Array
+    flags: Array
+    docs: Array
+
+
+def weighed(
+    matches: Matches, frame: Frame, bits: tuple[int, int], factors: Mapping[int, int]
+) -> Matches:
+    """Multiply what the words of some documents earn, by a number in their flags.
+
+    `bits` are the lowest of its bits and how many it has; `factors`, in thousandths, go by it.
+    """
+    lowest, count = bits
+    by = np.full(1 << count, 1_000)
+    for number, factor in factors.items():
+        by[number] = factor
+    own = by[(frame.flags[matches.docs] >> lowest) & ((1 << count) - 1)]
+    if np.all(own == 1_000):
+        return matches
+    scale = own / 1_000.0
+    return matches._replace(
+        words=matches.words * scale,
+        bigrams=matches.bigrams * scale,
+        prefixes=matches.prefixes * scale,
+        related=matches.related * scale,
+        kinds=matches.kinds * scale,
+    )
+
+
+def boosted(
+    ranked: RankedEvents, exact: ExactMatches, frame: Frame, hidden: Array, most: int
+) -> Boosted:
+    """Return at most `most` events; ties go by importance, then to the newer.
+
+    An event with a key or tag that the query names is found even without any of its words. A marker
+    at most doubles the score: it makes nothing relevant by itself.
+    """
+    keyed, tagged = _bearing(exact.keys, frame), _bearing(exact.tags, frame)
+    named = np.flatnonzero((keyed | tagged) & ~hidden)
+    fresh = named[~_among(frame.seq[named], ranked.seqs)] if len(named) else named
+    firsts = np.concatenate(([True], frame.seq[fresh][1:] != frame.seq[fresh][:-1]))
+    more = fresh[firsts[: len(fresh)]]
+    none = np.zeros(len(more), np.int64)
+    docs = np.concatenate((ranked.docs, more))
+    relevance = np.concatenate((ranked.scores, none))
+    words = np.minimum(np.concatenate((ranked.own, none)), relevance)
+    similar = np.minimum(np.concatenate((ranked.alike, none)), relevance - words)
+    neighbours = relevance - words - similar
+    seqs = frame.seq[docs]
+    # All documents of an event bear the same labels.
+    keys = keyed[docs] * (ONE * exact.key_weight // 1000)
+    tags = tagged[docs] * (ONE * exact.tag_weight // 1000)
+    lifts = np.zeros(len(docs), np.int64)
+    for bearing, boost in exact.markers:
+        if len(bearing):
+            lifts += _bearing([bearing], frame)[docs] * (ONE * boost // 1000)
+    markers = np.minimum(lifts, relevance + keys + tags)
+    scores = relevance + keys + tags + markers
+    importance = frame.importance[docs].astype(np.int64)
+    order = np.arange(min(most, len(docs)))
+    if len(named) or lifts.any():  # else they are in order
+        order = np.lexsort((-seqs, -importance, -scores))[:most]
+    tokens, flags = _tokens(docs, frame), frame.flags[docs]
+    parts = (words, similar, neighbours, markers, tags, keys)
+    columns = Boosted(seqs, scores, *parts, tokens, importance, flags, docs)
+    return Boosted._make(column[order] for column in columns)
+
+
+def marked_turns(
+    markers: Sequence[tuple[Array, int]],
+    frame: Frame,
+    hidden: Array,
+    bits: tuple[int, int],
+    kind: int,
+) -> list[tuple[int, int]]:
+    """Return seq and tokens of the visible turns of user and assistant that bear a marker.
+
+    `markers` are as those of `Exact`; `kind` is what a turn has in the `bits` of its flags. At most
+    200: those of the greatest boost first, then the newest.
+    """
+    there = np.flatnonzero(_bearing([docs for docs, _ in markers], frame) & ~hidden[: frame.size])
+    kinds = (frame.flags[there] >> bits[0]) & ((1 << bits[1]) - 1)
+    roles = frame.role[there]
+    docs = there[(kinds == kind) & ((roles == _USER) | (roles == _ASSISTANT))]
+    docs = docs[np.diff(frame.seq[docs], prepend=-1) != 0]  # the first document of each event
+    boosts = np.zeros(frame.size, np.int64)
+    for bearing, boost in markers:
+        boosts[bearing] = np.maximum(boosts[bearing], boost)
+    best = docs[np.lexsort((-frame.seq[docs].astype(np.int64), -boosts[docs]))[:_MARKED_MAX]]
+    return list(zip(frame.seq[best].tolist(), _tokens(best, frame).tolist(), strict=True))
+
+
+def merge_columns(columns: Sequence[Any], rows: Sequence[Sequence[int]], most: int) -> list[Array]:
+    """The columns of at most `most` events, best first, of some that are in columns and in rows.
+
+    All have the fields of `Boosted`; `columns` may be none. Ties go by importance, then to the
+    newer.
+    """
+    joined = [np.array(column, np.int64) for column in zip(*rows, strict=True)]
+    if columns:
+        pairs = zip(columns, joined, strict=True)
+        joined = [np.concatenate([np.asarray(one), other]) for one, other in pairs]
+    seqs, scores, importance = joined[0], joined[1], joined[9]
+    order = np.lexsort((-seqs, -importance, -scores))[:most]
+    return [column[order] for column in joined]
+
+
+_NOTHING_NAMED: Final = ExactMatches((), 0, (), 0, ())
+
+
+def alike(docs: Array, cosines: Array, frame: Frame, hidden: Array, most: int) -> Boosted:
+    """Return at most `most` events of these documents by the cosine of their nearest document.
+
+    Ties go by importance, then to the newer. Documents no nearer than chance are left out.
+    """
+    scores = cosines * ONE // MILLION
+    docs, scores = docs[scores > 0], scores[scores > 0]
+    importance = frame.importance[docs].astype(np.int64)
+    order = np.lexsort((-docs, -importance, -scores))
+    _, firsts = np.unique(frame.seq[docs[order]], return_index=True)
+    order = order[np.sort(firsts)][:most]
+    docs, scores = docs[order], scores[order]
+    ranked = RankedEvents(frame.seq[docs], scores, np.zeros(len(docs), np.int64), scores, docs)
+    return boosted(ranked, _NOTHING_NAMED, frame, hidden, most)
+
+
+class Bits(NamedTuple):
+    """A number within the flags, from the bit `low` on, and the values of it that are hidden.
+
+    `hides` has a place for every value that the bits can hold.
+    """
+
+    low: int
+    hides: tuple[bool, ...]
+
+
+class Flagged:
+    """What flags hide, kept from request to request: of a document that is there it stays."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[Bits, ...], Array] = {}
+
+    def hidden(self, flags: Array, *bits: Bits) -> Array:
+        """Return for each document whether any number in its flags is a hidden one. Read only."""
+        known = self._kept.get(bits, np.zeros(0, bool))
+        if len(known) < len(flags):
+            if len(self._kept) >= _KEPT_MAX:
+                self._kept.clear()
+            known = np.concatenate((known, _table(bits)[flags[len(known) :]]))
+            self._kept[bits] = known
+        return known
+
+
+class Mask:
+    """The documents below `size`, none of them hidden at first. `hidden` has one place each."""
+
+    def __init__(self, size: int) -> None:
+        self.hidden = np.zeros(size, bool)
+
+    def add(self, hidden: Array, but: Array | None = None) -> None:
+        """Hide what is hidden there, too, except for some documents."""
+        hidden = hidden[: len(self.hidden)]
+        if but is not None:
+            hidden = hidden.copy()
+            hidden[but] = False
+        self.hidden |= hidden
+
+    def documents(self, docs: Array) -> None:
+        """Hide documents by number; those behind the mask's end are ignored."""
+        self.hidden[docs[docs < len(self.hidden)]] = True
+
+    def all_but(self, docs: Array) -> None:
+        """Hide all documents but these."""
+        others = np.ones(len(self.hidden), bool)
+        others[docs] = False
+        self.hidden |= others
+
+    def after(self, seqs: Array, upto: int) -> None:
+        """Hide what is later than a seq; the column of seqs rises."""
+        self.hidden[int(np.searchsorted(seqs[: len(self.hidden)], upto, "right")) :] = True
+
+    def outside(self, times: Array, since: int | None, until: int | None) -> None:
+        """Hide what happened before or behind a span of time."""
+        if since is not None:
+            self.hidden |= times < since
+        if until is not None:
+            self.hidden |= times > until
+
+
+class Spans:
+    """The documents that hold for some time only, looked at once each."""
+
+    def __init__(self) -> None:
+        self._seen = 0
+        self._rows = np.zeros((3, 0), np.int64)  # document, begin, end
+
+    def fresh(self, flags: Array, bit: int) -> Array:
+        """Return the documents with a flag that was not asked for before; `add` them all."""
+        found: Array = np.flatnonzero(flags[self._seen :] & bit) + self._seen
+        self._seen = len(flags)
+        return found
+
+    def add(self, docs: Array, spans: Sequence[tuple[int, int]]) -> None:
+        """Say from when until when each of the documents holds, both ends included."""
+        rows = np.array([docs, *zip(*spans, strict=True)], np.int64)
+        self._rows = np.concatenate((self._rows, rows), axis=1)
+
+    def out(self, moment: int) -> Array:
+        """Return the documents that do not hold at a moment."""
+        docs, begins, ends = self._rows
+        found: Array = docs[(begins > moment) | (ends < moment)]
+        return found
+
+
+class Fates:
+    """Which documents are out of force, as of any seq: replaced ones and forgotten ones.
+
+    Changes are added in the order of the log, each once, after the documents that they are about.
+    Not safe between threads.
+    """
+
+    def __init__(self) -> None:
+        self._replaced = np.zeros(0, np.int64)  # of each document: the seq that replaced it
+        self._acts: list[tuple[int, Array, bool]] = []
+        self._act_seqs: list[int] = []
+        self._forgotten = np.zeros(0, bool)  # after the first `_done` acts
+        self._done = 0
+
+    def replace(self, pairs: Sequence[tuple[int, int]], column: Array) -> None:
+        """Let events be replaced, (by, seq) each; `column` is the seq of each document."""
+        self._replaced = _padded(self._replaced, len(column), _NEVER)
+        until, wanted = np.array(pairs, np.int64).reshape(-1, 2).T
+        starts = np.searchsorted(column, wanted, "left")
+        counts = np.searchsorted(column, wanted, "right") - starts
+        ends = np.cumsum(counts)
+        total = int(ends[-1]) if len(ends) else 0
+        docs = np.arange(total) + np.repeat(starts - ends + counts, counts)
+        self._replaced[docs] = np.repeat(until, counts)
+
+    def forget(self, seq: int, docs: Array, column: Array, *, undo: bool) -> None:
+        """Let what is older than `seq` of the documents be forgotten there, or no longer."""
+        docs = docs[column[docs] < seq]
+        if len(docs):
+            self._acts.append((seq, docs, not undo))
+            self._act_seqs.append(seq)
+
+    def hidden(self, upto: int, size: int) -> Array:
+        """Return for each of the first documents whether it is out of force as of a seq."""
+        hidden = np.zeros(size, bool)
+        known = self._replaced[:size]
+        np.less_equal(known, upto, out=hidden[: len(known)])
+        count = bisect_right(self._act_seqs, upto)
+        if count:
+            forgotten = self._after(count, size)[:size]
+            hidden[: len(forgotten)] |= forgotten
+        return hidden
+
+    def _after(self, count: int, size: int) -> Array:
+        """What is forgotten after so many acts; kept where it is not of an earlier time."""
+        if count < self._done:
+            state = np.zeros(size, bool)
+            return _applied(state, self._acts[:count])
+        acts = self._acts[self._done : count]
+        # An act is applied once: to its documents behind `size`, too, which others may ask for.
+        reach = max([size, *(int(docs.max()) + 1 for _, docs, _ in acts)])
+        self._forgotten = _applied(_padded(self._forgotten, reach, 0), acts)
+        self._done = count
+        return self._forgotten
+
+
+class ColumnSource(Protocol):
+    """What the columns are read from: `View` answers."""
+
+    count: int
+
+    def take(self, column: str, docs: Array) -> Array:
+        """Values of a column, a document each."""
+        ...
+
+
+class Frame(NamedTuple):
+    """The documents below `size`, and the chains of their groups.
+
+    A chain has two nodes a document: 2 n on the way before it and 2 n + 1 on the way after. `links`
+    has the next node of each, -1 for none; one from 2 `size` on is not there yet. `strides`: how
+    far it is past the document, in tokens: its own, and ten where another event begins there.
+    """
+
+    size: int
+    seq: Array
+    tokens: Array
+    group: Array
+    speaker: Array
+    importance: Array
+    flags: Array
+    role: Array
+    traits: Array
+    links: Array
+    strides: Array
+
+
+class Columns:
+    """Grows with an index; make a new one when documents were erased. One thread at a time."""
+
+    def __init__(self) -> None:
+        self.count = 0  # documents that are there so far
+        self._columns = {name: np.zeros(0, kind) for name, kind in _TYPES.items()}
+        self._strides = np.zeros(0, np.int32)
+        self._chains = _Chains()
+        self._shown: dict[Hashable, _Chains] = {}  # of who does not see all documents
+
+    def frame(self, source: ColumnSource) -> Frame:
+        """Return the columns as of a view; later documents stay for later views."""
+        if source.count > self.count:
+            self._extend(source)
+        end, chains = source.count, self._chains
+        columns = {name: column[:end] for name, column in self._columns.items()}
+        return Frame(
+            end, **columns, links=chains.links[: 2 * end], strides=self._strides[: 2 * end]
+        )
+
+    def seen(self, frame: Frame, source: ColumnSource, unseen: Array, name: Hashable) -> Frame:
+        """Return a frame of this view whose chains pass the unseen documents over.
+
+        `name` stands for what is unseen: under the same name a document always is, or never. The
+        chunks of an event are so together.
+        """
+        chains = self._shown.get(name)
+        if chains is None:
+            if len(self._shown) >= _KEPT_MAX:
+                self._shown.clear()
+            chains = self._shown[name] = _Chains()
+        start, end = chains.count, source.count
+        if end > start:
+            docs = (~unseen[start:end]).nonzero()[0] + start
+            chains.extend(source.take("group", docs).astype(np.uint64), docs, end)
+        return frame._replace(links=chains.links[: 2 * end])
+
+    def _extend(self, source: ColumnSource) -> None:
+        start, end = self.count, source.count
+        if end > len(self._columns["seq"]):
+            self._grow(end + end // 2)
+        docs = np.arange(start, end)
+        for name in _TYPES:
+            self._columns[name][start:end] = source.take(name, docs)
+        self._strides[2 * start : 2 * end] = np.repeat(self._columns["tokens"][start:end], 2)
+        for left, right in self._chains.extend(
+            source.take("group", docs).astype(np.uint64), docs, end
+        ):
+            seqs = self._columns["seq"]
+            turns = TURN_TOKENS * (seqs[left] != seqs[right])
+            self._strides[2 * right] += turns
+            self._strides[2 * left + 1] += turns
+        self.count = end
+
+    def _grow(self, size: int) -> None:
+        # Frames taken before keep the old array, in which nothing changes any more.
+        for name, column in self._columns.items():
+            self._columns[name] = _grown(column, self.count, size, 0)
+        self._strides = _grown(self._strides, 2 * self.count, 2 * size, 0)
+
+
+@lru_cache(maxsize=16)
+def strengths(kernel: Kernel) -> Array:
+    """Return what reaches a turn at each gap from 0 on, in 2**-20; at longer gaps nothing does.
+
+    Each step multiplies by (2 fade - 1) / (2 fade + 1), which is exp(-1 / fade) to a third of
+    1 / (2 fade) ** 3, in whole numbers with 20 bits to spare.
+    """
+    value = (ONE * kernel.permille // 1000) << 20
+    table: list[int] = []
+    while len(table) <= GAP_MAX and value >> 20 >= _FAINT:
+        table.append(value >> 20)
+        value = value * (2 * kernel.fade - 1) // (2 * kernel.fade + 1)
+    return np.array(table, np.int64)
+
+
+def spread_scores(
+    sources: Array, amounts: Array, frame: Frame, kernel: Kernel
+) -> tuple[Array, Array]:
+    """Return what each source says of the documents around it: documents, and an amount of each.
+
+    They come in no order, some more than once.
+
+    The gap to a turn is ten tokens, plus the tokens and ten of each turn that lies wholly
+    between; of the chunks of an event, only those between count, and the source's own never do.
+    No two sources are of one event, and an event does not speak for itself.
+    """
+    table, size = strengths(kernel), 2 * frame.size
+    nodes, said, gaps = [np.zeros(0, np.int32)], [amounts[:0]], [np.zeros(0, np.int32)]
+    at, loud = _border(sources, frame), np.concatenate((amounts, amounts))
+    gap = TURN_TOKENS - frame.strides.take(at)
+    for _ in range(kernel.reach):
+        gap = gap + frame.strides.take(at)
+        at = frame.links.take(at)
+        # -1 is a large number here, and what is not there yet is too large.
+        there = (at.view(np.uint32) < size) & (gap < len(table))
+        if not there.all():
+            kept = there.nonzero()[0]
+            if not len(kept):
+                break
+            at, loud, gap = at.take(kept), loud.take(kept), gap.take(kept)
+        nodes.append(at)
+        said.append(loud)
+        gaps.append(gap)
+    docs = np.concatenate(nodes) >> 1
+    return docs, (table.take(np.concatenate(gaps)) * np.concatenate(said)) >> 20
+
+
+def behind(sources: Array, frame: Frame) -> Array:
+    """The first document behind each source's event in its session; -1 where there is none."""
+    at = frame.links.take(_border(sources, frame)[len(sources) :])
+    found: Array = np.where(at.view(np.uint32) < 2 * frame.size, at >> 1, -1)
+    return found
 
 
 class _Sums(NamedTuple):
@@ -559,199 +1129,6 @@ def _highest(docs: Array, scores: Array, frame: Frame, most: int) -> Array:
     return highest
 
 
-# Who speaks in the documents, as of any document, and whether an assistant is among them.
-_FIRST: Final = 1_024
-_BLOCK: Final = 65_536
-
-
-class Speakers:
-    """Speakers by small numbers, in the order of their first documents. One thread at a time."""
-
-    def __init__(self) -> None:
-        self.labels: list[int] = []  # what the column `speaker` says; 0 for none
-        self.firsts: list[int] = []  # the first document of each
-        self._known: dict[int, int] = {}
-        self._of_docs = np.zeros(0, np.int32)
-        self._counts: list[int] = []  # the documents of each
-        self._size = 0
-        self._answered: int | None = None  # the first document of an assistant without a name
-
-    def follow(self, frame: Frame) -> None:
-        """Take in the documents that are new; `frame` has all there are."""
-        start, end = self._size, frame.size
-        if end <= start:
-            return
-        if end > len(self._of_docs):
-            larger = np.zeros(end + end // 2, np.int32)
-            larger[:start] = self._of_docs[:start]
-            self._of_docs = larger
-        labels = frame.speaker[start:end]
-        self._number(labels, start)
-        new = np.bincount(self._of_docs[start:end], minlength=len(self.labels)).tolist()
-        self._counts += [0] * (len(self.labels) - len(self._counts))
-        self._counts = [own + more for own, more in zip(self._counts, new, strict=True)]
-        if self._answered is None:
-            nameless = (labels == 0) | (labels == np.uint64(terms.exact_term("assistant")))
-            found = np.flatnonzero(nameless & (frame.role[start:end] == _ASSISTANT))
-            self._answered = start + int(found[0]) if len(found) else None
-        self._size = end
-
-    def _number(self, labels: Array, start: int) -> None:
-        # A few first: they teach most speakers, and of those there are only a look-up is needed.
-        at = 0
-        for end in (
-            min(_FIRST, len(labels)),
-            *range(_FIRST + _BLOCK, len(labels) + _BLOCK, _BLOCK),
-        ):
-            part, numbers = (
-                labels[at:end],
-                self._of_docs[start + at : start + min(end, len(labels))],
-            )
-            left = np.flatnonzero(self._looked_up(part, numbers))
-            if len(left):
-                order = left[np.argsort(part[left], kind="stable")]
-                own = part[order]
-                firsts = order[np.concatenate(([True], own[1:] != own[:-1]))]
-                for first in np.sort(firsts).tolist():
-                    self._known[int(part[first])] = len(self.labels)
-                    self.labels.append(int(part[first]))
-                    self.firsts.append(start + at + first)
-                self._looked_up(part, numbers)
-            at = end
-
-    def _looked_up(self, labels: Array, numbers: Array) -> Array:
-        """Fill in the numbers of the labels that are known; return which are not."""
-        known = np.array(sorted(self._known), np.uint64)
-        if not len(known):
-            return np.ones(len(labels), bool)
-        places = known.searchsorted(labels)
-        own = np.array([self._known[label] for label in known.tolist()], np.int32)
-        own.take(places, out=numbers, mode="clip")
-        missing: Array = known.take(places, mode="clip") != labels
-        return missing
-
-    def answered(self, size: int) -> bool:
-        """Whether the first documents hold a message of an assistant without a name of its own.
-
-        Else it is a conversation between people, with any roles.
-        """
-        return self._answered is not None and self._answered < size
-
-    def visible(self, hidden: Array) -> list[int]:
-        """Return the speakers of documents that are not hidden, those with most documents first.
-
-        Empty where no speaker has a name.
-        """
-        if self.labels in ([], [0]):
-            return []
-        numbers, size = self._of_docs[: len(hidden)], len(self.labels)
-        if len(hidden) == self._size and 2 * np.count_nonzero(hidden) < len(hidden):
-            # Few are hidden: what there is of each is counted already.
-            gone = np.bincount(numbers[np.flatnonzero(hidden)], minlength=size)
-            counts = np.array(self._counts, np.int64) - gone
-        else:
-            counts = np.bincount(numbers[~hidden], minlength=size)
-        order = np.lexsort((np.arange(len(counts)), -counts))
-        return [int(number) for number in order[: np.count_nonzero(counts)]]
-
-
-# Beyond relevance: exact keys and tags, and what markers add; then the final order of events.
-_MARKED_MAX = 200
-
-
-class ExactMatches(NamedTuple):
-    """Documents that a query names by key or tag, and those that bear a marker.
-
-    Weights and boosts are thousandths of what the words of a query can earn.
-    """
-
-    keys: Sequence[Array]
-    key_weight: int
-    tags: Sequence[Array]
-    tag_weight: int
-    markers: Sequence[tuple[Array, int]]
-
-
-class Boosted(NamedTuple):
-    """Events, best first; the parts sum up to the score. `tokens` are those of whole events."""
-
-    seqs: Array
-    scores: Array
-    words: Array
-    similar: Array
-    neighbours: Array
-    markers: Array
-    tags: Array
-    keys: Array
-    tokens: Array
-    importance: Array
-    flags: Array
-    docs: Array
-
-
-def weighed(
-    matches: Matches, frame: Frame, bits: tuple[int, int], factors: Mapping[int, int]
-) -> Matches:
-    """Multiply what the words of some documents earn, by a number in their flags.
-
-    `bits` are the lowest of its bits and how many it has; `factors`, in thousandths, go by it.
-    """
-    lowest, count = bits
-    by = np.full(1 << count, 1_000)
-    for number, factor in factors.items():
-        by[number] = factor
-    own = by[(frame.flags[matches.docs] >> lowest) & ((1 << count) - 1)]
-    if np.all(own == 1_000):
-        return matches
-    scale = own / 1_000.0
-    return matches._replace(
-        words=matches.words * scale,
-        bigrams=matches.bigrams * scale,
-        prefixes=matches.prefixes * scale,
-        related=matches.related * scale,
-        kinds=matches.kinds * scale,
-    )
-
-
-def boosted(
-    ranked: RankedEvents, exact: ExactMatches, frame: Frame, hidden: Array, most: int
-) -> Boosted:
-    """Return at most `most` events; ties go by importance, then to the newer.
-
-    An event with a key or tag that the query names is found even without any of its words. A marker
-    at most doubles the score: it makes nothing relevant by itself.
-    """
-    keyed, tagged = _bearing(exact.keys, frame), _bearing(exact.tags, frame)
-    named = np.flatnonzero((keyed | tagged) & ~hidden)
-    fresh = named[~_among(frame.seq[named], ranked.seqs)] if len(named) else named
-    firsts = np.concatenate(([True], frame.seq[fresh][1:] != frame.seq[fresh][:-1]))
-    more = fresh[firsts[: len(fresh)]]
-    none = np.zeros(len(more), np.int64)
-    docs = np.concatenate((ranked.docs, more))
-    relevance = np.concatenate((ranked.scores, none))
-    words = np.minimum(np.concatenate((ranked.own, none)), relevance)
-    similar = np.minimum(np.concatenate((ranked.alike, none)), relevance - words)
-    neighbours = relevance - words - similar
-    seqs = frame.seq[docs]
-    # All documents of an event bear the same labels.
-    keys = keyed[docs] * (ONE * exact.key_weight // 1000)
-    tags = tagged[docs] * (ONE * exact.tag_weight // 1000)
-    lifts = np.zeros(len(docs), np.int64)
-    for bearing, boost in exact.markers:
-        if len(bearing):
-            lifts += _bearing([bearing], frame)[docs] * (ONE * boost // 1000)
-    markers = np.minimum(lifts, relevance + keys + tags)
-    scores = relevance + keys + tags + markers
-    importance = frame.importance[docs].astype(np.int64)
-    order = np.arange(min(most, len(docs)))
-    if len(named) or lifts.any():  # else they are in order
-        order = np.lexsort((-seqs, -importance, -scores))[:most]
-    tokens, flags = _tokens(docs, frame), frame.flags[docs]
-    parts = (words, similar, neighbours, markers, tags, keys)
-    columns = Boosted(seqs, scores, *parts, tokens, importance, flags, docs)
-    return Boosted._make(column[order] for column in columns)
-
-
 def _among(some: Array, others: Array) -> Array:
     """Which of some numbers are among others. `np.isin` imports a tenth of numpy for it."""
     known = np.sort(others)
@@ -759,30 +1136,6 @@ def _among(some: Array, others: Array) -> Array:
         return np.zeros(len(some), bool)
     found: Array = known.take(known.searchsorted(some), mode="clip") == some
     return found
-
-
-def marked_turns(
-    markers: Sequence[tuple[Array, int]],
-    frame: Frame,
-    hidden: Array,
-    bits: tuple[int, int],
-    kind: int,
-) -> list[tuple[int, int]]:
-    """Return seq and tokens of the visible turns of user and assistant that bear a marker.
-
-    `markers` are as those of `Exact`; `kind` is what a turn has in the `bits` of its flags. At most
-    200: those of the greatest boost first, then the newest.
-    """
-    there = np.flatnonzero(_bearing([docs for docs, _ in markers], frame) & ~hidden[: frame.size])
-    kinds = (frame.flags[there] >> bits[0]) & ((1 << bits[1]) - 1)
-    roles = frame.role[there]
-    docs = there[(kinds == kind) & ((roles == _USER) | (roles == _ASSISTANT))]
-    docs = docs[np.diff(frame.seq[docs], prepend=-1) != 0]  # the first document of each event
-    boosts = np.zeros(frame.size, np.int64)
-    for bearing, boost in markers:
-        boosts[bearing] = np.maximum(boosts[bearing], boost)
-    best = docs[np.lexsort((-frame.seq[docs].astype(np.int64), -boosts[docs]))[:_MARKED_MAX]]
-    return list(zip(frame.seq[best].tolist(), _tokens(best, frame).tolist(), strict=True))
 
 
 def _tokens(docs: Array, frame: Frame) -> Array:
@@ -807,36 +1160,93 @@ def _bearing(lists: Sequence[Array], frame: Frame) -> Array:
     return there
 
 
-def merge_columns(columns: Sequence[Any], rows: Sequence[Sequence[int]], most: int) -> list[Array]:
-    """The columns of at most `most` events, best first, of some that are in columns and in rows.
+@lru_cache(maxsize=64)
+def _table(bits: tuple[Bits, ...]) -> Array:
+    values = np.arange(_FLAGS)
+    hidden = np.zeros(_FLAGS, bool)
+    for low, hides in bits:
+        hidden |= np.array(hides)[(values >> low) & (len(hides) - 1)]
+    hidden.flags.writeable = False
+    return hidden
 
-    All have the fields of `Boosted`; `columns` may be none. Ties go by importance, then to the
-    newer.
+
+def _padded(column: Array, size: int, value: int) -> Array:
+    if len(column) >= size:
+        return column
+    larger = np.full(size + size // 2, value, column.dtype)
+    larger[: len(column)] = column
+    return larger
+
+
+def _applied(state: Array, acts: Sequence[tuple[int, Array, bool]]) -> Array:
+    size = len(state)
+    for _, docs, off in acts:
+        state[docs[docs < size]] = off
+    return state
+
+
+class _Chains:
+    """Each document with the one before it in its group and the one after; group 0 is none.
+
+    `links` is that of `Frame`.
     """
-    joined = [np.array(column, np.int64) for column in zip(*rows, strict=True)]
-    if columns:
-        pairs = zip(columns, joined, strict=True)
-        joined = [np.concatenate([np.asarray(one), other]) for one, other in pairs]
-    seqs, scores, importance = joined[0], joined[1], joined[9]
-    order = np.lexsort((-seqs, -importance, -scores))[:most]
-    return [column[order] for column in joined]
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.links = np.zeros(0, np.int32)
+        self._last: dict[int, int] = {}  # the newest document of each group
+
+    def extend(self, groups: Array, docs: Array, end: int) -> list[tuple[Array, Array]]:
+        """Add documents with their groups, the new ones among those below `end`.
+
+        Return the neighbours that were linked: those before and those after.
+        """
+        if 2 * end > len(self.links):
+            self.links = _grown(self.links, 2 * self.count, 2 * (end + end // 2), _NONE)
+        self.count = end
+        there = groups > 0
+        if not there.all():
+            docs, groups = docs[there], groups[there]
+        if not len(docs):
+            return []
+        # Most follow one of their own group: only the runs of a group are sorted.
+        same = groups[1:] == groups[:-1]
+        cuts = np.flatnonzero(~same)
+        firsts, lasts = np.append([0], cuts + 1), np.append(cuts, [len(docs) - 1])
+        order = np.argsort(groups[firsts], kind="stable")
+        own = groups[firsts][order]
+        firsts, lasts = docs[firsts[order]], docs[lasts[order]]
+        again = own[1:] == own[:-1]
+        begins, ends = np.append([True], ~again), np.append(~again, [True])
+        older = np.array([self._last.get(group, _NONE) for group in own[begins].tolist()])
+        self._last.update(zip(own[ends].tolist(), lasts[ends].tolist(), strict=True))
+        linked = [
+            (docs[:-1][same], docs[1:][same]),
+            (lasts[:-1][again], firsts[1:][again]),
+            (older[older >= 0], firsts[begins][older >= 0]),
+        ]
+        for left, right in linked:
+            self.links[2 * right] = 2 * left
+            self.links[2 * left + 1] = 2 * right + 1
+        return linked
 
 
-# Events by how alike their texts are to a query as a whole: of vectors alone, no word counts.
-_NOTHING_NAMED: Final = ExactMatches((), 0, (), 0, ())
+def _grown(column: Array, count: int, size: int, rest: int) -> Array:
+    """A longer column that begins with the first values of this one."""
+    larger = np.full(size, rest, column.dtype)
+    larger[:count] = column[:count]
+    return larger
 
 
-def alike(docs: Array, cosines: Array, frame: Frame, hidden: Array, most: int) -> Boosted:
-    """Return at most `most` events of these documents by the cosine of their nearest document.
-
-    Ties go by importance, then to the newer. Documents no nearer than chance are left out.
-    """
-    scores = cosines * ONE // MILLION
-    docs, scores = docs[scores > 0], scores[scores > 0]
-    importance = frame.importance[docs].astype(np.int64)
-    order = np.lexsort((-docs, -importance, -scores))
-    _, firsts = np.unique(frame.seq[docs[order]], return_index=True)
-    order = order[np.sort(firsts)][:most]
-    docs, scores = docs[order], scores[order]
-    ranked = RankedEvents(frame.seq[docs], scores, np.zeros(len(docs), np.int64), scores, docs)
-    return boosted(ranked, _NOTHING_NAMED, frame, hidden, most)
+def _border(sources: Array, frame: Frame) -> Array:
+    """The last nodes of each source's event: those before, then those after."""
+    before = (2 * sources).astype(np.int32)
+    at = np.concatenate((before, before + 1))
+    while True:
+        further = frame.links[at]
+        there = (further.view(np.uint32) < 2 * frame.size).nonzero()[0]
+        own, next_ = frame.seq[at[there] >> 1], frame.seq[further[there] >> 1]
+        inside = there[own == next_]
+        if not len(inside):
+            return at
+        at[inside] = further[inside]

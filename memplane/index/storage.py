@@ -1,7 +1,31 @@
-"""Files of the index: their byte layout, their folder, and the manifest that says which ones count.
+"""Files of the index: their byte layout, their folders, and which ones count.
+
+A folder holds segments::
+
+    manifest.json   the segments in order with the sums of their bodies, the open one, the place in
+                    the log; decides what counts. The last file written
+    seg-<level>-<number>.bin    the segments of a level from that number on that wait to be merged,
+                    one behind the other; see `SHARED`
+    open.bin        the open segment
+    stamps.json     size, time and inode of files whose sum was checked: opened again, they are
+                    believed while these stay
+    .lock           held while anything is written; whoever finds it held does not write
 
 Segments have four levels of size (`CAPACITIES`); full ones are merged into the next level, as in a
-log-structured merge tree (O'Neil et al. 1996).
+log-structured merge tree (O'Neil et al. 1996). Nothing here raises for a file that is missing,
+torn, foreign or older: it does not count, and what it held is built again from the log.
+
+The vectors of the documents lie in a folder of their own below it, where row n is document n's::
+
+    dense.json      plane and embedder, the number of valid rows and the checksum of their bytes;
+                    written last, and replaced in one step
+    rows.i8         signed bytes, row behind row. Rows are added at its end; where old ones change,
+                    the file is replaced, so that a reader that has it mapped keeps its version
+    .lock           held by the one process that adds rows
+
+Rows behind the valid ones are left by a process that was killed; the next one overwrites them.
+Vectors of another plane, embedder or version of documents, and files that are torn or damaged, are
+discarded and made again. The bytes of `rows.i8` depend on the documents and the embedder alone.
 """
 
 from __future__ import annotations
@@ -14,7 +38,8 @@ import json
 import mmap
 import os
 import struct
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -26,9 +51,12 @@ from memplane.index.terms import ANALYSER
 from memplane.lazy import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
+
 
 Buffer: TypeAlias = bytes | memoryview | mmap.mmap
+Stamps = dict[str, list[int | str]]
+Mapped: TypeAlias = "tuple[SegmentFileHeader, memoryview]"
 
 FORMAT: Final = 5
 # The largest is what 16 bits number, so that a posting takes three bytes; merging more would
@@ -62,6 +90,18 @@ COLUMNS: Final = (
     ("role", "B"),  # place in terms.ROLES
 )
 WIDTH: Final = {"B": 1, "H": 2, "I": 4, "Q": 8, "q": 8}
+
+OPEN: Final = "open.bin"
+_MANIFEST: Final = "manifest.json"
+_STAMPS: Final = "stamps.json"
+_TRIES: Final = 4  # a writer may replace the files while they are opened
+_BYTES_MAX: Final = 4 * 1024 * 1024
+
+DENSE_FOLDER: Final = "dense"  # in that of the index
+STATIC_FOLDER: Final = "static"  # beside it: of the static table, for a plane without an embedder
+VECTORS_FORMAT: Final = 1
+VECTORS_HEADER: Final = "dense.json"
+VECTORS_ROWS: Final = "rows.i8"
 
 
 class SegmentFileHeader(NamedTuple):
@@ -161,9 +201,6 @@ def is_whole(data: Buffer, header: SegmentFileHeader) -> bool:
     return body_sum(memoryview(data)[HEADER_BYTES:]) == header.body
 
 
-# A folder of caches that several processes share: who may write, and files replaced at once.
-#
-# The index and the projections keep theirs in this way.
 def replace_bytes(path: Path, data: bytes, *, sync: bool = False) -> None:
     """Replace the file by the bytes in one step; after an OSError the old file is whole.
 
@@ -237,46 +274,11 @@ def alone(folder: Path) -> Iterator[bool]:
         os.close(descriptor)
 
 
-def _lock_of(path: Path) -> int:
-    """Open the lock; a link or pipe in its place is removed: nothing of ours is lost with it."""
-    flags = os.O_RDWR | os.O_CREAT
-    try:
-        return nofollow.open_file(path, flags)
-    except StrangeFileError:
-        nofollow.remove_name(path)
-        return nofollow.open_file(path, flags)
-
-
 def holder(folder: Path) -> int | None:
     """The process that held the folder's lock last; None if unknown."""
     with contextlib.suppress(OSError, ValueError):
         return int(nofollow.read_bytes(folder / ".lock", 20))
     return None
-
-
-# The folder of an index: which files count, whether they are whole, and who writes.
-#
-# ::
-#
-#     manifest.json   the segments in order with the sums of their bodies, the open one, the
-#                     place in the log; decides what counts. The last file written
-#     seg-<level>-<number>.bin    the segments of a level from that number on that wait to be
-#                     merged, one behind the other; see `layout`
-#     open.bin        the open segment
-#     stamps.json     size, time and inode of files whose sum was checked: opened again, they
-#                     are believed while these stay
-#     .lock           held while anything is written; whoever finds it held does not write
-#
-# Nothing here raises for a file that is missing, torn, foreign or older: it does not count,
-# and what it held is built again from the log.
-OPEN: Final = "open.bin"
-_MANIFEST: Final = "manifest.json"
-_STAMPS: Final = "stamps.json"
-_TRIES: Final = 4  # a writer may replace the files while they are opened
-_BYTES_MAX: Final = 4 * 1024 * 1024
-
-Stamps = dict[str, list[int | str]]
-Mapped = tuple[SegmentFileHeader, memoryview]
 
 
 class ManifestEntry(NamedTuple):
@@ -360,11 +362,6 @@ def read_manifest(folder: Path, plane: str, variant: str) -> Manifest | None:
         return None
     good = manifest[:2] == (plane, variant) and all(map(_is_entry, manifest.segments))
     return manifest if good else None
-
-
-def _is_entry(entry: ManifestEntry) -> bool:
-    numbers = type(entry.level) is int and type(entry.number) is int and entry.number >= 0
-    return numbers and -1 <= entry.level < LEVELS
 
 
 def is_outdated(folder: Path, plane: str, versions: Callable[[str], str], variant: str) -> bool:
@@ -471,26 +468,6 @@ def release_pages(segments: Iterable[memoryview]) -> None:
                 mapping.madvise(mmap.MADV_DONTNEED)
 
 
-def _header(data: memoryview, mark: int) -> SegmentFileHeader | None:
-    header = parse_header(data[:HEADER_BYTES], len(data))
-    return header if header is not None and header.fingerprint == mark else None
-
-
-def _facts(header: SegmentFileHeader) -> tuple[int, int, int, str]:
-    return header.level, header.number, header.documents, header.body.hex()
-
-
-def _may_follow(data: memoryview, entry: ManifestEntry, mark: int) -> bool:
-    """Whether there are no bytes behind a segment, or those of the next one.
-
-    They are there where a writer was stopped before it wrote the manifest.
-    """
-    header = _header(data, mark) if len(data) else None
-    return not len(data) or (
-        header is not None and (header.level, header.number) == (entry.level, entry.number + 1)
-    )
-
-
 def load_segments(folder: Path, plane: str, variant: str) -> Loaded:
     """Map the segments of the manifest, up to the first missing or harmed one."""
     mark = fingerprint(plane, variant)
@@ -538,3 +515,211 @@ def remove_others(folder: Path, manifest: Manifest) -> None:
         if ".bin" in name and name not in counted:
             with contextlib.suppress(OSError):
                 nofollow.remove_name(folder / name)
+
+
+class VectorKind(NamedTuple):
+    """Whose vectors they are; `variant` names all that decides which documents a log gives."""
+
+    plane: str
+    variant: str
+    embedder: str
+    dimension: int
+
+
+class VectorHeader(NamedTuple):
+    """The rows of the first `documents` count, whose bytes have the sum `crc`.
+
+    The last of them is of event `seq`, of whose place in the log `mark` is the caller's word.
+    `erased` is that of the index when rows were last erased with it.
+    """
+
+    plane: str
+    variant: str
+    embedder: str
+    dimension: int
+    documents: int = 0
+    seq: int = 0
+    mark: str = ""
+    erased: int = 0
+    crc: int = 0
+
+    @property
+    def kind(self) -> VectorKind:
+        """Whose vectors they are."""
+        return VectorKind(*self[:4])
+
+
+class StoredVectors(NamedTuple):
+    """Rows that count, as many bytes as they have."""
+
+    header: VectorHeader
+    rows: memoryview
+
+
+def vectors_stamp(folder: Path) -> tuple[int, int, int] | None:
+    """Return what the header looks like from outside: the same while nothing changed."""
+    try:
+        found = (folder / VECTORS_HEADER).lstat()
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns, found.st_ino
+
+
+def load_vectors(folder: Path, kind: VectorKind) -> StoredVectors | None:
+    """Map the vectors; None where they are missing, of another kind, or damaged."""
+    for _ in range(_TRIES):
+        header = vectors_header(folder)
+        if header is None or header.kind != kind or header.documents < 1:
+            return None
+        rows = _rows(folder, header)
+        if rows is not None:
+            return StoredVectors(header, rows)
+        if vectors_header(folder) == header:  # else a writer came in between
+            return None
+    return None
+
+
+def cleared_rows(rows: memoryview, docs: Collection[int], dimension: int) -> bytearray:
+    """Return a copy of the rows in which some documents have no vector."""
+    left = bytearray(rows)
+    for doc in docs:
+        if doc * dimension < len(left):
+            left[doc * dimension : (doc + 1) * dimension] = bytes(dimension)
+    return left
+
+
+class VectorAdder:
+    """The one who may write here, made by `adding`. Raises OSError where the disk refuses."""
+
+    def __init__(self, folder: Path, kind: VectorKind) -> None:
+        self._folder = folder
+        stored = load_vectors(folder, kind)
+        self.header = VectorHeader(*kind) if stored is None else stored.header
+
+    def restart(self) -> None:
+        """Begin again with the first document."""
+        self.header = VectorHeader(*self.header.kind)
+
+    def add(self, vectors: Sequence[bytes], seq: int, mark: str) -> None:
+        """Append the vectors of the next documents, the last of which is of event `seq`.
+
+        What was added is durable.
+        """
+        data = b"".join(vectors)
+        assert len(data) == len(vectors) * self.header.dimension
+        path, count = self._folder / VECTORS_ROWS, self.header.documents
+        if count:
+            nofollow.separate(path)
+            descriptor = nofollow.open_file(path, os.O_WRONLY)
+            with open(descriptor, "wb") as file:  # noqa: PTH123 - opened without cutting it
+                file.seek(count * self.header.dimension)
+                file.write(data)
+                file.truncate()
+                file.flush()
+                os.fsync(descriptor)
+        else:
+            replace_bytes(path, data, sync=True)
+        self._put(
+            self.header._replace(
+                documents=count + len(vectors),
+                seq=seq,
+                mark=mark,
+                crc=zlib.crc32(data, self.header.crc),
+            )
+        )
+
+    def erase(self, docs: Collection[int], erased: int) -> None:
+        """Leave these documents without a vector; `erased` is that of their index now."""
+        rows = _rows(self._folder, self.header) if self.header.documents else None
+        if rows is None:
+            self.restart()
+            self.header = self.header._replace(erased=erased)
+            return
+        left = cleared_rows(rows, docs, self.header.dimension)
+        replace_bytes(self._folder / VECTORS_ROWS, bytes(left), sync=True)
+        self._put(self.header._replace(erased=erased, crc=zlib.crc32(left)))
+
+    def _put(self, header: VectorHeader) -> None:
+        fields = {"format": VECTORS_FORMAT} | header._asdict()
+        replace_bytes(self._folder / VECTORS_HEADER, signed(fields))
+        self.header = header
+
+
+@contextlib.contextmanager
+def adding_vectors(folder: Path, kind: VectorKind) -> Iterator[VectorAdder | None]:
+    """Hold the folder while rows are added; None where another does, or it cannot be written."""
+    with contextlib.suppress(OSError):
+        nofollow.make_folder(folder.parent)
+    with alone(folder) as held:
+        yield VectorAdder(folder, kind) if held else None
+
+
+def erase_vectors(folder: Path, docs: Collection[int], erased: int) -> None:
+    """Blank the vectors of documents that were erased from the index, of any embedder.
+
+    Where that cannot be done, the number of erased events in the header lets the next reader drop
+    them.
+    """
+    header = vectors_header(folder)
+    if header is None:
+        return
+    with adding_vectors(folder, header.kind) as adder, contextlib.suppress(OSError):
+        if adder is not None and adder.header.documents:
+            adder.erase(docs, erased)
+
+
+def vectors_header(folder: Path) -> VectorHeader | None:
+    """What is said of the rows that are kept there; whether they are whole, `load` finds out."""
+    fields = signed_fields(folder / VECTORS_HEADER)
+    if fields is None or fields.pop("format", None) != VECTORS_FORMAT:
+        return None
+    try:
+        return VectorHeader(**fields)  # type: ignore[arg-type]
+    except TypeError:
+        return None
+
+
+def _lock_of(path: Path) -> int:
+    """Open the lock; a link or pipe in its place is removed: nothing of ours is lost with it."""
+    flags = os.O_RDWR | os.O_CREAT
+    try:
+        return nofollow.open_file(path, flags)
+    except StrangeFileError:
+        nofollow.remove_name(path)
+        return nofollow.open_file(path, flags)
+
+
+def _is_entry(entry: ManifestEntry) -> bool:
+    numbers = type(entry.level) is int and type(entry.number) is int and entry.number >= 0
+    return numbers and -1 <= entry.level < LEVELS
+
+
+def _header(data: memoryview, mark: int) -> SegmentFileHeader | None:
+    header = parse_header(data[:HEADER_BYTES], len(data))
+    return header if header is not None and header.fingerprint == mark else None
+
+
+def _facts(header: SegmentFileHeader) -> tuple[int, int, int, str]:
+    return header.level, header.number, header.documents, header.body.hex()
+
+
+def _may_follow(data: memoryview, entry: ManifestEntry, mark: int) -> bool:
+    """Whether there are no bytes behind a segment, or those of the next one.
+
+    They are there where a writer was stopped before it wrote the manifest.
+    """
+    header = _header(data, mark) if len(data) else None
+    return not len(data) or (
+        header is not None and (header.level, header.number) == (entry.level, entry.number + 1)
+    )
+
+
+def _rows(folder: Path, header: VectorHeader) -> memoryview | None:
+    """Map the rows that count; None where they are not what was written."""
+    size = header.documents * header.dimension
+    try:
+        with nofollow.open_regular(folder / VECTORS_ROWS) as file:
+            rows = memoryview(nofollow.map_file(file))[:size]
+    except (OSError, ValueError):
+        return None
+    return rows if len(rows) == size and zlib.crc32(rows) == header.crc else None

@@ -89,11 +89,10 @@ from memplane.lazy import lazily
 
 if TYPE_CHECKING:
     from memplane.log.disk import Disk
-    from memplane.log.log import FileLog
-    from memplane.log.memory import MemoryLog
+    from memplane.log.log import FileLog, MemoryLog
     from memplane.log.reader import Gap
-    from memplane.log.recovery import Restart
     from memplane.log.repairing import RepairReport, RepairStep, repair_log
+    from memplane.log.segments import Restart
     from memplane.log.verifying import LogProblem, VerifyReport, verify_log
 
 __all__ = [
@@ -114,10 +113,9 @@ __getattr__ = lazily(
     __name__,
     {
         "memplane.log.disk": ("Disk",),
-        "memplane.log.log": ("FileLog",),
-        "memplane.log.memory": ("MemoryLog",),
+        "memplane.log.log": ("FileLog", "MemoryLog"),
         "memplane.log.reader": ("Gap",),
-        "memplane.log.recovery": ("Restart",),
+        "memplane.log.segments": ("Restart",),
         "memplane.log.repairing": ("RepairReport", "RepairStep", "repair_log"),
         "memplane.log.verifying": ("LogProblem", "VerifyReport", "verify_log"),
     },

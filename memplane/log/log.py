@@ -1,18 +1,21 @@
-"""The event log on files: append, read, find, and take in spooled events.
+"""The event log, on files and in memory: append, read, find, and take in spooled events.
 
-`FileLog` implements the port `EventLog`. `Known` finds out which events of a batch are in the log
-already, `Tail` keeps the last lines that this process wrote so that folding them reads no file, and
-`take_in` moves events of the spool into the log.
+`FileLog` implements the port `EventLog`, and the few things a plane needs besides. `MemoryLog` has
+its lines in memory, as long as the object lives. `Known` finds out which events of a batch are in
+the log already, `Tail` keeps the last lines that this process wrote so that folding them reads no
+file, and `take_in` moves events of the spool into the log.
 """
 
+# Paths are strings here: pathlib costs more than the append it would serve.
 # ruff: noqa: PTH119
-
 from __future__ import annotations
 
 import json
 import os
 import time
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from hashlib import sha256
 from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, Self
 
@@ -27,265 +30,64 @@ from memplane.errors import (
     PurgedError,
     WriteError,
 )
-from memplane.event import decode, same_place
-from memplane.lazy import NamedTuple, late
+from memplane.event import Event, decode, same_place
+from memplane.lazy import NamedTuple
 from memplane.log.disk import Disk, LogLock
-from memplane.log.format import own_draft, prepared, stamp_line
+from memplane.log.format import (
+    SUFFIX_BYTES,
+    chain_hash,
+    genesis,
+    own_draft,
+    prepared,
+    stamp_line,
+    stated_hash,
+    tombstone,
+)
 from memplane.log.reader import Gap, LogReader
-from memplane.log.recovery import Restart, headless, restarts
 from memplane.log.segments import (
     HEADERS,
+    Erased,
+    Point,
+    Restart,
     Segments,
+    bodies_of,
     body_hash,
     body_text,
+    erased_by,
+    headless,
     keep_bodies,
     read_segment_file,
     recalled_hashes,
+    restarts,
+    segment_lines,
     store_bodies,
 )
 from memplane.log.spool import FILES_MAX, AsideNote, Spool, is_ours, named_size
-from memplane.log.writer import Active, Writer
+from memplane.log.writer import Active, PendingPurge, Writer, carry_out, settle_purge
 from memplane.ports import Appended, Line, Position
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from memplane.event import Draft, Event
-    from memplane.log.segments import Erased
+    from memplane.event import Draft
     from memplane.log.spool import Waiting
     from memplane.ports import Clock
 
     Write = Callable[[Active, Sequence[Draft], list[str]], tuple[Active, list[Appended]]]
     Unerased = Callable[[Sequence[Draft]], list[Draft]]
-    from memplane.log import writer as log_writer
-else:
-    log_writer = late("memplane.log.writer")
+
 
 # A reader further behind than this reads the segment: it is cheaper than keeping more.
-_LINES_MAX = 256
-_BYTES_MAX = 4 * 1024 * 1024
-
-
-class Kept(NamedTuple):
-    """One line: its first byte in the segment, the byte behind it, and its bytes.
-
-    `read`: the line as it was decoded, once somebody has: projections and index read the same ones.
-    """
-
-    start: int
-    end: int
-    raw: bytes
-    read: list[Line]
-
-
-class _Chain(NamedTuple):
-    """Lines without a gap behind `before`; `ends[n]` is the byte behind `lines[n]`."""
-
-    before: Position
-    lines: list[bytes]
-    ends: list[int]
-    read: list[list[Line]]
-
-
-class Tail:
-    """An unbroken run of own lines at the end of one segment. Written under the log's lock only."""
-
-    __slots__ = ("_chain",)
-
-    def __init__(self) -> None:
-        self._chain: _Chain | None = None
-
-    def add(self, segment: int, start: int, seq: int, h: bytes, lines: list[bytes]) -> None:
-        """Keep what was just written at byte `start` behind (seq, h), if only to begin anew."""
-        chain = self._chain
-        if (
-            chain is None
-            or chain.ends[-1] != start
-            or chain.before.segment != segment
-            or chain.lines[-1][-19:-3] != h
-            or len(chain.ends) >= _LINES_MAX
-            or start - chain.before.offset > _BYTES_MAX
-        ):
-            chain = _Chain(Position(seq, h.decode(), segment, start), [], [], [])
-        ends, end = chain.ends, start
-        for line in lines:
-            end += len(line)
-            chain.lines.append(line)
-            chain.read.append([])
-            ends.append(end)  # last: a thread that reads meanwhile counts these
-        # One that is full stays as it is: a thread that reads it goes on undisturbed.
-        self._chain = chain
-
-    def behind(self, position: Position) -> list[Kept] | None:
-        """The lines behind a position, None where the run does not reach back to it."""
-        chain = self._chain
-        if chain is None:
-            return None
-        before, lines, ends, read = chain
-        count, at = len(ends), position.seq - before.seq
-        if not 0 <= at <= count or position != _after(chain, at):
-            return None
-        starts = [before.offset, *ends][at:count]
-        return [
-            Kept(*each)
-            for each in zip(starts, ends[at:count], lines[at:count], read[at:count], strict=True)
-        ]
-
-
-def _after(chain: _Chain, count: int) -> Position:
-    """The position behind so many of its lines."""
-    before = chain.before
-    if not count:
-        return before
-    # The hash stands at a fixed place before the closing of each line.
-    h = chain.lines[count - 1][-19:-3].decode()
-    return Position(before.seq + count, h, before.segment, chain.ends[count - 1])
-
-
-# Ids given by callers: which of a batch are in the log already, and whether they are repeats.
-class Sorted(NamedTuple):
-    """A batch by places: `known` are answered, `fresh` are to be written.
-
-    `repeated` maps the place of an id that came before in the batch to that earlier place.
-    """
-
-    known: dict[int, Appended]
-    fresh: list[int]
-    repeated: dict[int, int]
-
-    def receipts(self, written: Sequence[Appended], count: int) -> list[Appended]:
-        """A receipt for each of the batch, given those for `fresh`."""
-        new = dict(zip(self.fresh, written, strict=True))
-        for place, earlier in self.repeated.items():
-            if earlier in new:
-                self.known[place] = new[earlier]._replace(duplicate=True)
-        return [self.known[place] if place in self.known else new[place] for place in range(count)]
-
-
-class LooksUp(Protocol):
-    """Finds the line with an id; the seq of a purged one; None where there is none."""
-
-    def look_up(self, id_: str, /) -> Line | int | None: ...
-
-
-class Known:
-    """Looks up repeated ids; `same` decides whether one brings the same event or a conflict."""
-
-    def __init__(
-        self, reader: LooksUp, loads: Callable[[bytes], Any], same: Callable[[Event, Draft], bool]
-    ) -> None:
-        self._reader, self._loads, self._same = reader, loads, same
-
-    def unerased(self, drafts: Sequence[Draft]) -> list[Draft]:
-        """Those with a body, but for ids that are purged: they are refused, and leave no body."""
-        return [
-            draft
-            for draft in drafts
-            if (draft.body is not None or draft.recalled)
-            and not (draft.id_given and isinstance(self._reader.look_up(draft.id), int))
-        ]
-
-    def sort(self, drafts: Sequence[Draft], seq: int) -> Sorted:
-        """Which drafts are in the log (which ends at `seq`) or earlier in the batch.
-
-        Raises ConflictError for an id of other content, PurgedError for one that was erased.
-        """
-        known: dict[int, Appended] = {}
-        first: dict[str, int] = {}
-        repeated: dict[int, int] = {}
-        purged: dict[str, int] = {}
-        for place, draft in enumerate(drafts):
-            if draft.id_given:
-                earlier = first.setdefault(draft.id, place)
-                if earlier != place:
-                    repeated[place] = earlier
-                elif isinstance(found := self._find(draft), int):
-                    purged[draft.id] = found
-                elif found is not None:
-                    known[place] = found
-        if purged:
-            raise _purged(purged)
-        fresh = [p for p in range(len(drafts)) if p not in known and p not in repeated]
-        new = dict(zip(fresh, range(len(fresh)), strict=True))
-        for place, earlier in repeated.items():
-            if earlier in known:
-                found = self._find(drafts[place])
-                assert isinstance(found, Appended)
-                known[place] = found
-            elif not self._same(_unstamped(drafts[earlier], self._loads), drafts[place]):
-                raise _conflict(drafts[place], seq + 1 + new[earlier])
-        return Sorted(known, fresh, repeated)
-
-    def _find(self, draft: Draft) -> Appended | int | None:
-        """The receipt of a repeat; the seq of a purged event; None for an id that is new."""
-        line = self._reader.look_up(draft.id)
-        if line is None or isinstance(line, int):
-            return line
-        event = line.event
-        if not self._same(event, draft):
-            raise _conflict(draft, event.seq)
-        return Appended(event.seq, event.id, event.ts, duplicate=True)
-
-
-def same_content(event: Event, draft: Draft) -> bool:
-    """Whether a draft says what an event says: kind, ns, role, session, key, text and blocks."""
-    if not same_place(event.ns, draft.ns) or (event.kind, event.role, event.session, event.key) != (
-        draft.kind,
-        draft.role,
-        draft.session,
-        draft.key,
-    ):
-        return False
-    digest, recalled = body_hash(event), recalled_hashes(event)
-    if digest is None and event.text != draft.text:
-        return False
-    if digest is None and not recalled and not draft.recalled:
-        return True
-    from hashlib import sha256  # noqa: PLC0415 - long texts and quoted blocks are rare
-
-    if recalled != [sha256(block).hexdigest() for block in draft.recalled]:
-        return False
-    return digest is None or sha256(draft.text.encode()).hexdigest() == digest
-
-
-def _purged(seqs: dict[str, int]) -> PurgedError:
-    id_, seq = next(iter(seqs.items()))
-    return PurgedError(
-        f"id {id_!r} is that of a purged event, seq {seq}; nothing was recorded; "
-        "to record it all the same, give it another id",
-        id=id_,
-        seq=seq,
-        ids=tuple(seqs),
-    )
-
-
-def _conflict(draft: Draft, seq: int) -> ConflictError:
-    return ConflictError(
-        f"id {draft.id!r} is taken by another event, seq {seq}; nothing was recorded; "
-        "give the new one an id of its own",
-        id=draft.id,
-        seq=seq,
-    )
-
-
-def _unstamped(draft: Draft, loads: Callable[[bytes], Any]) -> Event:
-    """The event that a draft will be, but for what only the log can say."""
-    fields = loads(b"{" + draft.rest + b"}")
-    fields.update(seq=0, id=draft.id, ts=draft.ts or "")
-    return decode(fields)
-
-
-# The event log on files: the port `EventLog`, and the few things a plane needs besides.
-
-# Paths are strings here: pathlib costs more than the append it would serve.
-
-
+_LINES_MAX: Final = 256
+_BYTES_MAX: Final = 4 * 1024 * 1024
 SEGMENT_BYTES_MAX: Final = 4 * 1024 * 1024
 SYNC_EVERY_SECONDS: Final = 1.0
 # What a line has besides its id and its rest: seq, dur, two times, the suffix.
 LINE_FRAME_BYTES: Final = 170
+# What one append takes in for others: it holds the lock for some milliseconds longer, once.
+FILES_AT_ONCE: Final = 64
+BYTES_AT_ONCE: Final = 1024 * 1024
+_IN_MEMORY: Final = ":memory:"
 
 
 class FileLog:
@@ -567,12 +369,10 @@ class FileLog:
         quoted = [prepared(draft) for draft in drafts]
         if self._read_only:
             raise HomeError(f"{self._home}: opened for reading; open it for writing to purge")
-        plan = log_writer.PendingPurge(
-            tuple(draft.id for draft in drafts), lines, tuple(files), tuple(holes)
-        )
+        plan = PendingPurge(tuple(draft.id for draft in drafts), lines, tuple(files), tuple(holes))
         self._enter()
         try:
-            receipts = log_writer.carry_out(
+            receipts = carry_out(
                 self._writer, plan, lambda active: self._write(active, drafts, quoted)
             )
         finally:
@@ -584,7 +384,7 @@ class FileLog:
     def erased(self, done: Sequence[Appended]) -> None:
         """Say that nothing quotes any more what those purge events erased."""
         with self.exclusive() as writer:
-            log_writer.settle_purge(writer, tuple(each.id for each in done))
+            settle_purge(writer, tuple(each.id for each in done))
 
     @property
     def finished(self) -> int:
@@ -762,18 +562,301 @@ class FileLog:
         return found.st_size == end and found.st_ino == active.inode
 
 
-def _forgets(drafts: Sequence[Draft]) -> bool:
-    return any(draft.kind == "forget" for draft in drafts)
+class MemoryLog:
+    """The log of one plane in this process. Threads may append and read at once.
 
+    For tests, for what need not be kept, and for stores that keep rows elsewhere. The same drafts
+    at the same times give the same bytes as a `FileLog` that syncs each append and is written by
+    one.
 
-# Take in the files of the spool: append, sync, then remove; unusable files are set aside.
-#
-# A crash between two of these steps leaves a repeat, recognised by its id, so that an event is in
-# the log once.
+    `loads` parses a line (the standard library's by default), `same` decides whether a repeated id
+    brings the same event. Has what an open plane asks of its log; what speaks of files is empty.
+    """
 
-# What one append takes in for others: it holds the lock for some milliseconds longer, once.
-FILES_AT_ONCE: Final = 64
-BYTES_AT_ONCE: Final = 1024 * 1024
+    home = _IN_MEMORY
+    outbox = False
+    finished = 0  # purges that others left interrupted
+    headers_missed = False
+
+    def __init__(
+        self,
+        plane_id: str,
+        *,
+        clock: Clock,
+        loads: Callable[[bytes], Any] = json.loads,
+        same: Callable[[Event, Draft], bool] | None = None,
+        segment_bytes_max: int = SEGMENT_BYTES_MAX,
+    ) -> None:
+        self._plane_id, self._clock, self._loads = plane_id, clock, loads
+        self._most = segment_bytes_max
+        self._known = Known(self, loads, same or same_content)
+        self._segments: list[bytearray] = []
+        self._places: list[_Place] = []  # by seq - 1
+        self._ids: dict[str, int] = {}
+        self._bodies: dict[str, bytes] = {}
+        self._purges: dict[int, Erased] = {}
+        self._head = Position(0, genesis(plane_id).decode(), 0, 0)
+        self._rec = ""
+        self._mutex = Lock()
+        self.waiting = _NothingWaits()
+
+    def held(self) -> AbstractContextManager[None]:
+        """Nothing is to be held open."""
+        return nullcontext()
+
+    def append(
+        self, drafts: Sequence[Draft], *, expected_seq: int | None = None, wait: bool = True
+    ) -> list[Appended]:
+        """See `memplane.ports.EventLog.append`; ConflictError too if not at `expected_seq`."""
+        del wait
+        quoted = [prepared(draft) for draft in drafts]
+        with self._mutex:
+            if expected_seq is not None and expected_seq != self._head.seq:
+                raise ConflictError(
+                    f"the log is at seq {self._head.seq}, expected {expected_seq}; read on, try "
+                    "again",
+                    id="",
+                    seq=self._head.seq,
+                )
+            if not self._segments:
+                self._begin_segment()
+            batch = self._known.sort(drafts, self._head.seq)
+            fresh = [drafts[at] for at in batch.fresh]
+            for draft in fresh:
+                self._bodies.update((sha256(one).hexdigest(), one) for one in bodies_of(draft))
+            written = self._write(fresh, [quoted[at] for at in batch.fresh])
+            return batch.receipts(written, len(drafts))
+
+    def seq_of_next(self, draft: Draft) -> int:
+        """The seq that a draft gets if it is appended next, alone."""
+        size = LINE_FRAME_BYTES + len(prepared(draft)) + len(draft.rest)
+        with self._mutex:
+            begins = not self._segments or self._overfills(size)
+            return self._head.seq + 1 + begins
+
+    def _overfills(self, size: int) -> bool:
+        """Whether so many bytes more begin another segment; an empty one takes any."""
+        return bool(self._places[-1].offset) and self._head.offset + size > self._most
+
+    def follow(self) -> None:
+        """No other machine records here."""
+
+    def shared_facts(self) -> dict[str, Any] | None:
+        """None: it follows no shared log."""
+        return None
+
+    def spool(self, drafts: Sequence[Draft]) -> list[Appended]:
+        """Append: nobody else can hold this log."""
+        return self.append(drafts)
+
+    def _begin_segment(self) -> None:
+        head = self._head
+        before = Point(head.seq, head.h.encode(), self._rec)
+        self._rec = max(self._rec, now := self._clock())
+        self._segments.append(bytearray())
+        for line in segment_lines(self._plane_id, len(self._segments), before, now, ()):
+            self._add(line, line[-19:-3])
+            self._ids[decode(self._loads(line)).id] = self._head.seq
+
+    def _write(self, drafts: Sequence[Draft], quoted: Sequence[str]) -> list[Appended]:
+        size = LINE_FRAME_BYTES * len(drafts) + sum(map(len, quoted))
+        size += sum(len(draft.rest) for draft in drafts)
+        if drafts and self._overfills(size):
+            self._begin_segment()
+        receipts: list[Appended] = []
+        durable = self._head.seq  # as of a log that syncs each append
+        rec = self._rec = max(self._rec, self._clock()) if drafts else self._rec
+        for draft, id_ in zip(drafts, quoted, strict=True):
+            seq = self._head.seq + 1
+            line, h = stamp_line(
+                seq, durable, id_, draft.ts, rec, draft.rest, self._head.h.encode()
+            )
+            self._add(line, h)
+            self._ids[draft.id] = seq
+            receipts.append(Appended(seq, draft.id, draft.ts or rec, duplicate=False))
+        return receipts
+
+    def _add(self, line: bytes, h: bytes) -> None:
+        segment = self._segments[-1]
+        begin, number = len(segment), len(self._segments)
+        segment += line
+        self._places.append(_Place(number, begin, len(segment)))
+        # Last: a thread that reads meanwhile goes up to here.
+        self._head = Position(self._head.seq + 1, h.decode(), number, len(segment))
+
+    def _raw(self, place: _Place) -> bytes:
+        """A line without its newline."""
+        return bytes(self._segments[place.segment - 1][place.offset : place.end - 1])
+
+    def _line(self, seq: int) -> Line | None:
+        place = self._places[seq - 1]
+        if place.purged:
+            return None
+        event = decode(self._loads(self._raw(place)))
+        return Line(event, place.segment, place.offset, place.end)
+
+    def read(self, after: int = 0, upto: int | None = None) -> Iterator[Line]:
+        """See `memplane.ports.EventLog.read`."""
+        last = self._head.seq if upto is None else min(upto, self._head.seq)
+        for seq in range(max(after, 0) + 1, last + 1):
+            line = self._line(seq)
+            if line is not None:
+                yield line
+
+    def read_from(self, position: Position) -> Iterator[Line]:
+        """The lines behind a position that `matches`; raises NotFoundError where it does not."""
+        if not self.matches(position):
+            raise NotFoundError(f"{_IN_MEMORY}: no such place in the log: seq {position.seq}")
+        return self.read(position.seq)
+
+    def matches(self, position: Position) -> bool:
+        """Whether the log has that h at that place."""
+        if not 0 < position.seq <= self._head.seq:
+            return False
+        place = self._places[position.seq - 1]
+        stands = (place.segment, place.end) == (position.segment, position.offset)
+        return stands and stated_hash(self._raw(place)) == position.h.encode()
+
+    def head(self) -> Position:
+        """See `memplane.ports.EventLog.head`."""
+        return self._head
+
+    def line(self, seq: int) -> Line | None:
+        """The line with that seq."""
+        return self._line(seq) if 0 < seq <= self._head.seq else None
+
+    def line_at(self, seq: int, segment: int, offset: int, length: int) -> Line | None:
+        """The line with that seq, wherever it is."""
+        del segment, offset, length
+        return self.line(seq)
+
+    def line_kept(
+        self, seq: int, before: bytes, raw: bytes, segment: int, offset: int
+    ) -> Line | None:
+        """A line (without newline) that was kept elsewhere; None where its hash does not fit it."""
+        if chain_hash(before, raw[:-SUFFIX_BYTES]) != stated_hash(raw):
+            return None
+        event = decode(self._loads(raw))
+        if event.seq != seq:
+            return None
+        return Line(event, segment, offset, offset + len(raw) + 1)
+
+    def bytes_before(self, segment: int, offset: int, most: int) -> bytes:
+        """The last bytes before that one, at most so many."""
+        if not 0 < segment <= len(self._segments):
+            return b""
+        return bytes(self._segments[segment - 1][max(offset - most, 0) : offset])
+
+    def find(self, id: str) -> Line | None:  # noqa: A002 - the field's name
+        """The line with that id."""
+        found = self.look_up(id)
+        return found if isinstance(found, Line) else None
+
+    def look_up(self, id_: str) -> Line | int | None:
+        """The line with that id; the seq of a purged one; None where there is none."""
+        seq = self._ids.get(id_)
+        if seq is None:
+            return None
+        return self._line(seq) or seq
+
+    def says(self, words: bytes) -> bool:
+        """Whether these bytes stand anywhere in the log."""
+        return any(words in one for one in self._segments)
+
+    def text(self, event: Event) -> str:
+        """The event's whole text, from its body where the line holds only the beginning."""
+        digest = body_hash(event)
+        return event.text if digest is None else self._body(event, digest).decode()
+
+    def recalled(self, event: Event) -> list[str | None]:
+        """The blocks that were moved out of the event's text, in order; None for a lost one."""
+        found = (self._bodies.get(digest) for digest in recalled_hashes(event))
+        return [None if one is None else one.decode() for one in found]
+
+    def _body(self, event: Event, digest: str) -> bytes:
+        body = self._bodies.get(digest)
+        if body is None:
+            raise NotFoundError(f"{_IN_MEMORY}: the text of event {event.seq} was purged")
+        return body
+
+    def erase(
+        self,
+        drafts: Sequence[Draft],
+        lines: Mapping[int, str],
+        files: Sequence[str],
+        holes: Sequence[tuple[int, int, int]] = (),
+    ) -> list[Appended]:
+        """Append purge events, then overwrite the lines (seq -> id) that they name.
+
+        Of `files` those that are bodies are dropped.
+        """
+        del holes
+        quoted = [prepared(draft) for draft in drafts]
+        with self._mutex:
+            receipts = self._write(drafts, quoted)
+            for receipt in receipts:
+                line = self._line(receipt.seq)
+                assert line is not None
+                self._purges.update((one.seq, one) for one in erased_by(line.event))
+            for seq, id_ in lines.items():
+                self._overwrite(seq, id_)
+            for path in files:
+                parts = path.rsplit("/", 2)
+                self._bodies.pop("".join(parts[-2:]), None)
+        return receipts
+
+    def _overwrite(self, seq: int, id_: str) -> None:
+        place = self._places[seq - 1]
+        before = self._places[seq - 2] if seq > 1 else None
+        h = genesis(self._plane_id) if before is None else stated_hash(self._raw(before))
+        assert h is not None
+        gone = tombstone(self._raw(place), id_, h)
+        self._segments[place.segment - 1][place.offset : place.end - 1] = gone
+        self._places[seq - 1] = place._replace(purged=True)
+
+    def erased(self, done: Sequence[Appended]) -> None:
+        """Nothing is left to be finished."""
+
+    def purged(self, seq: int) -> Erased | None:
+        """What is known of a purged line; None where none was purged."""
+        return self._purges.get(seq)
+
+    def purged_between(self, first: int, last: int) -> list[Erased]:
+        """What is known of the purged lines first..last, in order."""
+        return [self._purges[seq] for seq in sorted(self._purges) if first <= seq <= last]
+
+    def purged_as(self, named: int | str) -> Erased | None:
+        """What is known of a purged line, by its seq or id; None where none was purged."""
+        found = self.look_up(named) if isinstance(named, str) else named
+        return self._purges.get(found) if isinstance(found, int) else None
+
+    def headless(self) -> CorruptError | None:
+        """None: nothing can be lost."""
+        return None
+
+    def headers_to_keep(self) -> tuple[str, bytes] | None:
+        """None: there are no files."""
+        return None
+
+    def restarts(self) -> list[Restart]:
+        """None: nothing was repaired."""
+        return []
+
+    def gaps(self) -> tuple[Gap, ...]:
+        """None: nothing can be damaged."""
+        return ()
+
+    def flush(self) -> None:
+        """Nothing is to be made durable."""
+
+    def close(self) -> None:
+        """Nothing is to be let go of; what is in it stays."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
 
 def take_in(
@@ -781,7 +864,9 @@ def take_in(
 ) -> Active:
     """Append the oldest files of the spool; return the end of the log. Hold the log's lock.
 
-    Where the disk refuses, the files stay; the next append raises that error.
+    Append, sync, then remove; unusable files are set aside. A crash between two of these steps
+    leaves a repeat, recognised by its id, so that an event is in the log once. Where the disk
+    refuses, the files stay; the next append raises that error.
     """
     with suppress(WriteError):
         _take(spool, home, writer, active, write, unerased)
@@ -800,6 +885,217 @@ def take_in_all(log: FileLog) -> None:
             if not log.waiting.waits():
                 break
             log.append([], wait=False)
+
+
+class Known:
+    """Looks up repeated ids; `same` decides whether one brings the same event or a conflict."""
+
+    def __init__(
+        self, reader: LooksUp, loads: Callable[[bytes], Any], same: Callable[[Event, Draft], bool]
+    ) -> None:
+        self._reader, self._loads, self._same = reader, loads, same
+
+    def unerased(self, drafts: Sequence[Draft]) -> list[Draft]:
+        """Those with a body, but for ids that are purged: they are refused, and leave no body."""
+        return [
+            draft
+            for draft in drafts
+            if (draft.body is not None or draft.recalled)
+            and not (draft.id_given and isinstance(self._reader.look_up(draft.id), int))
+        ]
+
+    def sort(self, drafts: Sequence[Draft], seq: int) -> Sorted:
+        """Which drafts are in the log (which ends at `seq`) or earlier in the batch.
+
+        Raises ConflictError for an id of other content, PurgedError for one that was erased.
+        """
+        known: dict[int, Appended] = {}
+        first: dict[str, int] = {}
+        repeated: dict[int, int] = {}
+        purged: dict[str, int] = {}
+        for place, draft in enumerate(drafts):
+            if draft.id_given:
+                earlier = first.setdefault(draft.id, place)
+                if earlier != place:
+                    repeated[place] = earlier
+                elif isinstance(found := self._find(draft), int):
+                    purged[draft.id] = found
+                elif found is not None:
+                    known[place] = found
+        if purged:
+            raise _purged(purged)
+        fresh = [p for p in range(len(drafts)) if p not in known and p not in repeated]
+        new = dict(zip(fresh, range(len(fresh)), strict=True))
+        for place, earlier in repeated.items():
+            if earlier in known:
+                found = self._find(drafts[place])
+                assert isinstance(found, Appended)
+                known[place] = found
+            elif not self._same(_unstamped(drafts[earlier], self._loads), drafts[place]):
+                raise _conflict(drafts[place], seq + 1 + new[earlier])
+        return Sorted(known, fresh, repeated)
+
+    def _find(self, draft: Draft) -> Appended | int | None:
+        """The receipt of a repeat; the seq of a purged event; None for an id that is new."""
+        line = self._reader.look_up(draft.id)
+        if line is None or isinstance(line, int):
+            return line
+        event = line.event
+        if not self._same(event, draft):
+            raise _conflict(draft, event.seq)
+        return Appended(event.seq, event.id, event.ts, duplicate=True)
+
+
+class Sorted(NamedTuple):
+    """A batch by places: `known` are answered, `fresh` are to be written.
+
+    `repeated` maps the place of an id that came before in the batch to that earlier place.
+    """
+
+    known: dict[int, Appended]
+    fresh: list[int]
+    repeated: dict[int, int]
+
+    def receipts(self, written: Sequence[Appended], count: int) -> list[Appended]:
+        """A receipt for each of the batch, given those for `fresh`."""
+        new = dict(zip(self.fresh, written, strict=True))
+        for place, earlier in self.repeated.items():
+            if earlier in new:
+                self.known[place] = new[earlier]._replace(duplicate=True)
+        return [self.known[place] if place in self.known else new[place] for place in range(count)]
+
+
+class LooksUp(Protocol):
+    """Finds the line with an id; the seq of a purged one; None where there is none."""
+
+    def look_up(self, id_: str, /) -> Line | int | None: ...
+
+
+def same_content(event: Event, draft: Draft) -> bool:
+    """Whether a draft says what an event says: kind, ns, role, session, key, text and blocks."""
+    if not same_place(event.ns, draft.ns) or (event.kind, event.role, event.session, event.key) != (
+        draft.kind,
+        draft.role,
+        draft.session,
+        draft.key,
+    ):
+        return False
+    digest, recalled = body_hash(event), recalled_hashes(event)
+    if digest is None and event.text != draft.text:
+        return False
+    if digest is None and not recalled and not draft.recalled:
+        return True
+
+    if recalled != [sha256(block).hexdigest() for block in draft.recalled]:
+        return False
+    return digest is None or sha256(draft.text.encode()).hexdigest() == digest
+
+
+class Tail:
+    """An unbroken run of own lines at the end of one segment. Written under the log's lock only."""
+
+    __slots__ = ("_chain",)
+
+    def __init__(self) -> None:
+        self._chain: _Chain | None = None
+
+    def add(self, segment: int, start: int, seq: int, h: bytes, lines: list[bytes]) -> None:
+        """Keep what was just written at byte `start` behind (seq, h), if only to begin anew."""
+        chain = self._chain
+        if (
+            chain is None
+            or chain.ends[-1] != start
+            or chain.before.segment != segment
+            or chain.lines[-1][-19:-3] != h
+            or len(chain.ends) >= _LINES_MAX
+            or start - chain.before.offset > _BYTES_MAX
+        ):
+            chain = _Chain(Position(seq, h.decode(), segment, start), [], [], [])
+        ends, end = chain.ends, start
+        for line in lines:
+            end += len(line)
+            chain.lines.append(line)
+            chain.read.append([])
+            ends.append(end)  # last: a thread that reads meanwhile counts these
+        # One that is full stays as it is: a thread that reads it goes on undisturbed.
+        self._chain = chain
+
+    def behind(self, position: Position) -> list[Kept] | None:
+        """The lines behind a position, None where the run does not reach back to it."""
+        chain = self._chain
+        if chain is None:
+            return None
+        before, lines, ends, read = chain
+        count, at = len(ends), position.seq - before.seq
+        if not 0 <= at <= count or position != _after(chain, at):
+            return None
+        starts = [before.offset, *ends][at:count]
+        return [
+            Kept(*each)
+            for each in zip(starts, ends[at:count], lines[at:count], read[at:count], strict=True)
+        ]
+
+
+class Kept(NamedTuple):
+    """One line: its first byte in the segment, the byte behind it, and its bytes.
+
+    `read`: the line as it was decoded, once somebody has: projections and index read the same ones.
+    """
+
+    start: int
+    end: int
+    raw: bytes
+    read: list[Line]
+
+
+class _Chain(NamedTuple):
+    """Lines without a gap behind `before`; `ends[n]` is the byte behind `lines[n]`."""
+
+    before: Position
+    lines: list[bytes]
+    ends: list[int]
+    read: list[list[Line]]
+
+
+def _after(chain: _Chain, count: int) -> Position:
+    """The position behind so many of its lines."""
+    before = chain.before
+    if not count:
+        return before
+    # The hash stands at a fixed place before the closing of each line.
+    h = chain.lines[count - 1][-19:-3].decode()
+    return Position(before.seq + count, h, before.segment, chain.ends[count - 1])
+
+
+def _purged(seqs: dict[str, int]) -> PurgedError:
+    id_, seq = next(iter(seqs.items()))
+    return PurgedError(
+        f"id {id_!r} is that of a purged event, seq {seq}; nothing was recorded; "
+        "to record it all the same, give it another id",
+        id=id_,
+        seq=seq,
+        ids=tuple(seqs),
+    )
+
+
+def _conflict(draft: Draft, seq: int) -> ConflictError:
+    return ConflictError(
+        f"id {draft.id!r} is taken by another event, seq {seq}; nothing was recorded; "
+        "give the new one an id of its own",
+        id=draft.id,
+        seq=seq,
+    )
+
+
+def _unstamped(draft: Draft, loads: Callable[[bytes], Any]) -> Event:
+    """The event that a draft will be, but for what only the log can say."""
+    fields = loads(b"{" + draft.rest + b"}")
+    fields.update(seq=0, id=draft.id, ts=draft.ts or "")
+    return decode(fields)
+
+
+def _forgets(drafts: Sequence[Draft]) -> bool:
+    return any(draft.kind == "forget" for draft in drafts)
 
 
 def _take(
@@ -892,3 +1188,24 @@ def _told(each: Waiting, note: AsideNote) -> Draft:
         "what": note.what,
     }
     return own_draft("repair", data, f"repair-{note.kept}")._replace(id_given=True)
+
+
+class _Place(NamedTuple):
+    """Where a line is. A purged one is there no more, and has its place."""
+
+    segment: int
+    offset: int
+    end: int
+    purged: bool = False
+
+
+class _NothingWaits:
+    """Nobody else can write, so nobody waits."""
+
+    notes: Sequence[AsideNote] = ()
+
+    def waits(self) -> bool:
+        return False
+
+    def names(self) -> list[str]:
+        return []

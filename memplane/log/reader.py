@@ -40,8 +40,7 @@ from memplane.log.format import (
     stated_hash,
     until,
 )
-from memplane.log.recovery import region_of
-from memplane.log.segments import Purges, Segments, read_segment_file
+from memplane.log.segments import Purges, Segments, read_segment_file, region_of
 from memplane.ports import Line, Position
 
 if TYPE_CHECKING:

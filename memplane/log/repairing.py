@@ -14,8 +14,15 @@ from memplane.errors import CorruptError, WriteError
 from memplane.lazy import NamedTuple
 from memplane.log.disk import drop
 from memplane.log.log import FileLog
-from memplane.log.recovery import keep_aside, repair_draft, stray, stray_draft, watermark_of
-from memplane.log.segments import Segments, read_segment_file
+from memplane.log.segments import (
+    Segments,
+    keep_aside,
+    read_segment_file,
+    repair_draft,
+    stray,
+    stray_draft,
+    watermark_of,
+)
 from memplane.log.spool import spooled
 from memplane.log.verifying import (
     EndEvidence,

@@ -1,8 +1,13 @@
-"""Segment files: their names and headers, how one is made, and which files are not part of the log.
+"""Segment files: names, headers, how one is made, which are not part of the log, which are torn.
 
 Not part of the log are a folder, a pipe or a link with the name of a segment; a segment of another
 plane; a copy of a segment, or one out of place, whose header follows a line that is not in the
 segments before it. `Purges` reads from them which lines are erased, and by which event.
+
+`judge` says whether the active segment is whole, torn, scattered or corrupt, by the watermark and
+the chain; `keep_aside` copies what is torn to quarantine, and `repair_draft` is the event about it.
+What a power cut may leave behind the watermark is what ALICE found file systems to leave (Pillai et
+al., OSDI 2014): none of the bytes, some of them in any order, or zeros.
 
 Texts that are not in a line are files beside the segments, named by their SHA-256 and durable
 before their line is: the whole text of an event whose line would be too long (`data.body`), and
@@ -10,7 +15,7 @@ the blocks that were moved out of a text (`data.recalled`).
 """
 
 # Paths are strings here: pathlib costs more than the append it would serve.
-# ruff: noqa: PTH110, PTH118, PTH120
+# ruff: noqa: PTH110, PTH112, PTH118, PTH119, PTH120
 from __future__ import annotations
 
 import json
@@ -20,15 +25,23 @@ from codecs import getincrementaldecoder
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from memplane import nofollow
-from memplane.errors import FormatError, HomeError, NotFoundError, StrangeFileError, WriteError
-from memplane.event import NO_EVENT, decode
+from memplane.errors import (
+    CorruptError,
+    FormatError,
+    HomeError,
+    NotFoundError,
+    StrangeFileError,
+    WriteError,
+)
+from memplane.event import NO_EVENT, Draft, Event, decode, encode
 from memplane.lazy import NamedTuple, regex
 from memplane.log.format import (
     FORMAT,
     SUFFIX_BYTES,
+    Run,
     chain_hash,
     derived_ulid,
     genesis,
@@ -42,11 +55,27 @@ from memplane.log.format import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from memplane.event import Draft, Event
     from memplane.log.disk import Disk
 
 
 SUFFIX: Final = ".jsonl"
+_USUAL: Final = regex(
+    rb'\{"seq":(\d+),"id":"[^"\\]*","ts":"[^"]*","kind":"segment","data":\{"format":%d,'
+    rb'"plane":"([^"\\]*)","prev_seq":(\d+),"prev_h":"([0-9a-f]{16})"\},"h":"([0-9a-f]{16})"\}'
+    % FORMAT
+)
+# An answer may need lines of any number of segments; a process has a thousand files or so.
+_HELD_MAX: Final = 64
+# Below the home: what `Segments.headers_to_keep` gave; a cache, as all beside it.
+HEADERS: Final = "projections/segments.json"
+Case = Literal["whole", "torn", "scattered", "corrupt"]
+# The case of a repair event that replaced a segment without a valid first line.
+RESTARTED: Final = "restarted"
+_BEGINNING_BYTES: Final = 64 * 1024
+_PURGE = b'"kind":"purge"'
+# More than the largest text comes to: what a line states may be anybody's.
+_DOCUMENTS_MAX: Final = 500_000
+_PIECE: Final = 1 << 20  # bytes
 
 
 def segment_numbers(folder: str) -> tuple[list[int], dict[int, str]]:
@@ -105,22 +134,6 @@ def out_of_order(follows: Mapping[int, int | None], size: Callable[[int], int]) 
     }
 
 
-# Segment files: their names, their headers, and how a new one comes to be.
-
-
-_USUAL: Final = regex(
-    rb'\{"seq":(\d+),"id":"[^"\\]*","ts":"[^"]*","kind":"segment","data":\{"format":%d,'
-    rb'"plane":"([^"\\]*)","prev_seq":(\d+),"prev_h":"([0-9a-f]{16})"\},"h":"([0-9a-f]{16})"\}'
-    % FORMAT
-)
-
-
-# An answer may need lines of any number of segments; a process has a thousand files or so.
-_HELD_MAX: Final = 64
-# Below the home: what `Segments.headers_to_keep` gave; a cache, as all beside it.
-HEADERS: Final = "projections/segments.json"
-
-
 class Point(NamedTuple):
     """A line's seq and hash, and when it was recorded: all that the next line needs to know."""
 
@@ -136,10 +149,6 @@ class SegmentHeader(NamedTuple):
     prev_h: bytes
     h: bytes
     end: int
-
-
-class _Held(_local):
-    fds: dict[int, int] | None = None  # by number, while this thread holds files open
 
 
 class Segments:
@@ -372,10 +381,6 @@ class Segments:
         return SegmentHeader(prev_seq, prev_h, h, end + 1)
 
 
-def _is_row(row: object) -> bool:
-    return isinstance(row, list) and len(row) == 6
-
-
 def read_segment_file(path: str, offset: int = 0) -> bytes:
     """The file of a folder of the home, from `offset` to its end, in one go."""
     fd = nofollow.open_file(path)
@@ -431,9 +436,6 @@ def make_segment(
     disk.publish(segments.path(number), b"".join(lines))
 
 
-_KIND = b'"kind":"purge"'
-
-
 class Erased(NamedTuple):
     """A purged line: its seq and id, the purge event, how many documents an index had of it.
 
@@ -457,10 +459,6 @@ def erased_by(event: Event) -> Iterator[Erased]:
     for seq, id_, documents in zip(*columns, strict=False):
         if type(seq) is int and type(id_) is str and type(documents) is int:
             yield Erased(seq, id_, event.seq, min(max(documents, 0), _DOCUMENTS_MAX))
-
-
-# More than the largest text comes to: what a line states may be anybody's.
-_DOCUMENTS_MAX: Final = 500_000
 
 
 class Purges:
@@ -521,13 +519,13 @@ class Purges:
                 self._looked[number] = self._looked.get(number, 0) + end
 
     def _read(self, data: bytes) -> None:
-        at = data.find(_KIND)
+        at = data.find(_PURGE)
         while at >= 0:
             end = data.find(b"\n", at)
             start = data.rfind(b"\n", 0, at) + 1
             with suppress(*NO_EVENT):  # a damaged line says nothing
                 self.note(decode(self._loads(data[start:end])))
-            at = data.find(_KIND, end)
+            at = data.find(_PURGE, end)
 
 
 def file_size(path: str) -> int:
@@ -579,14 +577,6 @@ def bodies_of(draft: Draft) -> Iterator[bytes]:
     yield from draft.recalled
 
 
-def _hash_in(named: object) -> str | None:
-    digest = named.get("sha256") if isinstance(named, dict) else None
-    # The name comes from a file; it must not lead anywhere else.
-    if isinstance(digest, str) and len(digest) == 64 and set(digest) <= set("0123456789abcdef"):
-        return digest
-    return None
-
-
 def store_body(home: str, body: bytes, disk: Disk) -> str:
     """Make the body durable; storing it again does nothing."""
     digest = sha256(body).hexdigest()
@@ -635,6 +625,225 @@ def body_text(home: str, event: Event, digest: str) -> str:
     return "".join([*pieces, decode(b"", final=True)])
 
 
+class Judgement(NamedTuple):
+    """`good` bytes chain from the segment's beginning and end with line `last`.
+
+    whole: nothing else is there. torn: what follows was never acknowledged and holds
+    no believed line. scattered: the same, but it does (`later`). corrupt: what
+    follows, or should follow, was durable once.
+    """
+
+    case: Case
+    good: int
+    last: int
+    h: bytes
+    watermark: int
+    later: tuple[Run, ...]
+
+
+def judge(data: bytes, believed: list[Run], known: int) -> Judgement:
+    """Judge an active segment; `known` is a seq that someone knows to have been durable."""
+    first = believed[0]
+    watermark = max(known, *(run.dur for run in believed))
+    case: Case
+    if first.last < watermark:
+        case = "corrupt"
+    elif len(believed) > 1:
+        case = "scattered"
+    else:
+        # A segment appears with its header or not at all: an empty one has lost it.
+        case = "whole" if data and first.end == len(data) else "torn"
+    return Judgement(case, first.end, first.last, first.h, watermark, tuple(believed[1:]))
+
+
+def corrupt(path: str, judged: Judgement) -> CorruptError:
+    """The refusal to append behind damage."""
+    return CorruptError(
+        f"{path}: byte {judged.good}: no valid line follows seq {judged.last}, expected seq "
+        f"{judged.last + 1}, and up to seq {judged.watermark} was durable; "
+        "`memplane repair --salvage` keeps all that verifies, sets the rest aside and goes on",
+        segment=os.path.basename(path),
+        offset=judged.good,
+        seq=judged.last,
+    )
+
+
+def headless(segments: Segments, number: int, last: int) -> CorruptError:
+    """The refusal to append to a segment that lost its first line, which was durable."""
+    path = segments.path(number)
+    begins = "the log begins again" if not last else f"the log goes on behind seq {last}"
+    return CorruptError(
+        f"{path}: expected the segment's header in its first line, found none: what it held is "
+        "lost; bring the file back from a copy, or run `memplane repair`, which moves what is left "
+        f"of it to log/quarantine and records the loss; {begins}",
+        segment=os.path.basename(path),
+        offset=0,
+        seq=last,
+    )
+
+
+class Restart(NamedTuple):
+    """A place where a repair replaced a segment, or a whole log, of which no line was left.
+
+    `seq` and `rec` are those of the repair event, `behind` is the last seq before the loss (0: the
+    log began again), `quarantine` the file with the bytes that were left ("" for none).
+    """
+
+    seq: int
+    rec: str
+    behind: int
+    quarantine: str
+
+    def __str__(self) -> str:
+        """One clause for `doctor` and `status`."""
+        what = "started again" if not self.behind else f"went on behind seq {self.behind}"
+        left = f"; what was left of it: log/quarantine/{self.quarantine}" if self.quarantine else ""
+        return f"{what} on {self.rec[:10]} (repair event {self.seq}): earlier events are lost{left}"
+
+
+def restarts(segments: Segments) -> list[Restart]:
+    """The restarts that the log records, oldest first; reads 64 KiB of each segment at most.
+
+    The repair event of a restart is the second line of its segment.
+    """
+    found = []
+    for number in segments.numbers():
+        header = segments.header(number)
+        if header is None:
+            continue
+        begin = segments.beginning(number, _BEGINNING_BYTES)
+        raw = begin[header.end :].partition(b"\n")[0]
+        if b'"kind":"repair"' not in raw:
+            continue
+        try:
+            event = decode(json.loads(raw))
+        except NO_EVENT:
+            continue
+        data = event.data
+        lost = data.get("case") == RESTARTED or (
+            data.get("case") in ("torn", "scattered") and data.get("offset") == 0
+        )
+        if lost or (data.get("case") == "ended" and not data.get("last_seq")):
+            left = data.get("quarantine")
+            left = left if isinstance(left, str) else ""
+            found.append(Restart(event.seq, event.rec or event.ts, header.prev_seq, left))
+    return found
+
+
+def marker(segments: Segments, number: int, synced: int) -> bytes:
+    """The content of a marker of a failed sync: up to where the segment was durable before."""
+    note = {"segment": number, "watermark": synced, "plane": segments.plane_id}
+    return encode(note).encode()
+
+
+def watermark_of(segments: Segments, number: int) -> int:
+    """The watermark in such a marker; 0 where it is missing, torn or of another plane."""
+    try:
+        note = json.loads(nofollow.read_bytes(segments.broken_path(number), 4096))
+        ours = note["plane"] == segments.plane_id and note["segment"] == number
+        return int(note["watermark"]) if ours else 0
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return 0
+
+
+def stray(segments: Segments) -> CorruptError:
+    """The error for a file that has the name of a segment and is not one of this log."""
+    number, what = min(segments.strays.items())
+    path = segments.path(number)
+    return CorruptError(
+        f"{path}: {what}; `memplane repair --salvage` moves it to log/quarantine and goes on",
+        segment=os.path.basename(path),
+        offset=0,
+        seq=0,
+    )
+
+
+def keep_aside(segments: Segments, disk: Disk, number: int, offset: int, data: bytes) -> str:
+    """Copy bytes to quarantine, durably; the file's name. The same bytes get the same name."""
+    home, folder = segments.home, f"{segments.folder}/quarantine"
+    if not os.path.isdir(folder):
+        nofollow.make_folder(folder, home)
+        disk.sync_directory(segments.folder)
+    name = f"{number:08d}-{offset}-{sha256(data).hexdigest()[:16]}"
+    disk.publish(f"{folder}/{name}", data, home)
+    return name
+
+
+def repair_draft(case: str, number: int, offset: int, size: int, kept: str, last: Point) -> Draft:
+    """The event that says what was taken out of the log, and where it lies now."""
+    data: dict[str, object] = {
+        "segment": number,
+        "offset": offset,
+        "bytes": size,
+        "quarantine": kept,
+        "case": case,
+    }
+    return own_draft("repair", data, derived_ulid(last.rec, last.h, b"%d-%d" % (number, offset)))
+
+
+def region_of(event: Event) -> tuple[int, int, int]:
+    """The region that a repair event names: segment, first byte, end; no other is accepted."""
+    segment, offset, size = (event.data.get(name) for name in ("segment", "offset", "bytes"))
+    if isinstance(segment, int) and isinstance(offset, int) and isinstance(size, int):
+        return segment, offset, offset + size
+    return -1, -1, -1
+
+
+def stray_draft(name: str, what: str, size: int, kept: str, last: Point) -> Draft:
+    """The event that says which file was no segment, why, and where it lies now."""
+    data: dict[str, object] = {
+        "segment": 0,
+        "offset": 0,
+        "bytes": size,
+        "quarantine": kept,
+        "case": "stray",
+        "file": name,
+        "what": what,
+    }
+    return own_draft("repair", data, derived_ulid(last.rec, last.h, name.encode()))
+
+
+def repeats(data: bytes, later: tuple[Run, ...]) -> list[Draft]:
+    """The events of those runs as drafts with the same ids and content, to append them again."""
+    drafts = []
+    for run in later:
+        ends = [*run.starts[1:], run.end]
+        for start, end in zip(run.starts, ends, strict=True):
+            raw = data[start : end - 1]
+            said = opening(raw)
+            if said is None:  # what was purged is not said again
+                continue
+            rest = raw[said.rest : -SUFFIX_BYTES]
+            if rest.startswith(b'"kind":"segment"'):
+                continue
+            drafts.append(Draft(said.id, False, said.ts, "", "", None, None, None, "", rest))
+    return drafts
+
+
+def last_rec(data: bytes, run: Run) -> str:
+    """Return when the run's last line was recorded; "" for an empty run."""
+    if not run.starts:
+        return ""
+    said = opening(data[run.starts[-1] : run.end - 1])
+    return "" if said is None else said.rec
+
+
+class _Held(_local):
+    fds: dict[int, int] | None = None  # by number, while this thread holds files open
+
+
+def _is_row(row: object) -> bool:
+    return isinstance(row, list) and len(row) == 6
+
+
+def _hash_in(named: object) -> str | None:
+    digest = named.get("sha256") if isinstance(named, dict) else None
+    # The name comes from a file; it must not lead anywhere else.
+    if isinstance(digest, str) and len(digest) == 64 and set(digest) <= set("0123456789abcdef"):
+        return digest
+    return None
+
+
 def _stored(home: str, event: Event, digest: str) -> Iterator[bytes]:
     """The body in pieces; what they come to is checked behind the last one."""
     holds = "the whole text" if digest == body_hash(event) else "what was moved out of the text"
@@ -657,9 +866,6 @@ def _stored(home: str, event: Event, digest: str) -> Iterator[bytes]:
         raise NotFoundError(
             f"{path}: damaged; it holds {holds} of event {event.seq}; restore it from a copy"
         )
-
-
-_PIECE: Final = 1 << 20  # bytes
 
 
 def _intact(home: str, digest: str) -> bool:

@@ -28,9 +28,9 @@ from memplane.event import NO_EVENT, Event, decode
 from memplane.lazy import NamedTuple, regex
 from memplane.log.format import Run, derived_ulid, line_id, opening, own_draft, runs, until
 from memplane.log.reader import Gap, IdTable, SealedIds
-from memplane.log.recovery import Case, judge, region_of, watermark_of
 from memplane.log.segments import (
     SUFFIX,
+    Case,
     Erased,
     Point,
     SegmentHeader,
@@ -38,10 +38,13 @@ from memplane.log.segments import (
     body_hash,
     body_path,
     erased_by,
+    judge,
     load_body,
     read_fd,
     read_segment_file,
     recalled_hashes,
+    region_of,
+    watermark_of,
 )
 from memplane.log.spool import spooled
 from memplane.ports import Position

@@ -33,21 +33,25 @@ from memplane.log.format import (
     tombstone,
     until,
 )
-from memplane.log.recovery import (
+from memplane.log.segments import (
     RESTARTED,
     Judgement,
+    Point,
+    Segments,
     corrupt,
     headless,
     judge,
     keep_aside,
     last_rec,
+    make_segment,
     marker,
+    read_fd,
+    read_segment_file,
     repair_draft,
     repeats,
     stray,
     watermark_of,
 )
-from memplane.log.segments import Point, Segments, make_segment, read_fd, read_segment_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     )
     from memplane.context.batches import BulkReceipt
     from memplane.context.event_access import KeyVersion
-    from memplane.log.recovery import Restart
+    from memplane.log.segments import Restart
     from memplane.log.spool import AsideNote
     from memplane.pack.block import Block
     from memplane.pack.pack import Laid

@@ -31,7 +31,7 @@ from memplane.errors import (
     ProviderError,
     WriteError,
 )
-from memplane.index import dense, storage
+from memplane.index import storage
 from memplane.index.engine import (
     EngineHeader,
     EngineKind,
@@ -82,7 +82,7 @@ class Dense:
         context: PlaneContext,
         embedder: Embedder,
         index: Callable[[Policies], Indexed],
-        name: str = dense.FOLDER,
+        name: str = storage.DENSE_FOLDER,
     ) -> None:
         self._context, self.embedder, self._index = context, embedder, index
         self._folder = context.home.path / "index" / name
@@ -129,7 +129,7 @@ class Dense:
             indexed = self._index(policies)
             end = indexed.view().count
             kind = self._kind(indexed)
-        with dense.adding(self._folder, kind) as adder:
+        with storage.adding_vectors(self._folder, kind) as adder:
             if adder is None:
                 there = storage.holder(self._folder)
                 who = "another process" if there is None else f"process {there}"
@@ -142,7 +142,7 @@ class Dense:
 
     def _embed_upto(
         self,
-        adder: dense.Adder,
+        adder: storage.VectorAdder,
         indexed: Indexed,
         end: int,
         limit: int | None,
@@ -172,7 +172,7 @@ class Dense:
                 progress(adder.header.documents - begin, end - begin)
         return max(0, adder.header.documents - begin)
 
-    def _mend(self, adder: dense.Adder, indexed: Indexed) -> None:
+    def _mend(self, adder: storage.VectorAdder, indexed: Indexed) -> None:
         """Let the rows be those of the log and index as they are now."""
         header = adder.header
         if header.documents and not indexed.holds(header.seq, header.mark):
@@ -183,24 +183,26 @@ class Dense:
     def _load(self, indexed: Indexed) -> Vectors | None:
         """The vectors that are there, opened again where they changed."""
         # The masks are made anew whenever the documents are.
-        looked = (dense.vectors_stamp(self._folder), indexed.masks)
+        looked = (storage.vectors_stamp(self._folder), indexed.masks)
         if self._loaded is not None and self._loaded.looked == looked:
             return self._loaded.vectors
         self._loaded = _Loaded(looked, None)
-        stored = dense.load_vectors(self._folder, self._kind(indexed))
+        stored = storage.load_vectors(self._folder, self._kind(indexed))
         if stored is None or not indexed.holds(stored.header.seq, stored.header.mark):
             return None
         rows, dimension = stored.rows, stored.header.dimension
         if stored.header.erased != indexed.erased:
             blanks = _blanks(indexed, stored.header.documents)
-            rows = memoryview(dense.cleared(rows, blanks, dimension))
+            rows = memoryview(storage.cleared_rows(rows, blanks, dimension))
         vectors = Vectors(dimension, rows)
         self._loaded = _Loaded(looked, vectors)
         return vectors
 
-    def _kind(self, indexed: Indexed) -> dense.Kind:
+    def _kind(self, indexed: Indexed) -> storage.VectorKind:
         named = self.embedder
-        return dense.Kind(self._context.cache_id, indexed.variant, named.name, named.dimension)
+        return storage.VectorKind(
+            self._context.cache_id, indexed.variant, named.name, named.dimension
+        )
 
 
 class QueryVectors:
@@ -246,7 +248,7 @@ class QueryVectors:
 
 def has_no_vectors(context: PlaneContext) -> bool:
     """Whether this plane has no vectors of its own embedder yet."""
-    return dense.vectors_stamp(_folder_of(context)) is None
+    return storage.vectors_stamp(_folder_of(context)) is None
 
 
 class PlaneEngine(Protocol):
@@ -526,7 +528,7 @@ def _writing(folder: Path) -> Iterator[None]:
 
 
 def _folder_of(context: PlaneContext) -> Path:
-    return context.home.path / "index" / dense.FOLDER
+    return context.home.path / "index" / storage.DENSE_FOLDER
 
 
 def _reach(indexed: Indexed, count: int) -> int:

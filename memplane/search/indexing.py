@@ -33,9 +33,8 @@ from memplane.artifacts import searched_text
 from memplane.errors import MemplaneError
 from memplane.event import KINDS, PROJECTS, SENSITIVITIES, encode_text
 from memplane.harness import remembered, remembered_text
-from memplane.index import dense, engine, storage
-from memplane.index.columns import Bits, Columns, Fates, Flagged, Frame, Mask, Spans
-from memplane.index.ranking import Speakers
+from memplane.index import engine, storage
+from memplane.index.ranking import Bits, Columns, Fates, Flagged, Frame, Mask, Spans, Speakers
 from memplane.index.segment import ROW, row
 from memplane.index.store import IndexView, SegmentedIndex
 from memplane.index.terms import blank_document
@@ -422,8 +421,8 @@ class Indexed:
         self._index.erase(seqs)
         self._renew()
         if self._folder is not None and self._keeps:
-            for name in (dense.FOLDER, dense.STATIC):
-                dense.erase_vectors(self._folder / name, docs, self._index.erased)
+            for name in (storage.DENSE_FOLDER, storage.STATIC_FOLDER):
+                storage.erase_vectors(self._folder / name, docs, self._index.erased)
             engine.discard_engines(self._folder, self._index.erased)
 
     def differs(self, progress: Progress | None = None) -> bool:

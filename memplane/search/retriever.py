@@ -18,11 +18,12 @@ from memplane.errors import HomeError, NotFoundError
 from memplane.event import MARKERS
 from memplane.index import terms
 from memplane.index.bm25 import POSTING_BYTES, policy_constants, term_worth
-from memplane.index.columns import Frame, Kernel
 from memplane.index.lexical import Matches, with_kinds
 from memplane.index.ranking import (
     Boosted,
     ExactMatches,
+    Frame,
+    Kernel,
     Nearness,
     Ranking,
     RankingQuery,

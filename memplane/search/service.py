@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from memplane.context.event_access import EventAccess
     from memplane.context.folds import Folds
     from memplane.index import (
-        dense as index_dense,
         engine as index_engine,
         storage,
         terms as index_terms,
@@ -68,7 +67,6 @@ else:
     # nothing does without.
     documents = late("memplane.recall.documents")
     storage = late("memplane.index.storage")
-    index_dense = late("memplane.index.dense")
     index_engine = late("memplane.index.engine")
     engines = late("memplane.search.engines")
     indexing = late("memplane.search.indexing")
@@ -499,8 +497,8 @@ class IndexService:
         indexed.save()
         at = kept_upto(home.path, self._context.cache_id, policies)
         headers = [
-            index_dense.kept(home.path / "index" / name)
-            for name in (index_dense.FOLDER, index_dense.STATIC)
+            storage.vectors_header(home.path / "index" / name)
+            for name in (storage.DENSE_FOLDER, storage.STATIC_FOLDER)
         ]
         return (
             at is not None
@@ -625,7 +623,7 @@ def _alone(context: PlaneContext, policies: Policies) -> Dense:
         finder = index_service(context)
         if finder.static is None:
             finder.static = engines.Dense(
-                context, context.make_embedder(_STATIC), finder.index, index_dense.STATIC
+                context, context.make_embedder(_STATIC), finder.index, storage.STATIC_FOLDER
             )
         found = finder.static
     return found

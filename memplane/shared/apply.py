@@ -74,8 +74,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from memplane.log.disk import Disk
-    from memplane.log.recovery import Judgement
-    from memplane.log.segments import Segments
+    from memplane.log.segments import Judgement, Segments
     from memplane.ports import Clock, SharedLog
 
 

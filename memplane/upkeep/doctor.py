@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from memplane.context.context import MakeCounter
     from memplane.index import (
-        dense as index_dense,
         engine as index_engine,
         storage as index_storage,
     )
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
     from memplane.recall import documents as event_documents
 else:
     event_documents = late("memplane.recall.documents")
-    index_dense = late("memplane.index.dense")
     index_engine = late("memplane.index.engine")
     index_storage = late("memplane.index.storage")
 
@@ -602,7 +600,7 @@ def _vectors(place: _Place) -> Check:
         home.path / "index", cache_id(home), event_documents.variant_of(policies)
     )
     documents = 0 if manifest is None else sum(part.documents for part in manifest.segments)
-    header = index_dense.kept(home.path / "index" / index_dense.FOLDER)
+    header = index_storage.vectors_header(home.path / "index" / index_storage.DENSE_FOLDER)
     kind = (cache_id(home), event_documents.variant_of(policies))
     if header is None or (header.plane, header.variant) != kind:
         if not documents:

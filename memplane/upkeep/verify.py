@@ -51,7 +51,7 @@ from memplane.upkeep.reports import kept_bytes_path, saved
 if TYPE_CHECKING:
     from memplane.context.context import PlaneContext
     from memplane.event import Event
-    from memplane.index import dense as index_dense, engine as index_engine, storage
+    from memplane.index import engine as index_engine, storage
     from memplane.intake import Redactor
     from memplane.intake.redact import Counts
     from memplane.policy import Policies
@@ -60,7 +60,6 @@ if TYPE_CHECKING:
     from memplane.recall import documents
 else:
     documents = late("memplane.recall.documents")
-    index_dense = late("memplane.index.dense")
     index_engine = late("memplane.index.engine")
     storage = late("memplane.index.storage")
 
@@ -420,12 +419,12 @@ def _index_sums(context: PlaneContext, policies: Policies) -> tuple[list[LogProb
     said = storage.signed_fields(manifest)
     if os.path.lexists(manifest) and (said is None or said.get("plane") != context.cache_id):
         notes.append("index/manifest.json: torn, or of another plane; it is made again when needed")
-    for name in (index_dense.FOLDER, index_dense.STATIC):
-        header = index_dense.kept(folder / name)
+    for name in (storage.DENSE_FOLDER, storage.STATIC_FOLDER):
+        header = storage.vectors_header(folder / name)
         if (
             header is not None
             and header.documents
-            and index_dense.load_vectors(folder / name, header.kind) is None
+            and storage.load_vectors(folder / name, header.kind) is None
         ):
             notes.append(f"index/{name}: vectors that are harmed; they are made again when needed")
     for name in index_engine.ENGINES:

@@ -29,7 +29,7 @@ from pathlib import Path
 sys.path[:0] = [{tests!r}, {root!r}]
 from builders_documents import zipf
 from memplane.index import terms
-from memplane.index.columns import Columns
+from memplane.index.ranking import Columns
 from memplane.index.ranking import RankingQuery, Ranking, rank
 from memplane.index.reader import SavedIndexReader
 from memplane.index.store import SegmentedIndex

@@ -3,8 +3,7 @@
 import numpy as np
 from hypothesis import given, settings, strategies as st
 
-from memplane.index.columns import Columns, Fates
-from memplane.index.ranking import Speakers
+from memplane.index.ranking import Columns, Fates, Speakers
 from memplane.index.store import SegmentedIndex
 from memplane.index.terms import Document, exact_term
 

@@ -5,10 +5,10 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, strategies as st
 
-from memplane.index import dense
-from memplane.index.dense import Kind, adding, cleared, load_vectors
+from memplane.index import storage
+from memplane.index.storage import VectorKind, adding_vectors, cleared_rows, load_vectors
 
-KIND = Kind("plane", "documents 1", "letters/1", 4)
+KIND = VectorKind("plane", "documents 1", "letters/1", 4)
 VECTORS = [bytes([i, 1, 255 - i, 127]) for i in range(40)]
 
 
@@ -17,7 +17,7 @@ def kept(folder):
 
 
 def add(folder, vectors, kind=KIND, first=0):
-    with adding(folder, kind) as adder:
+    with adding_vectors(folder, kind) as adder:
         for number in range(first, first + len(vectors), 7):
             some = vectors[number - first : number - first + 7]
             adder.add(some, number + len(some), f"mark {number + len(some)}")
@@ -34,7 +34,7 @@ def test_the_bytes_are_always_the_same_for_any_split(tmp_path_factory, cuts):
     add(folder / "whole", VECTORS)
     bounds = [0, *sorted(cuts), 40]
     for start, end in pairwise(bounds):
-        with adding(folder / "parts", KIND) as adder:
+        with adding_vectors(folder / "parts", KIND) as adder:
             assert adder.header.documents == start
             if start < end:
                 adder.add(VECTORS[start:end], end, f"mark {end}")
@@ -44,7 +44,7 @@ def test_the_bytes_are_always_the_same_for_any_split(tmp_path_factory, cuts):
 
 def test_what_a_killed_process_left_behind_the_rows_that_count_is_written_over(tmp_path):
     add(tmp_path / "killed", VECTORS[:14])
-    with (tmp_path / "killed" / dense.ROWS).open("ab") as file:
+    with (tmp_path / "killed" / storage.VECTORS_ROWS).open("ab") as file:
         file.write(b"half a row and much more of it" * 9)
     assert rows_of(tmp_path / "killed") == b"".join(VECTORS[:14])
     add(tmp_path / "killed", VECTORS[14:], first=14)
@@ -67,14 +67,14 @@ HARMS = {
 }
 
 
-@pytest.mark.parametrize("name", [dense.HEADER, dense.ROWS])
+@pytest.mark.parametrize("name", [storage.VECTORS_HEADER, storage.VECTORS_ROWS])
 @pytest.mark.parametrize("harm", HARMS)
 def test_harmed_files_hold_nothing_and_are_begun_again(tmp_path, name, harm):
     add(tmp_path / "dense", VECTORS)
     whole = kept(tmp_path / "dense")
     HARMS[harm](tmp_path / "dense" / name)
     assert load_vectors(tmp_path / "dense", KIND) is None
-    with adding(tmp_path / "dense", KIND) as adder:
+    with adding_vectors(tmp_path / "dense", KIND) as adder:
         assert adder.header.documents == 0
     add(tmp_path / "dense", VECTORS)
     assert kept(tmp_path / "dense") == whole
@@ -93,7 +93,7 @@ def test_vectors_of_another_kind_are_none_and_whoever_reads_them_keeps_them(tmp_
     add(tmp_path, VECTORS)
     reading = load_vectors(tmp_path, KIND)
     assert load_vectors(tmp_path, other) is None
-    with adding(tmp_path, other) as adder:
+    with adding_vectors(tmp_path, other) as adder:
         adder.add([bytes(other.dimension)], 1, "mark")
     assert rows_of(tmp_path, other) == bytes(other.dimension)
     assert load_vectors(tmp_path, KIND) is None
@@ -102,23 +102,23 @@ def test_vectors_of_another_kind_are_none_and_whoever_reads_them_keeps_them(tmp_
 
 def test_erased_documents_have_no_vector_and_the_others_keep_theirs(tmp_path):
     add(tmp_path, VECTORS)
-    dense.erase_vectors(tmp_path, [3, 39, 77], erased=2)
+    storage.erase_vectors(tmp_path, [3, 39, 77], erased=2)
     expected = [bytes(4) if doc in (3, 39) else VECTORS[doc] for doc in range(40)]
     stored = load_vectors(tmp_path, KIND)
     assert bytes(stored.rows) == b"".join(expected)
     assert (stored.header.erased, stored.header.documents) == (2, 40)
-    assert VECTORS[39] not in (tmp_path / dense.ROWS).read_bytes()
-    assert cleared(memoryview(b"".join(VECTORS)), [3, 39, 77], 4) == b"".join(expected)
+    assert VECTORS[39] not in (tmp_path / storage.VECTORS_ROWS).read_bytes()
+    assert cleared_rows(memoryview(b"".join(VECTORS)), [3, 39, 77], 4) == b"".join(expected)
 
 
 def test_erasing_where_nothing_lies_makes_nothing(tmp_path):
-    dense.erase_vectors(tmp_path / "dense", [1], erased=1)
+    storage.erase_vectors(tmp_path / "dense", [1], erased=1)
     assert not (tmp_path / "dense").exists()
 
 
 def test_one_process_adds_at_a_time_and_readers_do_not_wait(tmp_path):
     add(tmp_path, VECTORS[:7])
-    with adding(tmp_path, KIND) as one, adding(tmp_path, KIND) as other:
+    with adding_vectors(tmp_path, KIND) as one, adding_vectors(tmp_path, KIND) as other:
         assert other is None
         one.add(VECTORS[7:9], 9, "mark")
         assert rows_of(tmp_path) == b"".join(VECTORS[:9])
@@ -126,6 +126,6 @@ def test_one_process_adds_at_a_time_and_readers_do_not_wait(tmp_path):
 
 def test_a_folder_that_cannot_be_written_gives_nobody_a_place(tmp_path):
     (tmp_path / "dense").write_text("in the way")
-    with adding(tmp_path / "dense", KIND) as adder:
+    with adding_vectors(tmp_path / "dense", KIND) as adder:
         assert adder is None
     assert load_vectors(tmp_path / "dense", KIND) is None

@@ -11,9 +11,16 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from memplane.index import ranking, terms
-from memplane.index.columns import Columns, Kernel
 from memplane.index.fill_order import FillingParameters, filling_steps
-from memplane.index.ranking import RankedEvents, Ranking, RankingQuery, Similar, rank
+from memplane.index.ranking import (
+    Columns,
+    Kernel,
+    RankedEvents,
+    Ranking,
+    RankingQuery,
+    Similar,
+    rank,
+)
 from memplane.index.store import SegmentedIndex
 from memplane.index.terms import PREFERENCE, Document
 from memplane.ports import ONE

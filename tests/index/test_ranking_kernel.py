@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from memplane.index.columns import GAP_MAX, Columns, Kernel, spread_scores, strengths
+from memplane.index.ranking import GAP_MAX, Columns, Kernel, spread_scores, strengths
 from memplane.index.store import SegmentedIndex
 from memplane.index.terms import Document
 from memplane.ports import ONE

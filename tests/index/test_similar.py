@@ -7,8 +7,17 @@ import pytest
 from hypothesis import given, strategies as st
 
 from memplane.index import terms
-from memplane.index.columns import Columns, Kernel
-from memplane.index.ranking import FULL, Nearness, Ranking, RankingQuery, Similar, rank, similar
+from memplane.index.ranking import (
+    FULL,
+    Columns,
+    Kernel,
+    Nearness,
+    Ranking,
+    RankingQuery,
+    Similar,
+    rank,
+    similar,
+)
 from memplane.index.store import SegmentedIndex
 from memplane.index.terms import Document
 from memplane.index.vectors import Vectors, cosines

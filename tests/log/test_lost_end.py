@@ -17,8 +17,7 @@ from builders_damaged_logs import (
 
 from memplane.errors import CorruptError
 from memplane.log import repair_log, verify_log
-from memplane.log.recovery import marker
-from memplane.log.segments import Segments
+from memplane.log.segments import Segments, marker
 from memplane.log.verifying import EndEvidence
 
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from fakes_embedder import Anagrams
 
 import memplane
-from memplane.index import dense
+from memplane.index import storage
 
 NOW = "2026-03-01T12:00:00Z"
 ODD = "hreons nset naer the lkae"  # no word of it is in the log
@@ -57,4 +57,4 @@ def files(home):
 
 
 def is_there(home):
-    return (home / "index" / "dense" / dense.HEADER).exists()
+    return (home / "index" / "dense" / storage.VECTORS_HEADER).exists()

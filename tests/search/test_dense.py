@@ -24,7 +24,7 @@ from hypothesis import given, settings, strategies as st
 
 import memplane
 from memplane.errors import LockError
-from memplane.index import dense
+from memplane.index import storage
 from tests.examples import examples
 
 
@@ -158,10 +158,13 @@ def test_a_process_that_is_killed_loses_no_more_than_its_last_texts(plane):
 
 
 def test_only_one_process_embeds_at_a_time(plane):
-    kind = dense.Kind("p", "v", "e", 1)
+    kind = storage.VectorKind("p", "v", "e", 1)
     folder = plane.home / "index" / "dense"
     plane.upkeep.index()
-    with dense.adding(folder, kind), pytest.raises(LockError, match=r"process [0-9]+ embeds here"):
+    with (
+        storage.adding_vectors(folder, kind),
+        pytest.raises(LockError, match=r"process [0-9]+ embeds here"),
+    ):
         plane.upkeep.embed()
     assert plane.upkeep.embed() == 60
 
@@ -180,7 +183,7 @@ def test_another_embedder_begins_again(plane):
     assert "herons" not in found(plane)
 
 
-@pytest.mark.parametrize("name", [dense.HEADER, dense.ROWS])
+@pytest.mark.parametrize("name", [storage.VECTORS_HEADER, storage.VECTORS_ROWS])
 def test_harmed_vectors_are_no_error_and_are_made_again(plane, name):
     plane.upkeep.embed()
     before = files(plane.home)

@@ -26,7 +26,7 @@ from hypothesis import example, given, settings, strategies as st
 
 import memplane
 from memplane.errors import InputError
-from memplane.index import dense
+from memplane.index import storage
 from tests.examples import examples
 
 
@@ -197,9 +197,9 @@ def test_filters_are_for_vectors_too(plane):
 def test_of_what_is_erased_no_vector_stays(plane):
     plane.upkeep.embed()
     row = Anagrams().embed([HERONS])[0]
-    assert row in files(plane.home)[dense.ROWS]
+    assert row in files(plane.home)[storage.VECTORS_ROWS]
     plane.upkeep.purge("herons")
-    assert row not in files(plane.home)[dense.ROWS]
+    assert row not in files(plane.home)[storage.VECTORS_ROWS]
     assert "herons" not in found(plane)
     assert plane.upkeep.embed() == 0
     with again(plane) as other:
@@ -215,4 +215,4 @@ def test_vectors_that_an_erasure_did_not_reach_are_not_used_and_go_with_the_next
         (plane.home / "index" / "dense" / name).write_bytes(data)
     assert "herons" not in found(plane)
     assert plane.upkeep.embed() == 0
-    assert Anagrams().embed([HERONS])[0] not in files(plane.home)[dense.ROWS]
+    assert Anagrams().embed([HERONS])[0] not in files(plane.home)[storage.VECTORS_ROWS]

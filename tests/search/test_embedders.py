@@ -20,7 +20,7 @@ import memplane
 from memplane import wiring
 from memplane.adapters import minilm
 from memplane.errors import HomeError, InputError, MissingExtraError, ProviderError, WriteError
-from memplane.index import dense
+from memplane.index import storage
 from memplane.index.reader import SavedIndexReader
 from memplane.index.terms import query as analysed
 from memplane.search import engines
@@ -130,7 +130,7 @@ def test_a_disk_that_refuses_is_an_error_that_names_the_folder(plane, monkeypatc
         raise OSError(28, "No space left on device")
 
     plane.upkeep.embed(32)
-    monkeypatch.setattr(dense.Adder, "_put", full)
+    monkeypatch.setattr(storage.VectorAdder, "_put", full)
     with pytest.raises(WriteError, match=r"index/dense: .*No space left"):
         plane.upkeep.embed()
     monkeypatch.undo()

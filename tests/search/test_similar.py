@@ -6,7 +6,7 @@ from fakes_embedder import Anagrams
 from hypothesis import given, settings, strategies as st
 
 import memplane
-from memplane.index import dense
+from memplane.index import storage
 from memplane.index.vectors import MILLION, cosines
 from tests.examples import examples
 
@@ -34,7 +34,7 @@ def found(plane, query, **asked):
 
 
 def folders(plane):
-    return {path.parent.name for path in plane.home.glob(f"index/*/{dense.HEADER}")}
+    return {path.parent.name for path in plane.home.glob(f"index/*/{storage.VECTORS_HEADER}")}
 
 
 def cosine(one, other):
@@ -74,14 +74,14 @@ def test_an_embedder_s_vectors_are_used_as_far_as_they_reach_and_none_is_made(pl
     plane.upkeep.embed()
     assert found(plane, ODD)[0] == "herons"
     assert "herons" not in found(plane, ODD, dense_seq=30)
-    assert folders(plane) == {dense.FOLDER}
+    assert folders(plane) == {storage.DENSE_FOLDER}
 
 
 def test_without_an_embedder_the_static_table_s_vectors_are_made_when_asked_for(plain):
     assert [hit.event.id for hit in plain.search("dog")][:1] != ["parser"]
-    assert dense.STATIC not in folders(plain)
+    assert storage.STATIC_FOLDER not in folders(plain)
     assert found(plain, "dog")[0] == "puppy"
-    assert dense.STATIC in folders(plain)
+    assert storage.STATIC_FOLDER in folders(plain)
     plain.record("a kitten, two kittens", id="kitten", ts=NOW)
     assert found(plain, "cat")[0] == "kitten"
     assert "dense_seq" not in plain.pack("dog", now=NOW).report["request"]
@@ -116,7 +116,7 @@ def test_what_may_not_be_seen_is_not_found(plain):
 
 def test_of_what_is_erased_no_static_vector_stays(plain):
     found(plain, "dog")
-    rows = plain.home / "index" / dense.STATIC / dense.ROWS
+    rows = plain.home / "index" / storage.STATIC_FOLDER / storage.VECTORS_ROWS
     before = rows.read_bytes()
     plain.upkeep.purge("puppy")
     assert rows.read_bytes()[:256] == bytes(256) != before[:256]
