@@ -18,10 +18,10 @@ def main(argv: list[str] | None = None) -> int:
 
     collects = gc.isenabled()
     gc.disable()  # until it is known how long this lasts: see `_hook`
-    from memplane.cli.run import is_brief, run_command_line  # noqa: PLC0415 - likewise
+    from memplane.cli.run import is_brief, run_brief_command, run_command_line  # noqa: PLC0415 - likewise
 
     if argv is None and _is_program() and is_brief(given):
-        _end(run_command_line(given))
+        _end(run_brief_command(given))
     if collects:
         gc.enable()
     return run_command_line(given)

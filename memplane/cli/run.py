@@ -85,6 +85,16 @@ def is_brief(argv: list[str]) -> bool:
     return not words or words[0] in BRIEF or {*words} <= {"--version", "--json"}
 
 
+def run_brief_command(argv: list[str]) -> int:
+    """`run_command_line` for what `is_brief`, in a process that ends with it.
+
+    BLAS gets one thread where the environment does not say how many: others with nothing to do
+    spin, for a third of the CPU time of a search, and no such command multiplies large matrices.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    return run_command_line(argv)
+
+
 def run_command_line(argv: list[str]) -> int:
     """Run the command that the arguments name; returns its exit code and raises nothing."""
     _speak_utf8()

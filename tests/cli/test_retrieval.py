@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -173,3 +176,29 @@ def test_search_and_pack_filter_by_tag_and_importance(run, home):
     assert none.code == 1
     assert "with --without-tag a --without-tag b" in none.err
     assert run("pack", "x", "--importance-min", "much", "--home", home).code == 2
+
+
+ASKED_BRIEFLY = """
+import os, sys
+from memplane.cli.run import run_brief_command
+assert run_brief_command(["search", "keel", "--home", sys.argv[1]]) == 0
+assert "numpy" in sys.modules
+print(len(os.listdir("/proc/self/task")), os.environ["OPENBLAS_NUM_THREADS"])
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="threads as Linux lists them")
+@pytest.mark.parametrize("given", [None, "2"])
+def test_a_search_starts_no_threads_that_wait_for_work_unless_told_to(tmp_path, given):
+    with memplane.init(tmp_path / "plane", durability="os", trusted=False) as plane:
+        plane.record(text="The keel is of oak.")
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("OPENBLAS_", "OMP_"))}
+    if given is not None:
+        environment["OPENBLAS_NUM_THREADS"] = given
+    done = subprocess.run(
+        [sys.executable, "-c", ASKED_BRIEFLY, str(tmp_path / "plane")],
+        env=environment, capture_output=True, text=True, check=True, timeout=120,
+    )  # fmt: skip
+    threads, said = done.stdout.splitlines()[-1].split()
+    assert said == (given or "1")
+    assert given or threads == "1"
