@@ -1256,7 +1256,7 @@ def next_job(
     config: ReflectionConfig,
     done: ReflectionsDone,
 ) -> ReflectionJob | None:
-    """The oldest closed episode of a session that is to be read; None where there is none.
+    """The oldest closed episode of a session that is to be read, or None.
 
     None too where the calls of the session are used up.
     """
@@ -1301,7 +1301,7 @@ def _job(context: PlaneContext, episode: Episode, tokens_max: int, attempt: int)
 
 
 def fact_rows(job: ReflectionJob, facts: Sequence[Fact], by: str) -> list[dict[str, Any]]:
-    """The rows of facts; one that names no turn of the episode, or says nothing, is none."""
+    """The rows of facts, without those that name no turn of the episode or have no text."""
     known = {event.id: event for event in job.events}
     rows = {}
     for fact in facts:

@@ -40,13 +40,13 @@ if TYPE_CHECKING:
     from memplane.log import FileLog
     from memplane.pack import expansion_depths as pack_expansion_depths
     from memplane.policy.records import EpisodeRules
-    from memplane.projections import sessions as projections_episodes
+    from memplane.projections import sessions as projections_sessions
     from memplane.projections.groups import Sees, VisibilityGroup
     from memplane.projections.sessions import EpisodesProjector, EpisodesState
     from memplane.projections.tasks import TaskRecord, TaskTable
 else:
     pack_expansion_depths = late("memplane.pack.expansion_depths")
-    projections_episodes = late("memplane.projections.sessions")
+    projections_sessions = late("memplane.projections.sessions")
 
 
 class RememberedLog:
@@ -305,7 +305,7 @@ class Folds:
                 del self._episodes[list(self._episodes)[1]]
             folder, plane, counter = self._place
             found = self._episodes[rules.variant] = Folded(
-                projections_episodes.EpisodesProjector(rules, counter),
+                projections_sessions.EpisodesProjector(rules, counter),
                 self.log,
                 None if self._episodes else folder,
                 plane=plane,

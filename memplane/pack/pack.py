@@ -82,11 +82,11 @@ from memplane.projections.item import Printer
 from memplane.recall.score import fades, fading, is_stale
 
 if TYPE_CHECKING:
-    from memplane.pack import block as pack_handles
+    from memplane.pack import block as pack_block
     from memplane.projections.item import Item
     from memplane.recall.time_words import AskedTime
 else:
-    pack_handles = late("memplane.pack.block")
+    pack_block = late("memplane.pack.block")
 
 Mark = Callable[[str], None]
 Place = Callable[[Sheet, PackContext, SectionBudget], None]
@@ -364,7 +364,7 @@ def _omit_unasked(
     """Say what has no section in this block: handles, and views."""
     if all(section.name != "expansions" for section in sections):
         sheet.views_omitted += [
-            Omission(str(pack_handles.parse_handle(handle)), 0, "expansions", 0, "section", 0, 0)
+            Omission(str(pack_block.parse_handle(handle)), 0, "expansions", 0, "section", 0, 0)
             for handle in expand
         ]
     omit_unshown_views(sheet, materials, frozenset(s.name for s in sections if _shows_views(s)))

@@ -20,10 +20,10 @@ from memplane.projections.item import Item, Printer
 from memplane.recall.suppress import WITHHELD, Scope
 
 if TYPE_CHECKING:
-    from memplane.pack import expansion_depths as pack_task_digest
+    from memplane.pack import expansion_depths as pack_expansion_depths
     from memplane.policy.records import CachePrices
 else:
-    pack_task_digest = late("memplane.pack.expansion_depths")
+    pack_expansion_depths = late("memplane.pack.expansion_depths")
 
 REPORT_VERSION: Final = 1
 _LISTED: Final = 100
@@ -219,8 +219,8 @@ def unknown_names(context: PackContext, printer: Printer) -> list[str]:
     task, table = context.task, materials.tasks
     if task is not None and not table.only_in_log(task):
         record, space = table.get(task), f"/task/{task}"
-        known = record is not None and pack_task_digest.is_seen(
-            record, pack_task_digest.Sight(scope.hides, printer)
+        known = record is not None and pack_expansion_depths.is_seen(
+            record, pack_expansion_depths.Sight(scope.hides, printer)
         )
         if not (known or bears(lambda item: task == item.task or space == item.ns)):
             found.append("task")

@@ -36,9 +36,8 @@ from memplane.tokens import clip
 
 if TYPE_CHECKING:
     from memplane.pack import (
-        block as pack_handles,
+        block as pack_block,
         expansion_depths as pack_expansion_depths,
-        expansion_depths as pack_task_digest,
     )
     from memplane.pack.block import Handle
     from memplane.pack.expansion_depths import Digest, OpenedHandle, Shard, Sight
@@ -49,8 +48,7 @@ if TYPE_CHECKING:
     from memplane.recall.session_digest import StandingNote
 else:
     recall_session_digest = late("memplane.recall.session_digest")
-    pack_task_digest = late("memplane.pack.expansion_depths")
-    pack_handles = late("memplane.pack.block")
+    pack_block = late("memplane.pack.block")
     pack_expansion_depths = late("memplane.pack.expansion_depths")
     recall_file_guess = late("memplane.recall.file_guess")
 
@@ -260,7 +258,7 @@ def place_tasks(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
     table = context.materials.tasks
     mine = context.task or table.active_for(context.session)
     task = None if mine is None else table.get(mine)
-    sight = pack_task_digest.Sight(context.scope.hides, sheet.printer, sheet.seqs)
+    sight = pack_expansion_depths.Sight(context.scope.hides, sheet.printer, sheet.seqs)
     if task is not None:
         _place_paragraph(sheet, task, sight)
     if context.task is not None:
@@ -268,10 +266,10 @@ def place_tasks(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
     others = [
         other
         for other in table.open()
-        if other.id != mine and pack_task_digest.is_seen(other, sight)
+        if other.id != mine and pack_expansion_depths.is_seen(other, sight)
     ]
     for other in others[:_OTHERS_MAX]:
-        digest = pack_task_digest.task_sentence(other, sight, max(0, sheet.room(_TASKS)))
+        digest = pack_expansion_depths.task_sentence(other, sight, max(0, sheet.room(_TASKS)))
         if digest is not None:
             _put_digest(sheet, digest)
         elif other.goal is not None and sight.sees(other.goal):
@@ -279,8 +277,8 @@ def place_tasks(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
 
 
 def _place_paragraph(sheet: Sheet, task: TaskRecord, sight: Sight) -> None:
-    room = min(sheet.room(_TASKS), pack_task_digest.PARAGRAPH_TOKENS_MAX)
-    digest = pack_task_digest.task_paragraph(task, sight, room, active=True)
+    room = min(sheet.room(_TASKS), pack_expansion_depths.PARAGRAPH_TOKENS_MAX)
+    digest = pack_expansion_depths.task_paragraph(task, sight, room, active=True)
     if digest is None:
         if task.goal is not None and sight.sees(task.goal):
             _omit_quote(sheet, task.goal)
@@ -445,7 +443,7 @@ def _needed(sheet: Sheet, expansion: Expansion | OpenedHandle | View) -> bool:
 
 
 def _view_handle(view: View) -> Handle:
-    return pack_handles.Handle("views", view.path)
+    return pack_block.Handle("views", view.path)
 
 
 def _place_event(sheet: Sheet, expansion: Expansion, scope: Scope) -> None:
@@ -464,7 +462,7 @@ def _place_event(sheet: Sheet, expansion: Expansion, scope: Scope) -> None:
     if repeated or not expansion.text.strip():
         return
     room = sheet.room(_PART)
-    handle, start = pack_handles.parse_handle(expansion.handle), expansion.start
+    handle, start = pack_block.parse_handle(expansion.handle), expansion.start
 
     def on(characters: int) -> str:
         return str(handle.behind(start + characters))
@@ -534,7 +532,7 @@ def _to_line(text: str) -> str:
 
 
 def _place_shard(sheet: Sheet, opened: OpenedHandle, scope: Scope) -> None:
-    sight = pack_task_digest.Sight(scope.hides, sheet.printer, sheet.whole)
+    sight = pack_expansion_depths.Sight(scope.hides, sheet.printer, sheet.whole)
     room = sheet.room(_PART)
     made, mark = _fitted(sheet, opened, sight, room)
     sheet.hidden.update(made.hidden)

@@ -33,12 +33,10 @@ from memplane.observe import observed
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from memplane import artifacts as artifacts_room
     from memplane.context import (
         batches as context_batches,
         event_access as context_event_access,
         folds as context_folds,
-        materials,
     )
     from memplane.context.batches import BulkReceipt
     from memplane.context.event_access import KeyVersion
@@ -58,12 +56,9 @@ if TYPE_CHECKING:
     from memplane.shared.device_file import SyncReport
     from memplane.upkeep import (
         export as upkeep_export,
-        export as upkeep_ledger,
-        export as upkeep_tables,
         purge,
         restore,
-        verify,
-        verify as upkeep_audit,
+        verify as upkeep_verify,
     )
     from memplane.upkeep.export import ExportReport, LedgerReport, TablesReport
     from memplane.upkeep.purge import Due, PurgeReport
@@ -73,35 +68,26 @@ if TYPE_CHECKING:
         changes as work_changes,
         episodes,
         handles,
-        sessions,
-        tasks,
         tasks as work_tasks,
     )
     from memplane.work.episodes import ContextAssembly
 else:
     search_service = late("memplane.search.service")
     shared_folder = late("memplane.shared.folder")
-    upkeep_audit = late("memplane.upkeep.verify")
     upkeep_export = late("memplane.upkeep.export")
     purge = late("memplane.upkeep.purge")
     restore = late("memplane.upkeep.restore")
-    verify = late("memplane.upkeep.verify")
-    upkeep_tables = late("memplane.upkeep.export")
-    upkeep_ledger = late("memplane.upkeep.export")
+    upkeep_verify = late("memplane.upkeep.verify")
     work_tasks = late("memplane.work.tasks")
     context_batches = late("memplane.context.batches")
     context_event_access = late("memplane.context.event_access")
     context_folds = late("memplane.context.folds")
     recall_suppress = late("memplane.recall.suppress")
-    artifacts_room = late("memplane.artifacts")
-    materials = late("memplane.context.materials")
     packer = late("memplane.plane.packer")
     plane_work = late("memplane.plane.work")
     work_changes = late("memplane.work.changes")
     handles = late("memplane.work.handles")
     episodes = late("memplane.work.episodes")
-    sessions = late("memplane.work.sessions")
-    tasks = late("memplane.work.tasks")
 
 
 class PlaneUpkeep(OfPlane):
@@ -189,8 +175,8 @@ class PlaneUpkeep(OfPlane):
 
         At most `limit` findings (1,000).
         """
-        most = upkeep_audit.FINDINGS_MAX if limit is None else limit
-        return upkeep_audit.audit(self._context, limit=most, progress=progress)
+        most = upkeep_verify.FINDINGS_MAX if limit is None else limit
+        return upkeep_verify.audit(self._context, limit=most, progress=progress)
 
     def purge(
         self,
@@ -277,7 +263,7 @@ class PlaneUpkeep(OfPlane):
         process has them, WriteError where they cannot be kept.
         """
         with self._context.lock:
-            return verify.rebuild_caches(self._context, progress, processes)
+            return upkeep_verify.rebuild_caches(self._context, progress, processes)
 
     def verify(
         self,
@@ -294,9 +280,9 @@ class PlaneUpkeep(OfPlane):
         """
         context = self._context
         context.need_files("to verify it")
-        report = verify.of_log(context, progress, processes, deep=deep)
+        report = upkeep_verify.of_log(context, progress, processes, deep=deep)
         with context.lock:
-            return verify.verify_caches(context, report, progress, processes, deep=deep)
+            return upkeep_verify.verify_caches(context, report, progress, processes, deep=deep)
 
     def differing(self) -> list[str]:
         """Files that say something else than the log; reads, never writes.
@@ -307,7 +293,7 @@ class PlaneUpkeep(OfPlane):
         """
         with self._context.lock:
             policies = self._context.watched.policies()
-            found = verify.differing_caches(self._context, policies)
+            found = upkeep_verify.differing_caches(self._context, policies)
             index = (
                 ["index/manifest.json"]
                 if search_service.index_service(self._context).differs(policies)
@@ -374,7 +360,7 @@ class PlaneUpkeep(OfPlane):
             ns=ns, kind=kind, session=session, since=since, until=until, redact=True, secret=secret
         )
         tasks = work_tasks.PlaneTasks(self._context.write, self._context).list(all=True)
-        return upkeep_tables.export_tables(
+        return upkeep_export.export_tables(
             self._context, tasks, to, asked, replace=replace, progress=progress
         )
 
@@ -399,7 +385,7 @@ class PlaneUpkeep(OfPlane):
         asked = upkeep_export.ExportFilter.of(
             ns=ns, kind=kind, session=session, since=since, until=until, redact=True, secret=False
         )
-        return upkeep_ledger.export_to_ledger(self._context, to, asked, progress=progress)
+        return upkeep_export.export_to_ledger(self._context, to, asked, progress=progress)
 
     def sync(
         self,

@@ -41,11 +41,11 @@ if TYPE_CHECKING:
     )
 
     from memplane.event import Event
-    from memplane.index import terms as index_document
+    from memplane.index import terms as index_terms
     from memplane.policy.records import AnswerRule
     from memplane.projections.item import Item
 else:
-    index_document = late("memplane.index.terms")
+    index_terms = late("memplane.index.terms")
 
 PASSAGE_CHARACTERS: Final = 320
 _EVENT_CHARACTERS: Final = 16_000  # of one event that are cut into passages
@@ -236,7 +236,7 @@ def split_passages(text: str, most: int = PASSAGE_CHARACTERS) -> list[tuple[int,
     A sentence of more than 300 characters is cut between words.
     """
     found: list[tuple[int, int]] = []
-    for start, end in index_document.sentences(text):
+    for start, end in index_terms.sentences(text):
         if found and end - found[-1][0] <= most:
             found[-1] = (found[-1][0], end)
         else:
@@ -316,7 +316,7 @@ def sentence_marks(text: str) -> list[str]:
 
     Two that differ in case, blanks or marks of layout alone have one; one without letters has none.
     """
-    found = ("".join(filter(str.isalnum, text[a:b])) for a, b in index_document.sentences(text))
+    found = ("".join(filter(str.isalnum, text[a:b])) for a, b in index_terms.sentences(text))
     return [
         blake2b(said.lower().encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
         for said in found

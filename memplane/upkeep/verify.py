@@ -34,6 +34,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, Literal, Self
 from memplane import log as logs, nofollow
 from memplane.context.folds import Folds, Prefix, RememberedLog
 from memplane.errors import LockError, NotFoundError, PolicyError, Problem, WriteError
+from memplane.index import storage
 from memplane.index.storage import alone, holder, remove_index_file
 from memplane.lazy import NamedTuple, late
 from memplane.log import LogProblem, VerifyReport
@@ -51,7 +52,7 @@ from memplane.upkeep.reports import kept_bytes_path, saved
 if TYPE_CHECKING:
     from memplane.context.context import PlaneContext
     from memplane.event import Event
-    from memplane.index import engine as index_engine, storage
+    from memplane.index import engine as index_engine
     from memplane.intake import Redactor
     from memplane.intake.redact import Counts
     from memplane.policy import Policies
@@ -61,7 +62,6 @@ if TYPE_CHECKING:
 else:
     documents = late("memplane.recall.documents")
     index_engine = late("memplane.index.engine")
-    storage = late("memplane.index.storage")
 
 
 Task = Literal["differs", "rebuild"]
