@@ -53,11 +53,12 @@ class KernelBuild(BuildHookInterface[Any]):
 
 def compiled(source: Path, folder: Path) -> Path | None:
     """The kernel, made in that folder; None where it cannot be made."""
-    # No product and sum in one step: both round, as in Python.
-    flags = ["-std=c11", "-g0", "-ffp-contract=off"]
+    # No product and sum in one step: both round, as in Python. A root is one instruction.
+    flags = ["-std=c11", "-g0", "-ffp-contract=off", "-fno-math-errno"]
     extension = Extension(
-        "_kernel", [str(source)], py_limited_api=True, optional=True, extra_compile_args=flags
-    )
+        "_kernel", [str(source)], py_limited_api=True, optional=True, extra_compile_args=flags,
+        libraries=["m"],
+    )  # fmt: skip
     command = build_ext(Distribution({"name": "_kernel", "ext_modules": [extension]}))
     command.build_lib, command.build_temp = str(folder), str(folder / "objects")
     try:

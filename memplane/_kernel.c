@@ -8,21 +8,23 @@
  *   TokenNumbers  memplane/index/terms.py
  *   TokenParts    memplane/index/terms.py
  *   PostingSums   memplane/index/lexical.py
+ *   EventRanking  memplane/index/ranking.py
  *   Literals      memplane/kernel.py
  *
  * The twin is what counts: tests/kernel holds the two equal over any text. What is rare is asked
  * of Python by a callback, and remembered. Nothing here reads a clock, chance, a file or the
- * environment. All but the sums of postings runs under the interpreter's lock; a callback may give
+ * environment. All but postings and rankings runs under the interpreter's lock; a callback may give
  * that up, so nothing found before one is used behind it. Stable ABI of CPython 3.11 (PEP 384).
  */
 #define Py_LIMITED_API 0x030B0000
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define KERNEL_VERSION 4 /* the same as in memplane/kernel.py; raise both with any change */
+#define KERNEL_VERSION 5 /* the same as in memplane/kernel.py; raise both with any change */
 
 typedef uint8_t byte;
 
@@ -1179,6 +1181,7 @@ static PyType_Spec token_parts_spec = {
 #define LENGTHS 3    /* the related words are measured by the words */
 #define SLICE_SIZE 5 /* block, field, place, begin, end */
 #define NORMS 512    /* longer texts are computed one by one */
+#define PART 1024    /* documents whose sums are added up at a time: the cache holds them */
 
 typedef struct {
     Py_ssize_t first, size;
@@ -1188,7 +1191,8 @@ typedef struct {
 typedef struct {
     PyObject_HEAD
     PostingBlock *blocks;
-    Py_ssize_t block_count, limit;
+    Py_ssize_t block_count, limit, count; /* of documents that have a posting and may be seen */
+    byte *seen;                           /* which these are */
     Py_buffer slices, hidden, apart; /* the last two without an object where there is none */
 } PostingSums;
 
@@ -1224,8 +1228,8 @@ static Slice slice_at(const PostingSums *self, int64_t at)
     return found;
 }
 
-/* Whether each slice lies within its block, and each document of it below the limit. */
-static int slices_fit(const PostingSums *self)
+/* Mark the documents of each slice; 0 where one does not lie within its block, or below the limit. */
+static int mark_documents(PostingSums *self)
 {
     for (int64_t at = 0; at < slice_count(self); at++) {
         const int64_t *row = (const int64_t *)self->slices.buf + at * SLICE_SIZE;
@@ -1240,30 +1244,29 @@ static int slices_fit(const PostingSums *self)
         Py_ssize_t most = self->limit - block->first;
         most = most < block->size ? most : block->size;
         Slice slice = slice_at(self, at);
-        for (int64_t one = 0; one < slice.count; one++)
-            if (slice.docs[one] >= most)
+        byte *from = self->seen + block->first;
+        Py_ssize_t last = -1;
+        for (int64_t one = 0; one < slice.count; one++) {
+            if (slice.docs[one] >= most || slice.docs[one] <= last)
                 return 0;
+            last = slice.docs[one];
+            from[last] = 1;
+        }
     }
     return 1;
 }
 
-/* Mark the documents that have a posting and may be seen, and give each a place among them. */
-static int64_t place_documents(const PostingSums *self, byte *seen, int32_t *places)
+/* Leave out the documents that may not be seen, and count the others. */
+static void count_documents(PostingSums *self)
 {
     const byte *hidden = self->hidden.obj == NULL ? NULL : self->hidden.buf;
     const byte *apart = self->apart.obj == NULL ? NULL : self->apart.buf;
-    for (int64_t at = 0; at < slice_count(self); at++) {
-        Slice slice = slice_at(self, at);
-        byte *from = seen + slice.block->first;
-        for (int64_t one = 0; one < slice.count; one++)
-            from[slice.docs[one]] = 1;
-    }
-    int64_t count = 0;
-    for (Py_ssize_t doc = 0; doc < self->limit; doc++) {
-        int there = seen[doc] && !(hidden != NULL && hidden[doc]) && !(apart != NULL && apart[doc]);
-        places[doc] = there ? (int32_t)count++ : -1;
-    }
-    return count;
+    for (Py_ssize_t doc = 0; hidden != NULL && doc < self->limit; doc++)
+        self->seen[doc] &= hidden[doc] == 0;
+    for (Py_ssize_t doc = 0; apart != NULL && doc < self->limit; doc++)
+        self->seen[doc] &= apart[doc] == 0;
+    for (Py_ssize_t doc = 0; doc < self->limit; doc++)
+        self->count += self->seen[doc];
 }
 
 static double length_norm(double length, double average, const Worth *worth)
@@ -1279,34 +1282,58 @@ static void fill_norms(double *norms, double average, const Worth *worth)
         norms[length] = length_norm(length, average, worth);
 }
 
-/* Add what the postings give each document: in the order of the slices, as the twin does. */
-static void add_gains(
-    const PostingSums *self, const Worth *worth, const int32_t *places, double *sums, int64_t count)
+/* What a term adds to a document: see `term_gain` in memplane/index/bm25.py. */
+static double term_gain(double strength, double times, double norm, const Worth *worth)
 {
-    double norms[NORMS], *coverage = sums + FIELDS * count;
-    int64_t field = -1;
-    for (int64_t at = 0; at < slice_count(self); at++) {
-        Slice slice = slice_at(self, at);
-        double average = worth->average[slice.field];
-        if (slice.field != field)
-            fill_norms(norms, average, worth);
-        field = slice.field;
-        double strength = worth->strength[slice.place], rare = worth->rare[slice.place];
-        double *own = sums + field * count;
-        const int32_t *from = places + slice.block->first;
-        for (int64_t one = 0; one < slice.count; one++) {
-            int32_t place = from[slice.docs[one]];
-            if (place < 0)
+    double gain = times * (worth->k1 + 1.0);
+    gain *= strength;
+    return gain / (times + norm);
+}
+
+/* Add what a slice gives the documents below `end`, from `from` on; return where it ends there. */
+static int64_t add_part(const Slice *slice, const Worth *worth, const double *norms, int64_t from,
+                        int64_t begin, int64_t end, double sums[FIELDS + 1][PART])
+{
+    double average = worth->average[slice->field], strength = worth->strength[slice->place];
+    double rare = worth->rare[slice->place];
+    double *own = sums[slice->field], *coverage = sums[FIELDS];
+    for (; from < slice->count && slice->docs[from] < end; from++) {
+        int64_t doc = slice->docs[from];
+        uint16_t length = slice->lengths[doc];
+        double norm = length < NORMS ? norms[length] : length_norm(length, average, worth);
+        own[doc - begin] += term_gain(strength, slice->times[from], norm, worth);
+        if (slice->field == 0)
+            coverage[doc - begin] += rare;
+    }
+    return from;
+}
+
+/* Add what all postings give, some documents after the others: to each document in the order of the
+ * slices, as the twin does. `reached` has a place for each slice. */
+static void add_gains(
+    const PostingSums *self, const Worth *worth, int64_t *reached, int32_t *docs, double *rows)
+{
+    double norms[FIELDS][NORMS], sums[FIELDS + 1][PART];
+    for (int field = 0; field < FIELDS; field++)
+        fill_norms(norms[field], worth->average[field], worth);
+    Py_ssize_t made = 0;
+    for (Py_ssize_t begin = 0; begin < self->limit; begin += PART) {
+        Py_ssize_t end = begin + PART < self->limit ? begin + PART : self->limit;
+        memset(sums, 0, sizeof(sums));
+        for (int64_t at = 0; at < slice_count(self); at++) {
+            Slice slice = slice_at(self, at);
+            Py_ssize_t first = slice.block->first;
+            if (first < end && first + slice.block->size > begin)
+                reached[at] = add_part(&slice, worth, norms[slice.field], reached[at],
+                                       begin - first, end - first, sums);
+        }
+        for (Py_ssize_t doc = begin; doc < end; doc++) {
+            if (!self->seen[doc])
                 continue;
-            uint16_t length = slice.lengths[slice.docs[one]];
-            double norm = length < NORMS ? norms[length] : length_norm(length, average, worth);
-            double times = slice.times[one];
-            double gain = times * (worth->k1 + 1.0);
-            gain *= strength;
-            gain /= times + norm;
-            own[place] += gain;
-            if (field == 0)
-                coverage[place] += rare;
+            docs[made] = (int32_t)doc;
+            for (int row = 0; row <= FIELDS; row++)
+                rows[row * self->count + made] = sums[row][doc - begin];
+            made++;
         }
     }
 }
@@ -1342,34 +1369,20 @@ static int places_fit(const PostingSums *self, Py_ssize_t places)
  * held by this object, what is written nobody else has yet. */
 static PyObject *summed(PostingSums *self, const Worth *worth)
 {
-    byte *seen = calloc((size_t)self->limit + 1, 1);
-    int32_t *places = malloc(((size_t)self->limit + 1) * sizeof(*places));
-    PyObject *docs = NULL, *sums = NULL, *made = NULL;
-    int64_t count = 0;
-    if (seen == NULL || places == NULL) {
+    int64_t *reached = calloc((size_t)slice_count(self) + 1, sizeof(*reached));
+    PyObject *docs = PyByteArray_FromStringAndSize(NULL, 4 * self->count), *made = NULL;
+    PyObject *sums = PyByteArray_FromStringAndSize(NULL, 8 * (FIELDS + 1) * self->count);
+    if (reached == NULL)
         PyErr_NoMemory();
-        goto done;
+    if (reached != NULL && docs != NULL && sums != NULL) {
+        int32_t *doc_at = (int32_t *)PyByteArray_AsString(docs);
+        double *sum_at = (double *)PyByteArray_AsString(sums);
+        PyThreadState *state = PyEval_SaveThread();
+        add_gains(self, worth, reached, doc_at, sum_at);
+        PyEval_RestoreThread(state);
+        made = PyTuple_Pack(2, docs, sums);
     }
-    PyThreadState *state = PyEval_SaveThread();
-    count = place_documents(self, seen, places);
-    PyEval_RestoreThread(state);
-    docs = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)(4 * count));
-    sums = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)(8 * (FIELDS + 1) * count));
-    if (docs == NULL || sums == NULL)
-        goto done;
-    int32_t *doc_at = (int32_t *)PyByteArray_AsString(docs);
-    double *sum_at = (double *)PyByteArray_AsString(sums);
-    state = PyEval_SaveThread();
-    for (Py_ssize_t doc = 0; doc < self->limit; doc++)
-        if (places[doc] >= 0)
-            doc_at[places[doc]] = (int32_t)doc;
-    memset(sum_at, 0, (size_t)(8 * (FIELDS + 1) * count));
-    add_gains(self, worth, places, sum_at, count);
-    PyEval_RestoreThread(state);
-    made = PyTuple_Pack(2, docs, sums);
-done:
-    free(seen);
-    free(places);
+    free(reached);
     Py_XDECREF(docs);
     Py_XDECREF(sums);
     return made;
@@ -1442,10 +1455,20 @@ static int open_sums(PostingSums *self, PyObject *blocks, PyObject *given, PyObj
         !open_mask(&self->hidden, masks[0], self->limit) ||
         !open_mask(&self->apart, masks[1], self->limit))
         return 0;
-    if (self->limit < 0 || self->limit > INT32_MAX || !slices_fit(self)) {
-        PyErr_SetString(PyExc_ValueError, "a slice does not lie within its block");
+    if (self->limit < 0 || self->limit > INT32_MAX) {
+        PyErr_SetString(PyExc_ValueError, "a slice has not rising documents of its block");
         return 0;
     }
+    self->seen = calloc((size_t)self->limit + 1, 1);
+    if (self->seen == NULL) {
+        PyErr_NoMemory();
+        return 0;
+    }
+    if (!mark_documents(self)) {
+        PyErr_SetString(PyExc_ValueError, "a slice has not rising documents of its block");
+        return 0;
+    }
+    count_documents(self);
     return 1;
 }
 
@@ -1482,6 +1505,7 @@ static void posting_sums_dealloc(PostingSums *self)
             let_go(&self->blocks[at].lengths[field]);
     }
     free(self->blocks);
+    free(self->seen);
     let_go(&self->slices);
     let_go(&self->hidden);
     let_go(&self->apart);
@@ -1505,6 +1529,768 @@ static PyType_Slot posting_sums_slots[] = {
 
 static PyType_Spec posting_sums_spec = {
     "memplane._kernel.PostingSums", sizeof(PostingSums), 0, Py_TPFLAGS_DEFAULT, posting_sums_slots,
+};
+
+/* ---- EventRanking ---- */
+
+#define SAME 1000      /* a factor that changes nothing */
+#define BUCKETS 4096   /* by which the bar is looked for */
+#define DIGITS 11      /* bits that one pass of a sort or a choice looks at */
+#define STEP_SIZE 3    /* test, argument, permille */
+#define TURN_TOKENS 10 /* what a turn counts beside its words, on the way past it */
+#define ASKING_TOKENS 50
+#define OPENING_TURNS 5
+#define OPENING_DOCUMENTS 60
+#define USER 1 /* among the roles */
+#define ASKING (1u << 29) /* among the traits */
+#define POINT 1048576.0 /* 2**20: scores are whole numbers of its parts */
+
+enum { BY_SPEAKER, BY_ROLE, BY_FLAG, BY_NO_TRAIT, BY_TRAIT, BY_ASKING, BY_OPENING, BY_BEGIN };
+
+/* In the order of `Frame`. */
+enum {
+    SEQ_AT, TOKENS_AT, GROUP_AT, SPEAKER_AT, IMPORTANCE_AT, FLAGS_AT, ROLE_AT, TRAITS_AT, LINKS_AT,
+    STRIDES_AT, COLUMNS,
+};
+static const Py_ssize_t COLUMN_BYTES[COLUMNS] = {8, 4, 8, 8, 2, 2, 1, 4, 8, 8};
+
+enum { DOCS, WORDS, BIGRAMS, PREFIXES, RELATED, COVERAGE, KINDS, MATCH_COLUMNS };
+
+typedef struct {
+    PyObject_HEAD
+    Py_ssize_t size; /* documents */
+    Py_buffer columns[COLUMNS], hidden;
+    const int64_t *seq;
+    const int32_t *tokens, *links, *strides;
+    const uint64_t *group, *speaker;
+    const uint16_t *importance, *flags;
+    const byte *role, *hides;
+    const uint32_t *traits;
+} EventRanking;
+
+typedef struct {
+    const int64_t *rows;
+    Py_ssize_t count;
+} Steps;
+
+/* A request: what matches, and the rules. */
+typedef struct {
+    Py_buffer matches[MATCH_COLUMNS], said_rows, heard_rows, names, share_table, faint_table, table;
+    const int32_t *docs;
+    const double *fields[MATCH_COLUMNS];
+    double bigrams, prefixes, related;
+    Steps said, heard;
+    const uint64_t *speakers;
+    const double *shares;
+    const int64_t *faint, *strengths;
+    Py_ssize_t count, speaker_count, gaps, sources, most;
+    long long coverage, reply, session_best;
+    unsigned long long beginning;
+    int low, bits, reach;
+} Question;
+
+/* A document with an amount. */
+typedef struct {
+    int64_t value;
+    int32_t doc;
+} Amount;
+
+/* What is worked with, made as large as the request may need. */
+typedef struct {
+    int64_t *words, *keys, *own;
+    Amount *heads, *lent, *spare, *found;
+    Py_ssize_t head_count, lent_count, found_count;
+} Work;
+
+static int64_t thousandths(int64_t value, int64_t permille)
+{
+    if (permille == SAME)
+        return value;
+    int64_t product = value * permille, found = product / SAME;
+    return found - (product % SAME < 0); /* rounded down, as in Python */
+}
+
+static int is_opening(const EventRanking *self, int32_t doc)
+{
+    if (self->role[doc] != USER || self->group[doc] == 0)
+        return 0;
+    int turns = 1;
+    for (int step = 0; step < OPENING_DOCUMENTS; step++) {
+        int32_t before = self->links[2 * (int64_t)doc] >> 1;
+        if (before < 0)
+            return 1;
+        if (before >= self->size)
+            return 0;
+        turns += self->role[before] == USER && self->seq[before] != self->seq[doc];
+        if (turns > OPENING_TURNS)
+            return 0;
+        doc = before;
+    }
+    return 0;
+}
+
+static int asks(const EventRanking *self, int32_t doc)
+{
+    return (self->traits[doc] & ASKING) != 0 && self->tokens[doc] <= ASKING_TOKENS;
+}
+
+static int passes(const EventRanking *self, const Question *asked, const int64_t *step, int32_t doc)
+{
+    switch (step[0]) {
+    case BY_SPEAKER:
+        for (Py_ssize_t at = 0; at < asked->speaker_count; at++)
+            if (self->speaker[doc] == asked->speakers[at])
+                return 1;
+        return 0;
+    case BY_ROLE:
+        return self->role[doc] == step[1];
+    case BY_FLAG:
+        return (self->flags[doc] & step[1]) != 0;
+    case BY_NO_TRAIT:
+        return (self->traits[doc] & step[1]) == 0;
+    case BY_TRAIT:
+        return (self->traits[doc] & step[1]) != 0;
+    case BY_ASKING:
+        return asks(self, doc);
+    case BY_OPENING:
+        return is_opening(self, doc);
+    default:
+        return self->group[doc] == asked->beginning && is_opening(self, doc);
+    }
+}
+
+static int64_t stepped(
+    const EventRanking *self, const Question *asked, const Steps *steps, int32_t doc, int64_t score)
+{
+    for (Py_ssize_t at = 0; at < steps->count; at++) {
+        const int64_t *step = steps->rows + STEP_SIZE * at;
+        if (passes(self, asked, step, doc))
+            score = thousandths(score, step[2]);
+    }
+    return score;
+}
+
+/* What so many words earn before the factors: see `relevance` in memplane/index/bm25.py. */
+static int64_t relevance(int64_t words, int64_t peak, double coverage, long long permille)
+{
+    double share = (double)words / (double)peak;
+    share = share * sqrt(sqrt(share));
+    double part = (double)permille / 1000.0;
+    double held = part * coverage;
+    held = (1.0 - part) + held;
+    return llrint(share * held * POINT);
+}
+
+/* The lexical score of each match; return the highest. */
+static int64_t whole_scores(const EventRanking *self, const Question *asked, int64_t *words)
+{
+    int64_t peak = 0;
+    unsigned mask = (1u << asked->bits) - 1;
+    for (Py_ssize_t at = 0; at < asked->count; at++) {
+        double share = asked->shares[(self->flags[asked->docs[at]] >> asked->low) & mask];
+        double total = asked->bigrams * (asked->fields[BIGRAMS][at] * share);
+        total += asked->fields[WORDS][at] * share;
+        total += asked->prefixes * (asked->fields[PREFIXES][at] * share);
+        total += asked->related * (asked->fields[RELATED][at] * share);
+        total *= POINT;
+        total += asked->fields[KINDS][at] * share * POINT;
+        words[at] = llrint(total);
+        peak = words[at] > peak ? words[at] : peak;
+    }
+    return peak;
+}
+
+/* How many events have a match of so many words or more. */
+static Py_ssize_t events_from(
+    const EventRanking *self, const Question *asked, const int64_t *words, int64_t low)
+{
+    Py_ssize_t found = 0;
+    int64_t last = -1;
+    int any = 0;
+    for (Py_ssize_t at = 0; at < asked->count; at++) {
+        if (words[at] < low)
+            continue;
+        int64_t seq = self->seq[asked->docs[at]];
+        found += !any || seq != last;
+        last = seq;
+        any = 1;
+    }
+    return found;
+}
+
+/* The least that a match with these words earns, or the most: by itself, and in the end. */
+static void ends(
+    const Question *asked, int64_t words, int64_t peak, int most, int64_t *own, int64_t *final)
+{
+    int64_t earned = relevance(words, peak > 1 ? peak : 1, most ? 1.0 : 0.0, asked->coverage);
+    for (Py_ssize_t at = 0; at < asked->said.count; at++) {
+        int64_t factor = asked->said.rows[STEP_SIZE * at + 2];
+        if (most == (factor > SAME))
+            earned = thousandths(earned, factor);
+    }
+    *own = earned;
+    for (Py_ssize_t at = 0; at <= asked->heard.count; at++) {
+        int64_t factor = at < asked->heard.count ? asked->heard.rows[STEP_SIZE * at + 2]
+                                                 : asked->session_best;
+        if (most == (factor > SAME))
+            earned = thousandths(earned, factor);
+    }
+    *final = earned;
+}
+
+/* The least that words must earn for a match to count without neighbours: see the twin's `_bar`. */
+static int64_t bar_of(
+    const EventRanking *self, const Question *asked, const int64_t *words, int64_t peak)
+{
+    Py_ssize_t most = asked->sources > asked->most ? asked->sources : asked->most;
+    if (asked->count <= 4 * most || asked->coverage < 0 || asked->coverage > SAME)
+        return 0;
+    uint32_t counts[BUCKETS] = {0};
+    int shift = 0;
+    while (peak >> shift >= BUCKETS)
+        shift++;
+    for (Py_ssize_t at = 0; at < asked->count; at++)
+        counts[words[at] < 0 ? 0 : words[at] >> shift]++;
+    int64_t low = -1;
+    /* An event may have several documents. */
+    for (int wider = 0; wider < 2 && low < 0; wider++) {
+        Py_ssize_t wanted = wider ? 2 * most : most + most / 4, reached = 0;
+        int bucket = BUCKETS;
+        while (bucket > 0 && reached < wanted)
+            reached += counts[--bucket];
+        if (events_from(self, asked, words, (int64_t)bucket << shift) >= most)
+            low = (int64_t)bucket << shift;
+    }
+    int64_t own, final, most_own, most_final, below = -1, bar = low;
+    if (low < 0)
+        return 0;
+    ends(asked, low, peak, 0, &own, &final);
+    while (bar - below > 1) {
+        int64_t middle = (below + bar) / 2;
+        ends(asked, middle, peak, 1, &most_own, &most_final);
+        if (most_own < own && most_final < final)
+            below = middle;
+        else
+            bar = middle;
+    }
+    return bar;
+}
+
+static int64_t own_of(
+    const EventRanking *self, const Question *asked, Py_ssize_t at, int64_t words, int64_t peak)
+{
+    if (peak == 0)
+        return 0;
+    int64_t earned = relevance(words, peak, asked->fields[COVERAGE][at], asked->coverage);
+    return stepped(self, asked, &asked->said, asked->docs[at], earned);
+}
+
+/* The k-th highest of some numbers, from 1 on, digit by digit from the top; `keys` is changed. */
+static int64_t kth_highest(int64_t *keys, Py_ssize_t count, Py_ssize_t k)
+{
+    const uint64_t sign = (uint64_t)1 << 63;
+    uint64_t any = 0, all = ~(uint64_t)0;
+    for (Py_ssize_t at = 0; at < count; at++) {
+        any |= (uint64_t)keys[at];
+        all &= (uint64_t)keys[at];
+    }
+    int top = 64;
+    while (top > 0 && ((any ^ all) >> (top - 1)) == 0)
+        top--;
+    while (top > 0) {
+        int shift = top > DIGITS ? top - DIGITS : 0;
+        uint64_t mask = ((uint64_t)1 << (top - shift)) - 1;
+        Py_ssize_t counts[1 << DIGITS] = {0}, left = 0;
+        for (Py_ssize_t at = 0; at < count; at++)
+            counts[(((uint64_t)keys[at] ^ sign) >> shift) & mask]++;
+        int64_t digit = (int64_t)mask;
+        while (k > counts[digit])
+            k -= counts[digit--];
+        for (Py_ssize_t at = 0; at < count; at++)
+            if ((int64_t)((((uint64_t)keys[at] ^ sign) >> shift) & mask) == digit)
+                keys[left++] = keys[at];
+        count = left;
+        top = shift;
+    }
+    return keys[0];
+}
+
+/* Keep the best match of each event, the first of equal ones. */
+static Py_ssize_t best_of_events(const EventRanking *self, const Amount *from, Py_ssize_t count,
+                                 Amount *to)
+{
+    Py_ssize_t made = 0;
+    for (Py_ssize_t at = 0; at < count; at++) {
+        if (at == 0 || self->seq[from[at].doc] != self->seq[from[at - 1].doc])
+            to[made++] = from[at];
+        else if (from[at].value > to[made - 1].value)
+            to[made - 1] = from[at];
+    }
+    return made;
+}
+
+/* Keep the best so many, in their order; of equal ones the later. */
+static Py_ssize_t keep_best(Amount *some, Py_ssize_t count, Py_ssize_t most, int64_t *keys)
+{
+    if (most <= 0)
+        return 0;
+    if (count <= most)
+        return count;
+    for (Py_ssize_t at = 0; at < count; at++)
+        keys[at] = some[at].value;
+    int64_t least = kth_highest(keys, count, most);
+    Py_ssize_t higher = 0, equal = 0, made = 0;
+    for (Py_ssize_t at = 0; at < count; at++) {
+        higher += some[at].value > least;
+        equal += some[at].value == least;
+    }
+    Py_ssize_t skipped = equal - (most - higher);
+    for (Py_ssize_t at = 0; at < count; at++)
+        if (some[at].value > least || (some[at].value == least && skipped-- <= 0))
+            some[made++] = some[at];
+    return made;
+}
+
+/* Sort by document, in as many passes as the highest number needs. */
+static Amount *by_document(Amount *some, Amount *spare, Py_ssize_t count, Py_ssize_t size)
+{
+    for (int shift = 0; size >> shift > 0; shift += DIGITS) {
+        Py_ssize_t begins[(1 << DIGITS) + 1] = {0};
+        for (Py_ssize_t at = 0; at < count; at++)
+            begins[((some[at].doc >> shift) & ((1 << DIGITS) - 1)) + 1]++;
+        for (int digit = 0; digit < 1 << DIGITS; digit++)
+            begins[digit + 1] += begins[digit];
+        for (Py_ssize_t at = 0; at < count; at++)
+            spare[begins[(some[at].doc >> shift) & ((1 << DIGITS) - 1)]++] = some[at];
+        Amount *sorted = spare;
+        spare = some;
+        some = sorted;
+    }
+    return some;
+}
+
+/* The last node of a document's event on one side. */
+static int64_t border_of(const EventRanking *self, int64_t node)
+{
+    for (;;) {
+        uint32_t next = (uint32_t)self->links[node];
+        if (next >= (uint64_t)(2 * self->size) || self->seq[next >> 1] != self->seq[node >> 1])
+            return node;
+        node = next;
+    }
+}
+
+/* What a source says of the documents on one side of it. */
+static Py_ssize_t
+spread_to(const EventRanking *self, const Question *asked, Amount said, int64_t node, Amount *to)
+{
+    int64_t gap = TURN_TOKENS - self->strides[node];
+    Py_ssize_t made = 0;
+    for (int step = 0; step < asked->reach; step++) {
+        gap += self->strides[node];
+        uint32_t next = (uint32_t)self->links[node];
+        if (next >= (uint64_t)(2 * self->size) || gap < 0 || gap >= asked->gaps)
+            break;
+        node = next;
+        to[made++] = (Amount){asked->strengths[gap] * said.value >> 20, (int32_t)(next >> 1)};
+    }
+    return made;
+}
+
+/* What the best events lend to the documents around them, and questions to answers. */
+static void lend(const EventRanking *self, const Question *asked, Work *work)
+{
+    Amount *sources = work->spare;
+    Py_ssize_t count = best_of_events(self, work->heads, work->head_count, sources);
+    count = keep_best(sources, count, asked->sources, work->keys);
+    Amount *lent = work->lent;
+    Py_ssize_t made = 0;
+    for (Py_ssize_t at = 0; at < count; at++) {
+        int64_t node = 2 * (int64_t)sources[at].doc;
+        made += spread_to(self, asked, sources[at], border_of(self, node), lent + made);
+        int64_t after = border_of(self, node + 1);
+        made += spread_to(self, asked, sources[at], after, lent + made);
+        uint32_t next = (uint32_t)self->links[after];
+        if (asked->reply == 0 || next >= (uint64_t)(2 * self->size) ||
+            !asks(self, sources[at].doc) ||
+            self->speaker[next >> 1] == self->speaker[sources[at].doc])
+            continue;
+        lent[made++] =
+            (Amount){thousandths(sources[at].value, asked->reply), (int32_t)(next >> 1)};
+    }
+    lent = by_document(lent, work->found, made, self->size);
+    work->lent_count = 0;
+    for (Py_ssize_t at = 0; at < made; at++) {
+        if (work->lent_count > 0 && work->lent[work->lent_count - 1].doc == lent[at].doc)
+            work->lent[work->lent_count - 1].value += lent[at].value;
+        else
+            work->lent[work->lent_count++] = lent[at];
+    }
+    unsigned mask = (1u << asked->bits) - 1;
+    for (Py_ssize_t at = 0; at < work->lent_count; at++) {
+        Amount *one = &work->lent[at];
+        int64_t faint = asked->faint[(self->flags[one->doc] >> asked->low) & mask];
+        one->value = thousandths(one->value, faint);
+    }
+}
+
+/* Score what matches well enough and what is lent to; `own` gets what of it is the document's. */
+static void score(
+    const EventRanking *self, const Question *asked, Work *work, int64_t bar, int64_t peak)
+{
+    Py_ssize_t match = 0, head = 0, made = 0;
+    for (Py_ssize_t at = 0; at <= work->lent_count; at++) {
+        int last = at == work->lent_count;
+        int32_t doc = last ? INT32_MAX : work->lent[at].doc;
+        for (; head < work->head_count && work->heads[head].doc < doc; head++)
+            work->found[made] = work->heads[head], work->own[made++] = work->heads[head].value;
+        if (last)
+            break;
+        int64_t own = 0;
+        while (match < asked->count && asked->docs[match] < doc)
+            match++;
+        if (head < work->head_count && work->heads[head].doc == doc)
+            own = work->heads[head++].value;
+        else if (match < asked->count && asked->docs[match] == doc && work->words[match] < bar)
+            own = own_of(self, asked, match, work->words[match], peak);
+        work->own[made] = own;
+        work->found[made++] = (Amount){work->lent[at].value + own, doc};
+    }
+    work->found_count = 0;
+    for (Py_ssize_t at = 0; at < made; at++) {
+        Amount one = work->found[at];
+        if (one.value <= 0 || (self->hides != NULL && self->hides[one.doc]))
+            continue;
+        one.value = stepped(self, asked, &asked->heard, one.doc, one.value);
+        work->own[work->found_count] = work->own[at];
+        work->found[work->found_count++] = one;
+    }
+}
+
+/* An event among the best, with what orders it. */
+typedef struct {
+    int64_t score, seq, own;
+    uint64_t group;
+    int32_t doc;
+    uint16_t importance;
+} Ranked;
+
+static int by_rank(const void *one, const void *other)
+{
+    const Ranked *left = one, *right = other;
+    if (left->score != right->score)
+        return left->score < right->score ? 1 : -1;
+    if (left->importance != right->importance)
+        return left->importance < right->importance ? 1 : -1;
+    return left->seq < right->seq ? 1 : left->seq > right->seq ? -1 : 0;
+}
+
+/* By group, the best of each first, the newest of equal ones. */
+static int by_group(const void *one, const void *other)
+{
+    const Ranked *left = one, *right = other;
+    if (left->group != right->group)
+        return left->group < right->group ? -1 : 1;
+    if (left->score != right->score)
+        return left->score < right->score ? 1 : -1;
+    return left->doc < right->doc ? 1 : left->doc > right->doc ? -1 : 0;
+}
+
+/* The best document of each event, with what is its own. */
+static void keep_events(const EventRanking *self, Work *work)
+{
+    Py_ssize_t made = 0;
+    for (Py_ssize_t at = 0; at < work->found_count; at++) {
+        Amount one = work->found[at];
+        int first = at == 0 || self->seq[one.doc] != self->seq[work->found[made - 1].doc];
+        if (!first && one.value <= work->found[made - 1].value)
+            continue;
+        made += first;
+        work->found[made - 1] = one;
+        work->own[made - 1] = work->own[at];
+    }
+    work->found_count = made;
+}
+
+/* Fill in those that may be among the best so many, `extra` permille added; return how many. */
+static Py_ssize_t
+candidates(const EventRanking *self, const Work *work, Py_ssize_t most, long long extra, Ranked *to)
+{
+    int64_t least = INT64_MIN;
+    if (most < work->found_count) {
+        for (Py_ssize_t at = 0; at < work->found_count; at++)
+            work->keys[at] = work->found[at].value;
+        least = kth_highest(work->keys, work->found_count, most);
+    }
+    Py_ssize_t made = 0;
+    for (Py_ssize_t at = 0; at < work->found_count; at++) {
+        int32_t doc = work->found[at].doc;
+        int64_t value = work->found[at].value;
+        if (value >= least || thousandths(value, extra) >= least)
+            to[made++] = (Ranked){value,           self->seq[doc], work->own[at], self->group[doc],
+                                  doc, self->importance[doc]};
+    }
+    return made;
+}
+
+static Py_ssize_t best_events(
+    const EventRanking *self, const Question *asked, Work *work, Ranked *to)
+{
+    if (asked->most <= 0 || work->found_count == 0)
+        return 0;
+    keep_events(self, work);
+    Py_ssize_t count = candidates(self, work, asked->most, asked->session_best, to);
+    if (asked->session_best != SAME) {
+        qsort(to, (size_t)count, sizeof(*to), by_group);
+        for (Py_ssize_t at = 0; at < count; at++)
+            if (to[at].group != 0 && (at == 0 || to[at].group != to[at - 1].group))
+                to[at].score = thousandths(to[at].score, asked->session_best);
+    }
+    qsort(to, (size_t)count, sizeof(*to), by_rank);
+    return count < asked->most ? count : asked->most;
+}
+
+static void free_work(Work *work)
+{
+    free(work->words);
+    free(work->keys);
+    free(work->own);
+    free(work->heads);
+    free(work->lent);
+    free(work->spare);
+    free(work->found);
+}
+
+static int make_work(const Question *asked, Work *work)
+{
+    /* Each source lends on two sides, and to what answers it. */
+    Py_ssize_t sources = asked->count < asked->sources ? asked->count : asked->sources;
+    size_t lent = (size_t)(sources > 0 ? sources : 0) * (2 * (size_t)asked->reach + 1) + 1;
+    size_t matches = (size_t)asked->count + 1, every = matches + lent;
+    work->words = malloc(matches * sizeof(*work->words));
+    work->keys = malloc(every * sizeof(*work->keys));
+    work->own = malloc(every * sizeof(*work->own));
+    work->heads = malloc(matches * sizeof(*work->heads));
+    work->lent = malloc(lent * sizeof(*work->lent));
+    work->spare = malloc(matches * sizeof(*work->spare));
+    work->found = malloc(every * sizeof(*work->found));
+    return work->words != NULL && work->keys != NULL && work->own != NULL && work->heads != NULL &&
+           work->lent != NULL && work->spare != NULL && work->found != NULL;
+}
+
+/* The documents, scores and own parts of the best events, as three arrays of bytes. */
+static PyObject *packed(const Ranked *best, Py_ssize_t count)
+{
+    PyObject *docs = PyByteArray_FromStringAndSize(NULL, 4 * count);
+    PyObject *scores = PyByteArray_FromStringAndSize(NULL, 8 * count);
+    PyObject *own = PyByteArray_FromStringAndSize(NULL, 8 * count), *made = NULL;
+    if (docs != NULL && scores != NULL && own != NULL) {
+        int32_t *doc_at = (int32_t *)PyByteArray_AsString(docs);
+        int64_t *score_at = (int64_t *)PyByteArray_AsString(scores);
+        int64_t *own_at = (int64_t *)PyByteArray_AsString(own);
+        for (Py_ssize_t at = 0; at < count; at++) {
+            doc_at[at] = best[at].doc;
+            score_at[at] = best[at].score;
+            own_at[at] = best[at].own < best[at].score ? best[at].own : best[at].score;
+        }
+        made = PyTuple_Pack(3, docs, scores, own);
+    }
+    Py_XDECREF(docs);
+    Py_XDECREF(scores);
+    Py_XDECREF(own);
+    return made;
+}
+
+/* All steps of `of`, without the interpreter's lock: what is read the question and this object hold,
+ * what is written nobody else has yet. */
+static Py_ssize_t answered(
+    const EventRanking *self, const Question *asked, Work *work, Ranked **best)
+{
+    int64_t peak = whole_scores(self, asked, work->words);
+    int64_t bar = bar_of(self, asked, work->words, peak);
+    for (Py_ssize_t at = 0; at < asked->count; at++)
+        if (work->words[at] >= bar)
+            work->heads[work->head_count++] =
+                (Amount){own_of(self, asked, at, work->words[at], peak), asked->docs[at]};
+    lend(self, asked, work);
+    score(self, asked, work, bar, peak);
+    *best = malloc(((size_t)work->found_count + 1) * sizeof(**best));
+    return *best == NULL ? -1 : best_events(self, asked, work, *best);
+}
+
+static int rows_of(PyObject *given, Py_buffer *buffer, Steps *steps)
+{
+    if (PyObject_GetBuffer(given, buffer, PyBUF_SIMPLE) < 0)
+        return 0;
+    steps->rows = buffer->buf;
+    steps->count = buffer->len / (8 * STEP_SIZE);
+    return 1;
+}
+
+/* Take what matches: rising documents of the frame, with as many numbers of each kind. */
+static int open_matches(const EventRanking *self, Question *asked, PyObject *given)
+{
+    PyObject *columns[MATCH_COLUMNS];
+    if (!PyArg_ParseTuple(given, "OOOOOOO", &columns[0], &columns[1], &columns[2], &columns[3],
+                          &columns[4], &columns[5], &columns[6]))
+        return 0;
+    for (int at = 0; at < MATCH_COLUMNS; at++) {
+        if (PyObject_GetBuffer(columns[at], &asked->matches[at], PyBUF_SIMPLE) < 0)
+            return 0;
+        asked->fields[at] = asked->matches[at].buf;
+    }
+    asked->docs = asked->matches[DOCS].buf;
+    asked->count = asked->matches[DOCS].len / 4;
+    int fits = 1;
+    for (int at = WORDS; at < MATCH_COLUMNS; at++)
+        fits = fits && asked->matches[at].len / 8 == asked->count;
+    int32_t last = -1;
+    for (Py_ssize_t at = 0; fits && at < asked->count; at++) {
+        fits = asked->docs[at] > last && asked->docs[at] < self->size;
+        last = asked->docs[at];
+    }
+    if (!fits)
+        PyErr_SetString(PyExc_ValueError, "the matches are not rising documents of the frame");
+    return fits;
+}
+
+static int open_rules(Question *asked, PyObject *given)
+{
+    PyObject *said, *heard, *names, *shares, *faint, *table;
+    if (!PyArg_ParseTuple(given, "(ddd)LOOOK(ii)OOOinLL", &asked->bigrams, &asked->prefixes,
+                          &asked->related, &asked->coverage, &said, &heard, &names,
+                          &asked->beginning, &asked->low, &asked->bits, &shares, &faint, &table,
+                          &asked->reach, &asked->sources, &asked->reply, &asked->session_best) ||
+        !rows_of(said, &asked->said_rows, &asked->said) ||
+        !rows_of(heard, &asked->heard_rows, &asked->heard) ||
+        PyObject_GetBuffer(names, &asked->names, PyBUF_SIMPLE) < 0 ||
+        PyObject_GetBuffer(shares, &asked->share_table, PyBUF_SIMPLE) < 0 ||
+        PyObject_GetBuffer(faint, &asked->faint_table, PyBUF_SIMPLE) < 0 ||
+        PyObject_GetBuffer(table, &asked->table, PyBUF_SIMPLE) < 0)
+        return 0;
+    asked->speakers = asked->names.buf;
+    asked->speaker_count = asked->names.len / 8;
+    asked->shares = asked->share_table.buf;
+    asked->faint = asked->faint_table.buf;
+    asked->strengths = asked->table.buf;
+    asked->gaps = asked->table.len / 8;
+    int fits = asked->low >= 0 && asked->bits >= 0 && asked->low + asked->bits <= 16 &&
+               asked->share_table.len / 8 >= 1 << asked->bits &&
+               asked->faint_table.len / 8 >= 1 << asked->bits && asked->reach >= 0 &&
+               asked->reach <= UINT16_MAX;
+    if (!fits)
+        PyErr_SetString(PyExc_ValueError, "the rules do not fit the flags, or reach too far");
+    return fits;
+}
+
+static void close_question(Question *asked)
+{
+    for (int at = 0; at < MATCH_COLUMNS; at++)
+        let_go(&asked->matches[at]);
+    let_go(&asked->said_rows);
+    let_go(&asked->heard_rows);
+    let_go(&asked->names);
+    let_go(&asked->share_table);
+    let_go(&asked->faint_table);
+    let_go(&asked->table);
+}
+
+static PyObject *event_ranking_of(EventRanking *self, PyObject *args)
+{
+    PyObject *matches, *rules, *made = NULL;
+    Question asked = {0};
+    Work work = {0};
+    if (!PyArg_ParseTuple(args, "O!O!n", &PyTuple_Type, &matches, &PyTuple_Type, &rules,
+                          &asked.most))
+        return NULL;
+    if (open_matches(self, &asked, matches) && open_rules(&asked, rules)) {
+        Ranked *best = NULL;
+        Py_ssize_t count = -1;
+        PyThreadState *state = PyEval_SaveThread();
+        if (make_work(&asked, &work))
+            count = answered(self, &asked, &work, &best);
+        PyEval_RestoreThread(state);
+        made = count < 0 ? PyErr_NoMemory() : packed(best, count);
+        free(best);
+    }
+    free_work(&work);
+    close_question(&asked);
+    return made;
+}
+
+static int open_frame(EventRanking *self, PyObject *frame, PyObject *hidden)
+{
+    PyObject *given[COLUMNS];
+    if (!PyArg_ParseTuple(frame, "nOOOOOOOOOO", &self->size, &given[0], &given[1], &given[2],
+                          &given[3], &given[4], &given[5], &given[6], &given[7], &given[8],
+                          &given[9]))
+        return 0;
+    if (self->size < 0 || self->size > INT32_MAX / 2) {
+        PyErr_SetString(PyExc_ValueError, "a frame has too many documents");
+        return 0;
+    }
+    for (int at = 0; at < COLUMNS; at++) {
+        if (PyObject_GetBuffer(given[at], &self->columns[at], PyBUF_SIMPLE) < 0)
+            return 0;
+        if (self->columns[at].len < self->size * COLUMN_BYTES[at]) {
+            PyErr_SetString(PyExc_ValueError, "a column is shorter than the frame");
+            return 0;
+        }
+    }
+    self->seq = self->columns[SEQ_AT].buf;
+    self->tokens = self->columns[TOKENS_AT].buf;
+    self->group = self->columns[GROUP_AT].buf;
+    self->speaker = self->columns[SPEAKER_AT].buf;
+    self->importance = self->columns[IMPORTANCE_AT].buf;
+    self->flags = self->columns[FLAGS_AT].buf;
+    self->role = self->columns[ROLE_AT].buf;
+    self->traits = self->columns[TRAITS_AT].buf;
+    self->links = self->columns[LINKS_AT].buf;
+    self->strides = self->columns[STRIDES_AT].buf;
+    if (!open_mask(&self->hidden, hidden, self->size))
+        return 0;
+    self->hides = self->hidden.obj == NULL ? NULL : self->hidden.buf;
+    return 1;
+}
+
+static PyObject *event_ranking_new(PyTypeObject *type, PyObject *args, PyObject *named)
+{
+    PyObject *frame, *hidden;
+    (void)named;
+    if (!PyArg_ParseTuple(args, "O!O", &PyTuple_Type, &frame, &hidden))
+        return NULL;
+    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    EventRanking *self = (EventRanking *)allocate(type, 0);
+    if (self != NULL && !open_frame(self, frame, hidden))
+        Py_CLEAR(self);
+    return (PyObject *)self;
+}
+
+static void event_ranking_dealloc(EventRanking *self)
+{
+    for (int at = 0; at < COLUMNS; at++)
+        let_go(&self->columns[at]);
+    let_go(&self->hidden);
+    freed((PyObject *)self);
+}
+
+static PyMethodDef event_ranking_methods[] = {
+    {"of", (PyCFunction)event_ranking_of, METH_VARARGS,
+     "Return the documents of the best events, four bytes each, and eight of each score and of "
+     "what is own of it."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot event_ranking_slots[] = {
+    {Py_tp_new, event_ranking_new},
+    {Py_tp_dealloc, event_ranking_dealloc},
+    {Py_tp_methods, event_ranking_methods},
+    {0, NULL},
+};
+
+static PyType_Spec event_ranking_spec = {
+    "memplane._kernel.EventRanking", sizeof(EventRanking), 0, Py_TPFLAGS_DEFAULT,
+    event_ranking_slots,
 };
 
 /* ---- Literals ---- */
@@ -1702,7 +2488,7 @@ static int fill_module(PyObject *module)
 {
     PyType_Spec *specs[] = {
         &chunk_sums_spec, &token_numbers_spec, &token_parts_spec, &posting_sums_spec,
-        &literals_spec,
+        &event_ranking_spec, &literals_spec,
     };
     for (size_t at = 0; at < sizeof(specs) / sizeof(*specs); at++) {
         PyObject *type = PyType_FromModuleAndSpec(module, specs[at], NULL);

@@ -25,7 +25,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache, partial
 from math import isqrt, sqrt
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 
@@ -35,12 +35,9 @@ from memplane.index.lexical import Matches
 from memplane.index.segment import ASKING, PERSONAL, TIMED, Array
 from memplane.index.terms import PREFERENCE, READ, ROLES
 from memplane.index.vectors import MILLION, Vectors
+from memplane.kernel import kernel_twin
 from memplane.lazy import NamedTuple
 from memplane.ports import ONE
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 FULL: Final = 4  # the z that earns the weight
 _SAMPLE_MAX: Final = 1_024
@@ -143,8 +140,9 @@ class Ranking(NamedTuple):
     also where another one used the words. A broad question is about all speakers, so
     `speaker_heard` does not apply. At most `sources_max` matches give a share to their neighbours,
     `wide_sources_max` for a broad question. `preference` is for documents with one of the flags
-    `preferring`. Shares from neighbours are multiplied by `faint` for documents whose number in
-    `faint_bits` of their flags (lowest bit, number of bits) is one of `faint_numbers`.
+    `preferring`. A document has a number in `bits` of its flags (lowest bit, number of bits): by
+    that what its words earn is multiplied by one of `factors` (number, permille), and shares from
+    neighbours by `faint`, if it is one of `faint_numbers`.
 
     Where a question names speakers and is not broad, texts that do not speak of their writer are
     multiplied by `impersonal`, those with a time or number by `timed`, and short ones that ask
@@ -176,8 +174,9 @@ class Ranking(NamedTuple):
     answer: int = 1_000
     opening: int = 1_000
     beginning: int = 1_000
+    bits: tuple[int, int] = (0, 0)
+    factors: tuple[tuple[int, int], ...] = ()
     faint: int = 1_000
-    faint_bits: tuple[int, int] = (0, 0)
     faint_numbers: tuple[int, ...] = ()
 
 
@@ -207,6 +206,34 @@ class RankedEvents(NamedTuple):
     docs: Array
 
 
+# What a factor of the ranking is for: documents that pass a test, with an argument for some.
+_SPEAKER, _ROLE, _FLAG, _TRAITLESS, _TRAIT, _ASKS, _OPENS, _BEGINS = range(8)
+
+
+class RankingRules(NamedTuple):
+    """What a question makes of the weights, in numbers and arrays alone: the kernel reads it.
+
+    `said` and `heard` are i64 rows of (test, argument, permille), in the order in which they apply:
+    to what words earn, then to the score. `shares` has a factor for each number in `bits` of the
+    flags, f64, and `faint` one for what neighbours lend, i64. `strengths` is that of the kernel.
+    """
+
+    lexical: bm25.Weights
+    coverage: int
+    said: Array
+    heard: Array
+    speakers: Array  # u64
+    beginning: int
+    bits: tuple[int, int]
+    shares: Array
+    faint: Array
+    strengths: Array
+    reach: int
+    sources: int
+    reply: int
+    session_best: int
+
+
 def rank(
     matches: Matches,
     frame: Frame,
@@ -223,12 +250,90 @@ def rank(
     Hidden documents change the statistics of terms alone: they match nothing and share no score.
     `similar` adds to what words match, and what stands out in it matches too.
     """
-    docs, words = matches.docs, lexical.whole_scores(matches, weights.lexical)
-    own = partial(_own, matches, words, frame, asked, weights)
+    rules = _rules(asked, weights)
+    if similar is not None:
+        return _ranked(matches, frame, rules, most, hidden, similar)
+    parts = kernel_twin(EventRanking)(frame, hidden).of(matches, rules, most)
+    docs, scores, own = map(np.frombuffer, parts, (np.int32, np.int64, np.int64))
+    return RankedEvents(frame.seq[docs], scores, own, np.zeros(len(docs), np.int64), docs)
+
+
+class EventRanking:
+    """Ranks the events of a frame by what words match; the twin of that in the kernel.
+
+    `hidden` has a byte for each document of the frame, or is None.
+    """
+
+    def __init__(self, frame: Frame, hidden: Array | None) -> None:
+        self._frame, self._hidden = frame, hidden
+
+    def of(self, matches: Matches, rules: RankingRules, most: int) -> tuple[Array, Array, Array]:
+        """Return the best documents of the best events: i32; scores and what is own of them: i64.
+
+        At most `most`, as `rank` orders them.
+        """
+        found = _ranked(matches, self._frame, rules, most, self._hidden, None)
+        return found.docs.astype(np.int32), found.scores, found.own
+
+
+def _rules(asked: RankingQuery, weights: Ranking) -> RankingRules:
+    named = bool(asked.speakers)
+    said = [(_SPEAKER, 0, weights.speaker)] * named
+    said += [(_ROLE, _USER, weights.first_person)] * asked.first_person
+    heard = [(_SPEAKER, 0, weights.speaker_heard)] * (named and not asked.broad)
+    if asked.first_person:
+        heard += [(_ROLE, _USER, weights.first_person_heard), (_ROLE, _ASSISTANT, weights.answer)]
+    heard += [(_OPENS, 0, weights.opening)] * asked.broad
+    heard += [(_BEGINS, 0, weights.beginning)] * bool(asked.beginning)
+    heard.append((_FLAG, weights.preferring, weights.preference))
+    if named and not asked.broad:  # it asks for single turns: what they said of themselves, when
+        heard += [(_TRAITLESS, PERSONAL, weights.impersonal), (_TRAIT, TIMED, weights.timed)]
+        heard.append((_ASKS, 0, weights.asking))
+    low, count = weights.bits
+    shares, faint = np.full(1 << count, _SAME), np.full(1 << count, _SAME)
+    for number, factor in weights.factors:
+        shares[number] = factor
+    faint[list(weights.faint_numbers)] = weights.faint
     kernel = weights.wide if asked.broad else weights.near
-    limit = weights.wide_sources_max if asked.broad else weights.sources_max
-    factors = _Range.of(asked, weights)
-    bar = 0 if similar is not None else _bar(words, frame.seq, docs, max(limit, most), factors)
+    return RankingRules(
+        weights.lexical,
+        weights.coverage,
+        _steps(said),
+        _steps(heard),
+        np.array(asked.speakers, np.uint64),
+        asked.beginning,
+        (low, count),
+        shares / 1_000.0,
+        faint,
+        strengths(kernel),
+        kernel.reach,
+        weights.wide_sources_max if asked.broad else weights.sources_max,
+        weights.reply,
+        weights.session_best,
+    )
+
+
+def _steps(rows: Sequence[tuple[int, int, int]]) -> Array:
+    changing = [row for row in rows if row[2] != _SAME]
+    return np.array(changing, np.int64).reshape(-1, 3)
+
+
+def _ranked(
+    matches: Matches,
+    frame: Frame,
+    rules: RankingRules,
+    most: int,
+    hidden: Array | None,
+    similar: Similar | None,
+) -> RankedEvents:
+    """What `rank` returns, in arrays."""
+    matches = _weighed(matches, frame, rules)
+    docs, words = matches.docs, lexical.whole_scores(matches, rules.lexical)
+    own = partial(_own, matches, words, frame, rules)
+    factors = _Range.of(rules)
+    bar = 0
+    if similar is None:
+        bar = _bar(words, frame.seq, docs, max(rules.sources, most), factors)
     places = np.flatnonzero(words >= bar)
     heads, mine = docs[places], own(places)
     alike: _Sums | None = None
@@ -236,18 +341,18 @@ def rank(
         alike = _counting(similar, _Sums(heads, mine))
         heads, mine = _joined(_Sums(heads, mine), alike)
         heads, mine = heads[mine != 0], mine[mine != 0]
-    lent = _lent(_Sums(heads, mine), frame, kernel, limit, weights)
+    lent = _lent(_Sums(heads, mine), frame, rules)
     if len(places) < len(docs):
         # What neighbours lend may lift any match; but most hear too little of them to get far.
-        final = _heard(lent.of(heads) + mine, heads, frame, asked, weights)
+        final = _heard(lent.of(heads) + mine, heads, frame, rules)
         least = _reached_by(heads, final, frame, most)
-        kept = _raised(final, True, weights.session_best) >= least
+        kept = _raised(final, True, rules.session_best) >= least
         heads, mine = heads[kept], mine[kept]
         more_said, _ = factors.most(bar, int(words.max()))
         loud = np.flatnonzero(factors.loudest(lent.values + more_said) >= least)
-        heard = _heard(lent.values[loud] + more_said, lent.docs[loud], frame, asked, weights)
+        heard = _heard(lent.values[loud] + more_said, lent.docs[loud], frame, rules)
         there = _Sums(heads, np.ones(len(heads), bool)).of(lent.docs)
-        there[loud[_raised(heard, True, weights.session_best) >= least]] = True
+        there[loud[_raised(heard, True, rules.session_best) >= least]] = True
         lent = lent.where(there)
         more = docs.searchsorted(lent.docs)
         more = more[docs.take(more, mode="clip") == lent.docs]
@@ -256,8 +361,8 @@ def rank(
     found, scores = _joined(_Sums(heads, mine), lent)
     there = (scores > 0) if hidden is None else (scores > 0) & ~hidden[found]
     found, scores = found[there], scores[there]
-    scores = _heard(scores, found, frame, asked, weights)
-    found, scores = _topped(found, scores, frame, weights, most)
+    scores = _heard(scores, found, frame, rules)
+    found, scores = _topped(found, scores, frame, rules.session_best, most)
     best = _highest(found, scores, frame, most)
     return _in_parts(_Sums(found[best], scores[best]), _Sums(heads, mine), alike, frame)
 
@@ -383,30 +488,6 @@ class Boosted(NamedTuple):
     docs: Array
 
 
-def weighed(
-    matches: Matches, frame: Frame, bits: tuple[int, int], factors: Mapping[int, int]
-) -> Matches:
-    """Multiply what the words of some documents earn, by a number in their flags.
-
-    `bits` are the lowest of its bits and how many it has; `factors`, in thousandths, go by it.
-    """
-    lowest, count = bits
-    by = np.full(1 << count, 1_000)
-    for number, factor in factors.items():
-        by[number] = factor
-    own = by[(frame.flags[matches.docs] >> lowest) & ((1 << count) - 1)]
-    if np.all(own == 1_000):
-        return matches
-    scale = own / 1_000.0
-    return matches._replace(
-        words=matches.words * scale,
-        bigrams=matches.bigrams * scale,
-        prefixes=matches.prefixes * scale,
-        related=matches.related * scale,
-        kinds=matches.kinds * scale,
-    )
-
-
 def boosted(
     ranked: RankedEvents, exact: ExactMatches, frame: Frame, hidden: Array, most: int
 ) -> Boosted:
@@ -415,8 +496,8 @@ def boosted(
     An event with a key or tag that the query names is found even without any of its words. A marker
     at most doubles the score: it makes nothing relevant by itself.
     """
-    keyed, tagged = _bearing(exact.keys, frame), _bearing(exact.tags, frame)
-    named = np.flatnonzero((keyed | tagged) & ~hidden)
+    named = _any_of((*exact.keys, *exact.tags))
+    named = named[~hidden[named]]
     fresh = named[~_among(frame.seq[named], ranked.seqs)] if len(named) else named
     firsts = np.concatenate(([True], frame.seq[fresh][1:] != frame.seq[fresh][:-1]))
     more = fresh[firsts[: len(fresh)]]
@@ -428,12 +509,12 @@ def boosted(
     neighbours = relevance - words - similar
     seqs = frame.seq[docs]
     # All documents of an event bear the same labels.
-    keys = keyed[docs] * (ONE * exact.key_weight // 1000)
-    tags = tagged[docs] * (ONE * exact.tag_weight // 1000)
+    keys = _bear(exact.keys, docs) * (ONE * exact.key_weight // 1000)
+    tags = _bear(exact.tags, docs) * (ONE * exact.tag_weight // 1000)
     lifts = np.zeros(len(docs), np.int64)
     for bearing, boost in exact.markers:
         if len(bearing):
-            lifts += _bearing([bearing], frame)[docs] * (ONE * boost // 1000)
+            lifts += _bear([bearing], docs) * (ONE * boost // 1000)
     markers = np.minimum(lifts, relevance + keys + tags)
     scores = relevance + keys + tags + markers
     importance = frame.importance[docs].astype(np.int64)
@@ -458,15 +539,16 @@ def marked_turns(
     `markers` are as those of `Exact`; `kind` is what a turn has in the `bits` of its flags. At most
     200: those of the greatest boost first, then the newest.
     """
-    there = np.flatnonzero(_bearing([docs for docs, _ in markers], frame) & ~hidden[: frame.size])
+    there = _any_of([docs for docs, _ in markers])
+    there = there[~hidden[there]]
     kinds = (frame.flags[there] >> bits[0]) & ((1 << bits[1]) - 1)
     roles = frame.role[there]
     docs = there[(kinds == kind) & ((roles == _USER) | (roles == _ASSISTANT))]
     docs = docs[np.diff(frame.seq[docs], prepend=-1) != 0]  # the first document of each event
-    boosts = np.zeros(frame.size, np.int64)
+    boosts = np.zeros(len(docs), np.int64)
     for bearing, boost in markers:
-        boosts[bearing] = np.maximum(boosts[bearing], boost)
-    best = docs[np.lexsort((-frame.seq[docs].astype(np.int64), -boosts[docs]))[:_MARKED_MAX]]
+        boosts = np.maximum(boosts, _bear([bearing], docs) * boost)
+    best = docs[np.lexsort((-frame.seq[docs].astype(np.int64), -boosts))[:_MARKED_MAX]]
     return list(zip(frame.seq[best].tolist(), _tokens(best, frame).tolist(), strict=True))
 
 
@@ -756,21 +838,22 @@ def strengths(kernel: Kernel) -> Array:
 
 
 def spread_scores(
-    sources: Array, amounts: Array, frame: Frame, kernel: Kernel
+    sources: Array, amounts: Array, frame: Frame, table: Array, reach: int
 ) -> tuple[Array, Array]:
     """Return what each source says of the documents around it: documents, and an amount of each.
 
+    `table` is that of `strengths`, and `reach` how many documents away it ends.
     They come in no order, some more than once.
 
     The gap to a turn is ten tokens, plus the tokens and ten of each turn that lies wholly
     between; of the chunks of an event, only those between count, and the source's own never do.
     No two sources are of one event, and an event does not speak for itself.
     """
-    table, size = strengths(kernel), 2 * frame.size
+    size = 2 * frame.size
     nodes, said, gaps = [np.zeros(0, np.int32)], [amounts[:0]], [np.zeros(0, np.int32)]
     at, loud = _border(sources, frame), np.concatenate((amounts, amounts))
     gap = TURN_TOKENS - frame.strides.take(at)
-    for _ in range(kernel.reach):
+    for _ in range(reach):
         gap = gap + frame.strides.take(at)
         at = frame.links.take(at)
         # -1 is a large number here, and what is not there yet is too large.
@@ -814,19 +897,35 @@ class _Sums(NamedTuple):
         return _Sums(self.docs[keep], self.values[keep])
 
 
-def _lent(own: _Sums, frame: Frame, kernel: Kernel, limit: int, weights: Ranking) -> _Sums:
-    """What the best `limit` events lend to the documents around them, and questions to answers."""
+def _weighed(matches: Matches, frame: Frame, rules: RankingRules) -> Matches:
+    """Multiply what the words of some documents earn, by the number in their flags."""
+    if (rules.shares == 1.0).all():
+        return matches
+    low, count = rules.bits
+    share = rules.shares[(frame.flags[matches.docs] >> low) & ((1 << count) - 1)]
+    return matches._replace(
+        words=matches.words * share,
+        bigrams=matches.bigrams * share,
+        prefixes=matches.prefixes * share,
+        related=matches.related * share,
+        kinds=matches.kinds * share,
+    )
+
+
+def _lent(own: _Sums, frame: Frame, rules: RankingRules) -> _Sums:
+    """What the best events lend to the documents around them, and questions to answers."""
     if not len(own.docs):
         return own
     firsts = _best_of_events(own.docs, own.values, frame)
-    firsts = np.sort(firsts[lexical.best(own.values[firsts], limit)])
+    firsts = np.sort(firsts[lexical.best(own.values[firsts], rules.sources)])
     said = _Sums(own.docs[firsts], own.values[firsts])
-    lent = _Sums(*_summed(*spread_scores(said.docs, said.values, frame, kernel)))
-    if weights.reply:
-        lent = _Sums(*_joined(lent, _replies(said, frame, weights)))
-    return lent._replace(
-        values=_raised(lent.values, _is_faint(lent.docs, frame, weights), weights.faint)
-    )
+    around = spread_scores(said.docs, said.values, frame, rules.strengths, rules.reach)
+    lent = _Sums(*_summed(*around))
+    if rules.reply:
+        lent = _Sums(*_joined(lent, _replies(said, frame, rules.reply)))
+    low, count = rules.bits
+    factors = rules.faint[(frame.flags[lent.docs] >> low) & ((1 << count) - 1)]
+    return lent._replace(values=lent.values * factors // _SAME)
 
 
 def _counting(similar: Similar, own: _Sums) -> _Sums:
@@ -884,23 +983,13 @@ class _Range(NamedTuple):
 
     said: tuple[int, ...]
     heard: tuple[int, ...]
-    weights: Ranking
+    coverage: int
 
     @classmethod
-    def of(cls, asked: RankingQuery, weights: Ranking) -> _Range:
+    def of(cls, rules: RankingRules) -> _Range:
         """The factors that a request has."""
-        said = [weights.speaker] * bool(asked.speakers)
-        said += [weights.first_person] * asked.first_person
-        heard = [weights.speaker_heard] * (bool(asked.speakers) and not asked.broad)
-        heard += [weights.first_person_heard] * asked.first_person
-        heard += [weights.answer] * asked.first_person
-        heard += [weights.opening] * asked.broad
-        heard += [weights.beginning] * bool(asked.beginning)
-        heard.append(weights.preference)
-        if _of_turns(asked):
-            heard += [weights.impersonal, weights.timed, weights.asking]
-        heard.append(weights.session_best)
-        return cls(tuple(said), tuple(heard), weights)
+        said, heard = (tuple(steps[:, 2].tolist()) for steps in (rules.said, rules.heard))
+        return cls(said, (*heard, rules.session_best), rules.coverage)
 
     def least(self, words: int, peak: int) -> tuple[int, int]:
         """What so much earns at least, by itself and in the end."""
@@ -920,7 +1009,7 @@ class _Range(NamedTuple):
         self, words: int, peak: int, coverage: float, pick: Callable[[int, int], int]
     ) -> tuple[int, int]:
         # The steps of `_own`, rounded alike.
-        earned = round(relevance(words, max(1, peak), coverage, self.weights.coverage, sqrt))
+        earned = round(relevance(words, max(1, peak), coverage, self.coverage, sqrt))
         for factor in self.said:
             earned = earned * pick(factor, _SAME) // _SAME
         heard = earned
@@ -936,7 +1025,7 @@ def _bar(words: Array, seqs: Array, docs: Array, most: int, factors: _Range) -> 
     so many, neither by itself nor in the end. Each step from words to scores rises with both words
     and coverage, also as it is rounded, so that the ends of a range bound what lies between.
     """
-    if len(docs) <= _SPARE * _SPARE * most or not 0 <= factors.weights.coverage <= _SAME:
+    if len(docs) <= _SPARE * _SPARE * most or not 0 <= factors.coverage <= _SAME:
         return 0
     peak = int(words.max())
     for wanted in (most + most // 4, _SPARE * most):  # an event may have several documents
@@ -958,58 +1047,56 @@ def _bar(words: Array, seqs: Array, docs: Array, most: int, factors: _Range) -> 
     return bar
 
 
-def _own(
-    matches: Matches,
-    words: Array,
-    frame: Frame,
-    asked: RankingQuery,
-    weights: Ranking,
-    places: Array,
-) -> Array:
+def _own(matches: Matches, words: Array, frame: Frame, rules: RankingRules, places: Array) -> Array:
     """What some matches earn by themselves: 2**20 for the best words of all, times the factors."""
     peak = int(words.max(initial=0))
     if peak == 0:
         return np.zeros(len(places), np.int64)
     held = matches.coverage[places]
-    earned = relevance(words[places], peak, held, weights.coverage, np.sqrt)
+    earned = relevance(words[places], peak, held, rules.coverage, np.sqrt)
     own: Array = np.rint(earned).astype(np.int64)
-    docs = matches.docs[places]
-    if asked.speakers:
-        own = _raised(own, _said_by(asked.speakers, docs, frame), weights.speaker)
-    if asked.first_person:
-        own = _raised(own, frame.role[docs] == _USER, weights.first_person)
-    return own
+    return _stepped(own, matches.docs[places], frame, rules, rules.said)
 
 
-def _heard(
-    scores: Array, docs: Array, frame: Frame, asked: RankingQuery, weights: Ranking
-) -> Array:
+def _heard(scores: Array, docs: Array, frame: Frame, rules: RankingRules) -> Array:
     """Apply the factors that are for what neighbours lend, too."""
-    if asked.speakers and not asked.broad:
-        scores = _raised(scores, _said_by(asked.speakers, docs, frame), weights.speaker_heard)
-    if asked.first_person:
-        scores = _raised(scores, frame.role[docs] == _USER, weights.first_person_heard)
-        scores = _raised(scores, frame.role[docs] == _ASSISTANT, weights.answer)
-    if asked.broad and weights.opening != _SAME:
-        scores = _raised(scores, _opens(docs, frame), weights.opening)
-    if asked.beginning and weights.beginning != _SAME:
-        first = frame.group[docs] == np.uint64(asked.beginning)
-        scores = _raised(scores, first & _opens(docs, frame), weights.beginning)
-    scores = _raised(scores, (frame.flags[docs] & weights.preferring) != 0, weights.preference)
-    if _of_turns(asked):
-        traits = frame.traits[docs]
-        scores = _raised(scores, (traits & np.uint32(PERSONAL)) == 0, weights.impersonal)
-        scores = _raised(scores, (traits & np.uint32(TIMED)) != 0, weights.timed)
-        scores = _raised(scores, _asks(docs, frame), weights.asking)
+    return _stepped(scores, docs, frame, rules, rules.heard)
+
+
+def _stepped(scores: Array, docs: Array, frame: Frame, rules: RankingRules, steps: Array) -> Array:
+    for test, argument, permille in steps.tolist():
+        scores = _raised(scores, _passes(test, argument, docs, frame, rules), permille)
     return scores
 
 
-def _replies(said: _Sums, frame: Frame, weights: Ranking) -> _Sums:
+def _passes(test: int, argument: int, docs: Array, frame: Frame, rules: RankingRules) -> Array:
+    """Which documents a factor is for."""
+    found: Array
+    if test == _SPEAKER:
+        found = (frame.speaker[docs][:, None] == rules.speakers).any(axis=1)
+    elif test == _ROLE:
+        found = frame.role[docs] == argument
+    elif test == _FLAG:
+        found = (frame.flags[docs] & argument) != 0
+    elif test == _TRAITLESS:
+        found = (frame.traits[docs] & np.uint32(argument)) == 0
+    elif test == _TRAIT:
+        found = (frame.traits[docs] & np.uint32(argument)) != 0
+    elif test == _ASKS:
+        found = _asks(docs, frame)
+    else:
+        found = _opens(docs, frame)
+        if test == _BEGINS:
+            found &= frame.group[docs] == np.uint64(rules.beginning)
+    return found
+
+
+def _replies(said: _Sums, frame: Frame, reply: int) -> _Sums:
     """What short texts that ask something lend to what another one says right behind them."""
     said = said.where(_asks(said.docs, frame))
     next_ = behind(said.docs, frame)
     there = (next_ >= 0) & (frame.speaker[next_] != frame.speaker[said.docs])
-    return _Sums(*_summed(next_[there], said.values[there] * weights.reply // _SAME))
+    return _Sums(*_summed(next_[there], said.values[there] * reply // _SAME))
 
 
 def _asks(docs: Array, frame: Frame) -> Array:
@@ -1034,27 +1121,6 @@ def _opens(docs: Array, frame: Frame) -> Array:
         if not len(left):
             break
     return opens
-
-
-def _of_turns(asked: RankingQuery) -> bool:
-    """Whether it asks for single turns of some speakers: what they said of themselves, and when."""
-    return bool(asked.speakers) and not asked.broad
-
-
-def _is_faint(docs: Array, frame: Frame, weights: Ranking) -> Array:
-    lowest, count = weights.faint_bits
-    faint = np.zeros(1 << count, bool)
-    faint[list(weights.faint_numbers)] = True
-    found: Array = faint[(frame.flags[docs] >> lowest) & ((1 << count) - 1)]
-    return found
-
-
-def _said_by(speakers: tuple[int, ...], docs: Array, frame: Frame) -> Array:
-    said = frame.speaker[docs]
-    found: Array = np.zeros(len(docs), bool)
-    for speaker in speakers:
-        found |= said == np.uint64(speaker)
-    return found
 
 
 def _raised(scores: Array, which: Array | bool, permille: int) -> Array:
@@ -1085,7 +1151,7 @@ def _best_of_events(docs: Array, scores: Array, frame: Frame) -> Array:
 
 
 def _topped(
-    docs: Array, scores: Array, frame: Frame, weights: Ranking, most: int
+    docs: Array, scores: Array, frame: Frame, session_best: int, most: int
 ) -> tuple[Array, Array]:
     """The best document of each event and its score, after the best of each group was raised.
 
@@ -1093,13 +1159,13 @@ def _topped(
     """
     best = _best_of_events(docs, scores, frame)
     docs, scores = docs[best], scores[best]
-    if weights.session_best == _SAME or not len(docs):
+    if session_best == _SAME or not len(docs):
         return docs, scores
     if 0 < most < len(docs):
-        kept = _raised(scores, True, weights.session_best) >= lexical.reached(scores, most)
+        kept = _raised(scores, True, session_best) >= lexical.reached(scores, most)
         docs, scores = docs[kept], scores[kept]
     first = _best_of_groups(docs, scores, frame)
-    scores[first] = scores[first] * weights.session_best // _SAME
+    scores[first] = scores[first] * session_best // _SAME
     return docs, scores
 
 
@@ -1153,11 +1219,20 @@ def _tokens(docs: Array, frame: Frame) -> Array:
     return found
 
 
-def _bearing(lists: Sequence[Array], frame: Frame) -> Array:
-    there = np.zeros(frame.size, bool)
-    for docs in lists:
-        there[docs] = True
-    return there
+def _any_of(lists: Sequence[Array]) -> Array:
+    """The documents of some lists, rising, each once."""
+    docs = np.sort(np.concatenate((np.zeros(0, np.int64), *lists)))
+    rising: Array = docs[np.diff(docs, prepend=-1) != 0]
+    return rising
+
+
+def _bear(lists: Sequence[Array], docs: Array) -> Array:
+    """Which of some documents are in any of the lists, which rise."""
+    found = np.zeros(len(docs), bool)
+    for bearing in lists:
+        if len(bearing):
+            found |= bearing.take(bearing.searchsorted(docs), mode="clip") == docs
+    return found
 
 
 @lru_cache(maxsize=64)

@@ -24,7 +24,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from memplane.index.stems import ENDINGS, shipped_stems, snowball
-from memplane.kernel import kernel_twin
+from memplane.kernel import Literals, kernel_twin
 from memplane.lazy import NamedTuple, regex, word_table
 
 if TYPE_CHECKING:
@@ -677,17 +677,10 @@ class WordFilter(NamedTuple):
     openings: tuple[str, ...]
     digits: bool
 
-    def may(self, text: str) -> bool:
-        """Whether a text may hold one of the words; any with other characters than ASCII may."""
-        if not text.isascii():
-            return True
-        lower = text.lower()
-        if True in [opening in lower for opening in self.openings]:
-            return True
-        return self.digits and _DIGIT.search(lower) is not None
-
 
 _DIGIT: Final = regex(r"[0-9]")
+_OPENINGS_MAX: Final = 1_024  # texts that the kernel looks for at once
+_NO_WORDS: Final = frozenset[int]()
 
 
 @lru_cache(maxsize=1)
@@ -721,31 +714,48 @@ def word_filter(text: str) -> WordFilter:
     return WordFilter(frozenset(found), tuple(sorted(openings)), digits)
 
 
-class AskedTokens(dict[str, frozenset[int]]):
+class AskedTokens(dict[str, int]):
     """Which of the words of a filter a token holds, as found out so far for one request.
 
-    A token is what stands between blanks of a normalised text. One in many never holds a word, and
-    the same ones stand in many texts.
+    A token is what stands between blanks of a normalised text, and its number that of the words in
+    it. One in many never holds a word, and the same ones stand in many texts.
     """
 
     def __init__(self, only: WordFilter, vocabulary: TermVocabulary) -> None:
         super().__init__()
-        self.terms, self._may, self._vocabulary = only.terms, only.may, vocabulary
+        self.terms, self._digits, self._vocabulary = only.terms, only.digits, vocabulary
+        few = len(only.openings) <= _OPENINGS_MAX
+        self._openings = (kernel_twin(Literals) if few else Literals)(only.openings)
+        self._numbers = kernel_twin(TokenNumbers)(_pieces_of, _TOKEN_MAX)
+        self._held = [_NO_WORDS]
 
-    def __missing__(self, token: str) -> frozenset[int]:
-        parts = _pieces_of(token) if len(token) > _TOKEN_MAX else (token,)
-        numbers = [self._vocabulary[part] for part in parts if self._may(part)]
-        words = [word for one in numbers for word, _, _ in self._vocabulary.expansions[one]]
-        found = self[token] = self.terms.intersection(words)
-        return found
+    def __missing__(self, token: str) -> int:
+        vocabulary = self._vocabulary
+        known = vocabulary.get(token)
+        if known is None and self.may(token):
+            known = vocabulary[token]
+        number = 0
+        if known is not None:
+            words = [word for word, _, _ in vocabulary.expansions[known]]
+            if not self.terms.isdisjoint(words):
+                number = len(self._held)
+                self._held.append(self.terms.intersection(words))
+        self[token] = number
+        return number
+
+    def may(self, text: str) -> bool:
+        """Whether a text may hold one of the words; any with other characters than ASCII may."""
+        if not text.isascii():
+            return True
+        lower = text.lower()
+        return bool(self._openings.among(lower)) or (
+            self._digits and _DIGIT.search(lower) is not None
+        )
 
     def of(self, text: str) -> frozenset[int]:
         """Which of the words a normalised text holds."""
-        held = list(filter(None, map(self.__getitem__, text.split())))
-        return held[0].union(*held[1:]) if held else _NO_WORDS
-
-
-_NO_WORDS: Final = frozenset[int]()
+        numbers = dict.fromkeys(array("I", self._numbers.of(text, self)))
+        return _NO_WORDS.union(*map(self._held.__getitem__, numbers))
 
 
 class Sentences:

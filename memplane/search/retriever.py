@@ -33,7 +33,6 @@ from memplane.index.ranking import (
     marked_turns,
     merge_columns,
     rank,
-    weighed,
 )
 from memplane.index.segment import asked_kinds
 from memplane.index.terms import (
@@ -341,7 +340,6 @@ class LogRetriever:
             weight = self._scoring.retrieval.kinds / 1000
             sought = asked_kinds(query) if weight else ()
             matches = with_kinds(matches, frame.traits, sought, weight, hidden, view.apart)
-        matches = self._weighed(matches, frame)
         ranking = _heeding(self._scoring, answered, len(names))
         read = ask(query, list(names))
         # A preference shapes help, and says nothing about what was or is so.
@@ -518,17 +516,6 @@ class LogRetriever:
         words = tuple((term, weight if term in spoken else own) for term, own in wanted.words)
         return wanted._replace(words=words)
 
-    def _weighed(self, matches: Matches, frame: Frame) -> Matches:
-        """The matches with less weight on what tools were called with and gave back.
-
-        They hold the words of whatever was looked for, many times over; what was made of it stands
-        in what people and agents said.
-        """
-        said = self._scoring.retrieval
-        return weighed(
-            matches, frame, KIND_BITS, {_CALL: said.tool_call, _RESULT: said.tool_result}
-        )
-
     def _related(
         self, query: str, wanted: terms.Query, view: IndexView
     ) -> tuple[tuple[int, float], ...]:
@@ -660,8 +647,11 @@ def ranking_weights(scoring: Scoring) -> Ranking:
         beginning=said.beginning,
         sources_max=said.sources_max,
         wide_sources_max=said.wide_sources_max,
+        bits=KIND_BITS,
+        # They hold the words of whatever was looked for, many times over; what was made of it
+        # stands in what people and agents said.
+        factors=((_CALL, said.tool_call), (_RESULT, said.tool_result)),
         faint=said.tool_heard,
-        faint_bits=KIND_BITS,
         faint_numbers=(_CALL, _RESULT),
     )
 

@@ -42,7 +42,7 @@ WITHIN = Kernel(1000, 100, 12)
 
 def spread(scores, sources, amounts, where, kernel):
     """Add what the sources say to scores, one a document; return the documents reached."""
-    docs, said = spread_scores(sources, amounts, where, kernel)
+    docs, said = spread_scores(sources, amounts, where, strengths(kernel), kernel.reach)
     np.add.at(scores, docs, said)
     return docs
 

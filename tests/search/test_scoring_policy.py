@@ -217,7 +217,7 @@ def test_the_figures_of_the_shipped_policy_are_those_that_the_index_was_measured
     # What a tool is, and that little is lent to it, the index is told; and what people say among
     # themselves.
     measured = Ranking()._replace(
-        faint=300, faint_bits=KIND_BITS, faint_numbers=(1, 2),
+        bits=KIND_BITS, factors=((1, 600), (2, 750)), faint=300, faint_numbers=(1, 2),
         impersonal=700, timed=1_200, session_best=1_300, answer=500, opening=1_700, beginning=3_000,
         asking=850, reply=400,
     )  # fmt: skip

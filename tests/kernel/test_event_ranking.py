@@ -1,0 +1,144 @@
+"""The kernel's ranking of events is that of its twin in arrays: documents, scores, own parts."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from memplane import kernel
+from memplane.index import ranking
+from memplane.index.lexical import Matches
+from memplane.index.ranking import Columns, EventRanking, Kernel, Ranking, RankingQuery
+from memplane.index.segment import ASKING, PERSONAL, TIMED
+from tests.examples import examples
+
+pytestmark = pytest.mark.skipif(kernel.BUILT is None, reason="the kernel was not built")
+
+SPEAKERS = np.array([0, 5, 6, 1 << 63], np.uint64)
+FACTORS = (0, 300, 1_000, 1_300, 5_000)
+
+
+class Given:
+    """Columns as an index gives them."""
+
+    def __init__(self, columns):
+        self.columns, self.count = columns, len(columns["seq"])
+
+    def take(self, column, docs):
+        return self.columns[column][docs]
+
+
+def frame_of(chance, size):
+    """A frame of events with a few documents each, in sessions that run side by side."""
+    new = chance.random(size) < 0.7
+    seq = np.cumsum(new).astype(np.int64)
+    traits = chance.choice([0, ASKING, PERSONAL, TIMED, ASKING | TIMED], size).astype(np.uint32)
+    columns = {
+        "seq": seq,
+        "tokens": chance.integers(1, 90, size).astype(np.int32),
+        "group": chance.integers(0, 4, size + 1)[seq].astype(np.uint64),
+        "speaker": SPEAKERS[chance.integers(0, 4, size + 1)[seq]],
+        "importance": chance.integers(0, 3, size).astype(np.uint16),
+        "flags": chance.integers(0, 1 << 6, size).astype(np.uint16),
+        "role": chance.integers(0, 4, size + 1)[seq].astype(np.uint8),
+        "traits": traits,
+    }
+    return Columns().frame(Given(columns))
+
+
+def matches_of(chance, frame, hidden, part, levels):
+    """Matches by chance: the fewer the levels, the more of them are equal."""
+    there = chance.random(frame.size) < part
+    docs = np.flatnonzero(there if hidden is None else there & ~hidden).astype(np.int32)
+    fields = [chance.integers(0, levels, len(docs)) / 7 for _ in range(5)]
+    words, bigrams, prefixes, related, kinds = fields
+    return Matches(docs, words, bigrams, prefixes, related, chance.random(len(docs)), kinds)
+
+
+@st.composite
+def weights(draw):
+    factor = st.sampled_from(FACTORS)
+    names = ("speaker", "speaker_heard", "first_person", "first_person_heard", "preference")
+    names += ("impersonal", "timed", "asking", "answer", "opening", "beginning", "faint")
+    return Ranking(
+        **{name: draw(factor) for name in names},
+        coverage=draw(st.sampled_from([0, 200, 1_000])),
+        preferring=draw(st.sampled_from([1, 2, 48])),
+        reply=draw(st.sampled_from([0, 400])),
+        session_best=draw(st.sampled_from([1_000, 1_300])),
+        sources_max=draw(st.integers(1, 20)),
+        wide_sources_max=draw(st.integers(1, 20)),
+        near=Kernel(400, draw(st.sampled_from([9, 180])), draw(st.integers(0, 12))),
+        bits=(2, 2),
+        factors=((1, draw(factor)), (3, draw(factor))),
+        faint_numbers=(1, 2),
+    )
+
+
+ASKED = st.builds(
+    RankingQuery,
+    st.sampled_from([(), (5,), (6, 1 << 63)]),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([0, 1, 3]),
+)
+
+
+@settings(max_examples=examples(900), deadline=None)
+@given(
+    st.integers(0, 1 << 32), st.sampled_from([0, 1, 7, 60, 400]), weights(), ASKED,
+    st.booleans(), st.sampled_from([0.1, 0.6, 1.0]), st.sampled_from([1, 3, 1_000]),
+    st.integers(0, 60),
+)  # fmt: skip
+def test_the_same_events_in_the_same_order(seed, size, by, asked, masked, part, levels, most):
+    chance = np.random.default_rng(seed)
+    frame = frame_of(chance, size)
+    hidden = chance.random(size) < 0.3 if masked else None
+    matches = matches_of(chance, frame, hidden, part, levels)
+    rules = ranking._rules(asked, by)
+    expected = EventRanking(frame, hidden).of(matches, rules, most)
+    found = kernel.BUILT.EventRanking(frame, hidden).of(matches, rules, most)
+    assert [bytes(one) for one in found] == [one.tobytes() for one in expected]
+
+
+def small():
+    chance = np.random.default_rng(1)
+    frame = frame_of(chance, 9)
+    return frame, matches_of(chance, frame, None, 1.0, 9), ranking._rules(RankingQuery(), Ranking())
+
+
+def test_a_frame_whose_columns_are_too_short_and_a_short_mask_are_refused():
+    frame, _, _ = small()
+    ranked = kernel.BUILT.EventRanking
+    for name in frame._fields[1:]:
+        with pytest.raises(ValueError, match="column"):
+            ranked(frame._replace(**{name: getattr(frame, name)[:-1]}), None)
+    with pytest.raises(ValueError, match="documents"):
+        ranked(frame._replace(size=-1), None)
+    with pytest.raises(ValueError, match="mask"):
+        ranked(frame, np.zeros(8, bool))
+
+
+@pytest.mark.parametrize("docs", [[3, 2], [2, 2], [-1, 2], [2, 9], [2]])
+def test_matches_that_are_not_of_the_frame_are_refused(docs):
+    frame, matches, rules = small()
+    cut = Matches(np.array(docs, np.int32), *(column[:2] for column in matches[1:]))
+    with pytest.raises(ValueError, match="matches"):
+        kernel.BUILT.EventRanking(frame, None).of(cut, rules, 3)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"bits": (10, 7)}, {"bits": (-1, 1)}, {"shares": np.ones(0)}, {"reach": -1}]
+)
+def test_rules_that_do_not_fit_are_refused(wrong):
+    frame, matches, rules = small()
+    with pytest.raises(ValueError, match="rules"):
+        kernel.BUILT.EventRanking(frame, None).of(matches, rules._replace(**wrong), 3)
+
+
+def test_a_chain_that_leads_out_of_the_frame_ends_there():
+    frame, matches, rules = small()
+    links = np.full(2 * frame.size, 2 * frame.size, np.int32)
+    given_ = frame._replace(links=links)
+    alone = kernel.BUILT.EventRanking(given_, None).of(matches, rules, 9)
+    expected = EventRanking(given_, None).of(matches, rules, 9)
+    assert [bytes(one) for one in alone] == [one.tobytes() for one in expected]
