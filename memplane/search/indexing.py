@@ -38,6 +38,7 @@ from memplane.index.ranking import Bits, Columns, Fates, Flagged, Frame, Mask, S
 from memplane.index.segment import ROW, row
 from memplane.index.store import IndexView, SegmentedIndex
 from memplane.index.terms import blank_document
+from memplane.kernel import kernel_twin
 from memplane.lazy import regex
 from memplane.log.reader import id_hash
 from memplane.log.segments import erased_by
@@ -134,17 +135,29 @@ _PHRASES: Final = (
     b'"status":"', b'"path":"', b',"tags":["', b',"markers":["', b',"refs":["', b'","ns":"/',
     b'","key":"', b',"importance":', b"decision",
 )  # fmt: skip
-_CODES: Final = {phrase: bytes((code,)) for code, phrase in enumerate(_PHRASES)}
-_OF_CODES: Final = {code: phrase for phrase, code in _CODES.items()}
-_PHRASE: Final = regex(b"(%s)" % b"|".join(map(re.escape, sorted(_PHRASES, key=len)[::-1])))
+_OF_CODES: Final = {bytes((code,)): phrase for code, phrase in enumerate(_PHRASES)}
 _CODE: Final = regex(rb"([\x00-\x1f])")
 # How a packed line begins: {"seq":, perhaps "dur":, "id":, and what comes behind an id.
 _ID: Final = regex(rb'\x01(\d+)(?:\x02\d+)?\x03([^"\x04]+)["\x04]')
 
 
-def _packed(rest: bytes) -> bytes:
-    """Bytes without control characters, a code for each phrase; of others nothing is kept."""
-    return b"" if _CODE.search(rest) else _replaced(rest, _PHRASE, _CODES)
+class PhraseCodes:
+    """A byte for each of 32 phrases, the longest first. Its twin is in `_kernel.c`."""
+
+    __slots__ = ("_codes", "_phrase")
+
+    def __init__(self, phrases: tuple[bytes, ...]) -> None:
+        self._codes = {phrase: bytes((code,)) for code, phrase in enumerate(phrases)}
+        self._phrase = re.compile(
+            b"(%s)" % b"|".join(map(re.escape, sorted(phrases, key=len)[::-1]))
+        )
+
+    def packed(self, text: bytes) -> bytes:
+        """The text with a code for each phrase; of one that holds a code nothing."""
+        return b"" if _CODE.search(text) else _replaced(text, self._phrase, self._codes)
+
+
+_packed: Final = kernel_twin(PhraseCodes)(_PHRASES).packed
 
 
 def unpacked_line(kept: bytes) -> bytes:
