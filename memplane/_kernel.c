@@ -9,6 +9,7 @@
  *   TokenParts    memplane/index/terms.py
  *   PostingSums   memplane/index/lexical.py
  *   PhraseCodes   memplane/search/indexing.py
+ *   PostingLists  memplane/index/segment.py
  *   Literals      memplane/kernel.py
  *
  * The twin is what counts: tests/kernel holds the two equal over any text. What is rare is asked
@@ -1772,6 +1773,367 @@ static PyType_Spec posting_sums_spec = {
     "memplane._kernel.PostingSums", sizeof(PostingSums), 0, Py_TPFLAGS_DEFAULT, posting_sums_slots,
 };
 
+/* ---- PostingLists ---- */
+
+#define READ_FIELDS 3 /* words, bigrams, prefixes: what is read from a text */
+#define MIX 0x9E3779B97F4A7C15u
+#define TIMES_MAX 255
+#define FEW 24 /* terms that are sorted one by one */
+
+/* Occurrences of one kind, in the order of documents. */
+typedef struct {
+    uint64_t *terms;
+    uint32_t *docs;
+    size_t count;
+} Occurrences;
+
+/* The distinct terms, each with how often it occurs. */
+typedef struct {
+    uint64_t *terms;
+    uint32_t *counts;
+    uint32_t *slots; /* of a term its place and one; 0: none */
+    size_t count, room, mask;
+} Distinct;
+
+typedef struct {
+    uint64_t term;
+    uint32_t place;
+} Ranked;
+
+static uint64_t pair_term(uint64_t left, uint64_t right)
+{
+    return left <= right ? left * MIX + right : right * MIX + left;
+}
+
+static size_t slot_of_term(const Distinct *known, uint64_t term)
+{
+    size_t slot = (size_t)((term * MIX) >> 32) & known->mask;
+    while (known->slots[slot] && known->terms[known->slots[slot] - 1] != term)
+        slot = (slot + 1) & known->mask;
+    return slot;
+}
+
+static int widened(Distinct *known)
+{
+    size_t room = 2 * known->room + 4096;
+    uint64_t *terms = realloc(known->terms, room * sizeof(*terms));
+    if (terms != NULL)
+        known->terms = terms;
+    uint32_t *counts = realloc(known->counts, room * sizeof(*counts));
+    if (counts != NULL)
+        known->counts = counts;
+    size_t slots = 1;
+    while (slots < 2 * room)
+        slots *= 2;
+    uint32_t *wider = calloc(slots, sizeof(*wider));
+    if (terms == NULL || counts == NULL || wider == NULL) {
+        free(wider);
+        return 0;
+    }
+    free(known->slots);
+    known->slots = wider;
+    known->mask = slots - 1;
+    known->room = room;
+    for (size_t at = 0; at < known->count; at++)
+        wider[slot_of_term(known, known->terms[at])] = (uint32_t)at + 1;
+    return 1;
+}
+
+/* Find the place of each occurrence's term, and count it there. */
+static int count_terms(Distinct *known, const uint64_t *terms, size_t count, uint32_t *places)
+{
+    for (size_t at = 0; at < count; at++) {
+        if (known->count == known->room && !widened(known))
+            return 0;
+        size_t slot = slot_of_term(known, terms[at]);
+        if (!known->slots[slot]) {
+            known->terms[known->count] = terms[at];
+            known->counts[known->count++] = 0;
+            known->slots[slot] = (uint32_t)known->count;
+        }
+        places[at] = known->slots[slot] - 1;
+        known->counts[places[at]]++;
+    }
+    return 1;
+}
+
+static int by_term(const void *left, const void *right)
+{
+    uint64_t one = ((const Ranked *)left)->term, two = ((const Ranked *)right)->term;
+    return (one > two) - (one < two);
+}
+
+static void sort_few(Ranked *ranked, size_t count)
+{
+    if (count > FEW) {
+        qsort(ranked, count, sizeof(*ranked), by_term);
+        return;
+    }
+    for (size_t at = 1; at < count; at++) {
+        Ranked one = ranked[at];
+        size_t place = at;
+        for (; place > 0 && ranked[place - 1].term > one.term; place--)
+            ranked[place] = ranked[place - 1];
+        ranked[place] = one;
+    }
+}
+
+/* The distinct terms in rising order: by their highest bits, as they are spread evenly, then each
+ * group. NULL where there is no memory. */
+static Ranked *ranked_terms(const Distinct *known)
+{
+    int bits = 1;
+    while (bits < 16 && (size_t)1 << bits < known->count)
+        bits++;
+    size_t groups = (size_t)1 << bits;
+    Ranked *ranked = malloc((known->count + 1) * sizeof(*ranked));
+    uint32_t *ends = calloc(groups + 1, sizeof(*ends));
+    if (ranked == NULL || ends == NULL) {
+        free(ranked);
+        free(ends);
+        return NULL;
+    }
+    for (size_t at = 0; at < known->count; at++)
+        ends[(known->terms[at] >> (64 - bits)) + 1]++;
+    for (size_t group = 0; group < groups; group++)
+        ends[group + 1] += ends[group];
+    for (size_t at = 0; at < known->count; at++) {
+        Ranked one = {known->terms[at], (uint32_t)at};
+        ranked[ends[known->terms[at] >> (64 - bits)]++] = one;
+    }
+    for (size_t group = 0, begin = 0; group < groups; begin = ends[group++])
+        sort_few(ranked + begin, ends[group] - begin);
+    free(ends);
+    return ranked;
+}
+
+/* Group the documents by term, in the order of occurrence; `made` gets them, and `next` where those
+ * of each place begin: then where they end. */
+static void place_docs(const Occurrences *kinds, size_t kind_count, const uint32_t *places,
+                       uint32_t *next, uint32_t *made)
+{
+    for (size_t kind = 0; kind < kind_count; kind++)
+        for (size_t at = 0; at < kinds[kind].count; at++)
+            made[next[*places++]++] = kinds[kind].docs[at];
+}
+
+static PyObject *made_lists(const Distinct *known, const Ranked *ranked, const uint32_t *ends,
+                            const uint32_t *docs, size_t count)
+{
+    uint64_t *terms = malloc((known->count + 1) * sizeof(*terms));
+    uint32_t *starts = malloc((known->count + 1) * sizeof(*starts));
+    uint16_t *found = malloc((count + 1) * sizeof(*found));
+    byte *times = malloc(count + 1);
+    PyObject *made = NULL;
+    if (terms == NULL || starts == NULL || found == NULL || times == NULL) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    size_t filled = 0, at = 0;
+    for (size_t one = 0; one < known->count; one++) {
+        terms[one] = ranked[one].term;
+        starts[one] = (uint32_t)filled;
+        for (size_t begin = at, end = ends[ranked[one].place]; at < end; at++)
+            if (at > begin && docs[at] == docs[at - 1])
+                times[filled - 1] += times[filled - 1] < TIMES_MAX;
+            else {
+                found[filled] = (uint16_t)docs[at];
+                times[filled++] = 1;
+            }
+    }
+    starts[known->count] = (uint32_t)filled;
+    made = Py_BuildValue("(y#y#y#y#)", terms, (Py_ssize_t)(known->count * sizeof(*terms)), starts,
+                         (Py_ssize_t)((known->count + 1) * sizeof(*starts)), found,
+                         (Py_ssize_t)(filled * sizeof(*found)), times, (Py_ssize_t)filled);
+done:
+    free(terms);
+    free(starts);
+    free(found);
+    free(times);
+    return made;
+}
+
+static PyObject *grouped(const Occurrences *kinds, size_t kind_count)
+{
+    size_t count = 0, read = 0;
+    for (size_t kind = 0; kind < kind_count; kind++)
+        count += kinds[kind].count;
+    Distinct known = {NULL, NULL, NULL, 0, 0, 0};
+    uint32_t *places = malloc((count + 1) * sizeof(*places));
+    uint32_t *docs = malloc((count + 1) * sizeof(*docs));
+    Ranked *ranked = NULL;
+    PyObject *made = NULL;
+    int done = places != NULL && docs != NULL && count < UINT32_MAX;
+    for (size_t kind = 0; done && kind < kind_count; read += kinds[kind++].count)
+        done = count_terms(&known, kinds[kind].terms, kinds[kind].count, places + read);
+    if (done && (ranked = ranked_terms(&known)) != NULL) {
+        uint32_t begin = 0;
+        for (size_t one = 0; one < known.count; one++) {
+            uint32_t own = known.counts[ranked[one].place];
+            known.counts[ranked[one].place] = begin;
+            begin += own;
+        }
+        place_docs(kinds, kind_count, places, known.counts, docs);
+        made = made_lists(&known, ranked, known.counts, docs, count);
+    } else
+        PyErr_NoMemory();
+    free(known.terms);
+    free(known.counts);
+    free(known.slots);
+    free(places);
+    free(docs);
+    free(ranked);
+    return made;
+}
+
+/* The columns of a vocabulary, and what its numbers say of runs of words. */
+typedef struct {
+    Py_buffer numbers, lengths, starts, words, prefixes, chained, labels, label_docs;
+} Given;
+
+/* Whether every number is one of the columns; `atoms` becomes how many words they stand for. */
+static int fits_columns(const Given *given, size_t *atoms)
+{
+    size_t count = (size_t)given->numbers.len / 4, starts = (size_t)given->starts.len / 4;
+    size_t words = (size_t)given->chained.len, in_runs = 0;
+    int fits = given->words.len / 8 == (Py_ssize_t)words;
+    fits = fits && given->prefixes.len / 8 == (Py_ssize_t)words;
+    fits = fits && given->labels.len / 8 == given->label_docs.len / 4;
+    *atoms = 0;
+    for (size_t at = 0; fits && at < (size_t)given->lengths.len / 4; at++)
+        in_runs += word_at(given->lengths.buf, at);
+    fits = fits && in_runs == count;
+    for (size_t at = 0; fits && at < count; at++) {
+        size_t number = word_at(given->numbers.buf, at);
+        fits = number + 1 < starts;
+        if (fits) {
+            size_t begin = word_at(given->starts.buf, number);
+            size_t end = word_at(given->starts.buf, number + 1);
+            fits = begin <= end && end <= words;
+            *atoms += end - begin;
+        }
+    }
+    if (!fits)
+        PyErr_SetString(PyExc_ValueError, "a number is none of the columns");
+    return fits;
+}
+
+static void occur(Occurrences *kind, uint64_t term, uint32_t doc)
+{
+    kind->terms[kind->count] = term;
+    kind->docs[kind->count++] = doc;
+}
+
+/* Take the words, pairs and prefixes of every run; two runs belong to one document. */
+static void read_runs(const Given *given, Occurrences *kinds)
+{
+    const uint64_t *words = given->words.buf, *prefixes = given->prefixes.buf;
+    const byte *chained = given->chained.buf;
+    size_t place = 0;
+    for (size_t run = 0; run < (size_t)given->lengths.len / 4; run++) {
+        uint32_t doc = (uint32_t)(run >> 1);
+        uint64_t last = 0;
+        int linked = 0;
+        for (size_t left = word_at(given->lengths.buf, run); left > 0; left--) {
+            size_t number = word_at(given->numbers.buf, place++);
+            size_t end = word_at(given->starts.buf, number + 1);
+            for (size_t at = word_at(given->starts.buf, number); at < end; at++) {
+                occur(&kinds[0], words[at], doc);
+                if (prefixes[at])
+                    occur(&kinds[2], prefixes[at], doc);
+                if (!chained[at])
+                    continue;
+                if (linked)
+                    occur(&kinds[1], pair_term(last, words[at]), doc);
+                last = words[at];
+                linked = 1;
+            }
+        }
+    }
+}
+
+/* How many occurrences of each kind that is read each document has. */
+static PyObject *lengths_of(const Given *given, const Occurrences *kinds)
+{
+    size_t count = (size_t)given->lengths.len / 8;
+    PyObject *made = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)(4 * READ_FIELDS * count));
+    if (made == NULL)
+        return NULL;
+    uint32_t *lengths = (uint32_t *)PyByteArray_AsString(made);
+    memset(lengths, 0, 4 * READ_FIELDS * count);
+    for (size_t kind = 0; kind < READ_FIELDS; kind++)
+        for (size_t at = 0; at < kinds[kind].count; at++)
+            lengths[kind * count + kinds[kind].docs[at]]++;
+    return made;
+}
+
+static PyObject *lists_of(const Given *given)
+{
+    size_t atoms;
+    if (!fits_columns(given, &atoms))
+        return NULL;
+    Occurrences kinds[READ_FIELDS + 1];
+    memset(kinds, 0, sizeof(kinds));
+    uint64_t *terms = malloc((READ_FIELDS * atoms + 1) * sizeof(*terms));
+    uint32_t *docs = malloc((READ_FIELDS * atoms + 1) * sizeof(*docs));
+    PyObject *lists = NULL, *lengths = NULL, *made = NULL;
+    if (terms == NULL || docs == NULL)
+        PyErr_NoMemory();
+    else {
+        for (size_t kind = 0; kind < READ_FIELDS; kind++) {
+            kinds[kind].terms = terms + kind * atoms;
+            kinds[kind].docs = docs + kind * atoms;
+        }
+        kinds[READ_FIELDS].terms = given->labels.buf;
+        kinds[READ_FIELDS].docs = given->label_docs.buf;
+        kinds[READ_FIELDS].count = (size_t)given->labels.len / 8;
+        read_runs(given, kinds);
+        lists = grouped(kinds, READ_FIELDS + 1);
+        lengths = lists == NULL ? NULL : lengths_of(given, kinds);
+        made = lengths == NULL ? NULL : PyTuple_Pack(2, lists, lengths);
+    }
+    Py_XDECREF(lists);
+    Py_XDECREF(lengths);
+    free(terms);
+    free(docs);
+    return made;
+}
+
+static PyObject *posting_lists_of(PyObject *self, PyObject *args)
+{
+    Given given;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "y*y*(y*y*y*y*)y*y*", &given.numbers, &given.lengths, &given.starts,
+                          &given.words, &given.prefixes, &given.chained, &given.labels,
+                          &given.label_docs))
+        return NULL;
+    PyObject *made = lists_of(&given);
+    PyBuffer_Release(&given.numbers);
+    PyBuffer_Release(&given.lengths);
+    PyBuffer_Release(&given.starts);
+    PyBuffer_Release(&given.words);
+    PyBuffer_Release(&given.prefixes);
+    PyBuffer_Release(&given.chained);
+    PyBuffer_Release(&given.labels);
+    PyBuffer_Release(&given.label_docs);
+    return made;
+}
+
+static PyMethodDef posting_lists_methods[] = {
+    {"of", (PyCFunction)posting_lists_of, METH_VARARGS,
+     "Return the postings of documents in four columns, and their lengths."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot posting_lists_slots[] = {
+    {Py_tp_methods, posting_lists_methods},
+    {0, NULL},
+};
+
+static PyType_Spec posting_lists_spec = {
+    "memplane._kernel.PostingLists", sizeof(PyObject), 0, Py_TPFLAGS_DEFAULT, posting_lists_slots,
+};
+
 /* ---- PhraseCodes ---- */
 
 #define PHRASES_MAX 32 /* a code is a control character */
@@ -2079,7 +2441,7 @@ static int fill_module(PyObject *module)
 {
     PyType_Spec *specs[] = {
         &chunk_sums_spec, &token_numbers_spec, &token_parts_spec, &posting_sums_spec,
-        &phrase_codes_spec, &literals_spec,
+        &phrase_codes_spec, &posting_lists_spec, &literals_spec,
     };
     for (size_t at = 0; at < sizeof(specs) / sizeof(*specs); at++) {
         PyObject *type = PyType_FromModuleAndSpec(module, specs[at], NULL);

@@ -404,7 +404,9 @@ class Indexed:
         head, looked = self._log.head(), self._unpurged
         if looked is None or looked.seq <= position.seq or not self._log.matches(looked):
             looked = position
-        if not self._log.matches(position) or overtaken(self._log, looked):
+        if not self._log.matches(position):
+            return True
+        if self._log.may_be_purged_behind(looked) and overtaken(self._log, looked):
             return True
         self._unpurged = head
         return False
