@@ -52,6 +52,8 @@ SHORT_MAX: Final = (1 << 16) - 1
 _ROLE: Final = {role: place for place, role in enumerate(ROLES)}
 _READ: Final = (*LENGTHS, "traits")  # from the text
 ROW: Final = tuple(name for name, _ in storage.COLUMNS if name not in _READ)
+_NUMBER_BYTES: Final = 4
+_TERM_BYTES: Final = 8
 _STRIPE: Final = 1 << 18
 _FANOUT: Final = 4
 
@@ -223,16 +225,17 @@ def _mix(low: Array, high: Array) -> Array:
 
 
 class Analysed(NamedTuple):
-    """A document and the numbers that a vocabulary has for its text and its extra."""
+    """A document and the numbers that a vocabulary has for its text and its extra, as bytes."""
 
     document: Document
-    text: array[int]
-    extra: array[int]
+    text: bytes
+    extra: bytes
 
 
 def analysed(document: Document, vocabulary: terms.TermVocabulary) -> Analysed:
     """Look the words of a document up."""
-    return Analysed(document, vocabulary.numbers(document.text), vocabulary.numbers(document.extra))
+    numbers = vocabulary.packed_numbers
+    return Analysed(document, numbers(document.text), numbers(document.extra))
 
 
 VocabularyColumns = tuple["array[int]", "array[int]", "array[int]", "array[int]"]
@@ -252,8 +255,8 @@ class PostingLists:
         numbers: bytes,
         lengths: bytes,
         columns: VocabularyColumns,
-        labels: array[int],
-        label_docs: array[int],
+        labels: bytes,
+        label_docs: bytes,
     ) -> tuple[tuple[bytes, bytes, bytes, bytes], bytes]:
         """The columns of `Postings`, and of each field of `LENGTHS` how many each document has.
 
@@ -305,14 +308,18 @@ def _picked(column: array[int], places: Array) -> Array:
     return found
 
 
-def _labels(documents: Sequence[Analysed]) -> tuple[array[int], array[int]]:
+def _labels(documents: Sequence[Analysed]) -> tuple[bytes, bytes]:
     """The terms of all labels, and the document of each."""
-    found, docs = array("Q"), array("I")
-    for place, (document, *_) in enumerate(documents):
-        names = (*document.labels, document.group) if document.group else document.labels
-        found.extend(map(terms.exact_term, names))
-        docs.extend([place] * len(names))
-    return found, docs
+    found = [_label_terms(document.labels, document.group) for document, _, _ in documents]
+    counts = np.fromiter(map(len, found), np.int64, len(found)) // _TERM_BYTES
+    return b"".join(found), np.arange(len(found), dtype=np.uint32).repeat(counts).tobytes()
+
+
+@lru_cache(maxsize=1_024)
+def _label_terms(labels: tuple[str, ...], group: str) -> bytes:
+    """The terms of a document's labels: those of a session share them, but for files and keys."""
+    names = (*labels, group) if group else labels
+    return array("Q", map(terms.exact_term, names)).tobytes()
 
 
 def _grouped(found: Array, docs: Array) -> tuple[Array, Array, Array, Array]:
@@ -344,7 +351,7 @@ def _postings_of(
     labels, label_docs = _labels(documents)
     (found, starts, docs, times), lengths = _LISTS.of(
         b"".join(runs),
-        array("I", map(len, runs)).tobytes(),
+        array("I", [len(run) // _NUMBER_BYTES for run in runs]).tobytes(),
         columns,
         labels,
         label_docs,
@@ -380,6 +387,7 @@ def _traits(documents: Sequence[Analysed], vocabulary: terms.TermVocabulary) -> 
     """Return the bits of all tokens of each text, and whether it asks something."""
     found = np.zeros(len(documents), np.uint32)
     lengths = np.fromiter((len(one.text) for one in documents), np.int64, len(documents))
+    lengths //= _NUMBER_BYTES
     picked = np.frombuffer(b"".join([one.text for one in documents]), np.uint32)
     if len(picked) and len(vocabulary.traits):
         own = _picked(vocabulary.traits, picked)

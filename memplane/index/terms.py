@@ -430,7 +430,11 @@ class TermVocabulary(dict[str, int]):
 
     def numbers(self, text: str) -> array[int]:
         """Return the expansions of a text, in order."""
-        return array("I", self._numbers.of(_composed(text), self))
+        return array("I", self.packed_numbers(text))
+
+    def packed_numbers(self, text: str) -> bytes:
+        """The same as the bytes of that array."""
+        return self._numbers.of(_composed(text), self)
 
     def full(self) -> bool:
         """Whether it should be replaced by an empty one."""

@@ -37,7 +37,7 @@ from memplane.index import engine, storage
 from memplane.index.ranking import Bits, Columns, Fates, Flagged, Frame, Mask, Spans, Speakers
 from memplane.index.segment import ROW, row
 from memplane.index.store import IndexView, SegmentedIndex
-from memplane.index.terms import blank_document
+from memplane.index.terms import Document, blank_document
 from memplane.kernel import kernel_twin
 from memplane.lazy import regex
 from memplane.log.reader import id_hash
@@ -45,7 +45,7 @@ from memplane.log.segments import erased_by
 from memplane.observe import OBSERVED
 from memplane.policy import ALL_AGENTS
 from memplane.ports import Line, Position, Progress
-from memplane.projections.projector import overtaken
+from memplane.projections.projector import overtaken, uncollected
 from memplane.recall.documents import (
     ARTIFACT,
     CARD,
@@ -67,7 +67,6 @@ if TYPE_CHECKING:
 
     from memplane.event import Event
     from memplane.index.segment import Array
-    from memplane.index.terms import Document
     from memplane.log import FileLog
     from memplane.policy import Policies
     from memplane.projections.in_force import Act
@@ -106,19 +105,33 @@ def raw_lines(log: FileLog, lines: Sequence[Line]) -> Iterator[tuple[bytes, byte
 
 def keeping(documents: list[Document], line: Line, before: bytes, raw: bytes) -> list[Document]:
     """The documents of an event, the first with its line and the hash of its id."""
-    if not documents or not _HASH.fullmatch(before) or line.end > NOWHERE:
+    event, segment, offset, end = line
+    if not documents or not _HASH.fullmatch(before) or end > NOWHERE:
         return documents
-    said = "".join(document.text for document in documents)
+    first = documents[0]
+    said = first.text if len(documents) == 1 else "".join([one.text for one in documents])
     hole, rest = NOWHERE, raw
-    if said == line.event.text:
-        written = _text_of(said)
-        found = raw.find(written)
+    if said == event.text:
+        written, found = _as_written(said, raw)
         if found >= 0:
             hole, rest = found, raw[:found] + raw[found + len(written) :]
-    place = _FIELDS.pack(unhexlify(before), line.segment, line.offset, line.end - line.offset, hole)
+    place = _FIELDS.pack(unhexlify(before), segment, offset, end - offset, hole)
     kept = place + (_packed(rest) if len(rest) <= _REST_MAX else b"")
-    first = documents[0]._replace(name=id_hash(line.event.id), kept=kept)
-    return [first, *documents[1:]]
+    # Its last two fields: to replace them by name costs four times as much, for every event.
+    named: Document = tuple.__new__(Document, (*first[:-2], id_hash(event.id), kept))
+    return [named, *documents[1:]] if len(documents) > 1 else [named]
+
+
+def _as_written(said: str, raw: bytes) -> tuple[bytes, int]:
+    """A text as a line has it, and where; below 0: it does not have it so."""
+    if said.isascii() and '"' not in said and "\\" not in said:
+        # No control character in it either, if a line of JSON has it as it is: nothing to escape.
+        plain = f'"text":"{said}"'.encode()
+        found = raw.find(plain)
+        if found >= 0:
+            return plain, found
+    written = _text_of(said)
+    return written, raw.find(written)
 
 
 def _text_of(said: str) -> bytes:
@@ -328,7 +341,8 @@ class Indexed:
         self._look_around(head)
         end = head.seq if upto is None else min(upto, head.seq)
         try:
-            read = self._follow(end, save=save, progress=progress)
+            with uncollected(end - self.seq):
+                read = self._follow(end, save=save, progress=progress)
         except BaseException:
             # Half a batch may be in: what is in the folder is whole.
             self._index.reload()

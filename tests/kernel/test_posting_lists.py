@@ -41,8 +41,8 @@ def lists_of(made, columns, documents, labels=()):
         b"".join(array("I", run).tobytes() for run in runs),
         array("I", map(len, runs)).tobytes(),
         columns,
-        array("Q", [term for term, _ in labels]),
-        array("I", [doc for _, doc in labels]),
+        array("Q", [term for term, _ in labels]).tobytes(),
+        array("I", [doc for _, doc in labels]).tobytes(),
     )
     return tuple(
         array(code, bytes(column)).tolist()
