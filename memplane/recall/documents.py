@@ -252,6 +252,8 @@ def _size(text: str) -> int:
 
 def _parts(text: str, ends: int | None) -> list[str]:
     """All chunks of a text, or those of its two ends of so many tokens."""
+    if len(text) <= _CHUNK and text.isascii() and (ends is None or len(text) <= 2 * ends * _TOKEN):
+        return [text]  # as a rule
     if ends is None or _size(text) <= 2 * ends * _TOKEN:
         return chunks(text)
     # Characters that count four times reach the middle sooner: the two ends never overlap.

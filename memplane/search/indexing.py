@@ -563,13 +563,15 @@ class Indexed:
         at = start
         for lines in self._lines(end):
             for line, documents in self._with_documents(lines):
-                batch += self._blanks(at, line.event.seq)
+                event = line.event
+                if event.seq > at + 1:
+                    batch += self._blanks(at, event.seq)
                 batch += documents
-                at = line.event.seq
-                if line.event.kind == "purge":
+                at = event.seq
+                if event.kind == "purge":
                     self._add(batch, line)
                     batch = []
-                    self._erase([one.seq for one in erased_by(line.event)])
+                    self._erase([one.seq for one in erased_by(event)])
             count += len(lines)
             if self._index.count % _BATCH + len(batch) >= _BATCH:
                 self._add(batch, lines[-1])
