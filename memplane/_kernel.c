@@ -9,6 +9,8 @@
  *   TokenParts    memplane/index/terms.py
  *   PostingSums   memplane/index/lexical.py
  *   EventRanking  memplane/index/ranking.py
+ *   PhraseCodes   memplane/search/indexing.py
+ *   PostingLists  memplane/index/segment.py
  *   Literals      memplane/kernel.py
  *
  * The twin is what counts: tests/kernel holds the two equal over any text. What is rare is asked
@@ -24,7 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KERNEL_VERSION 5 /* the same as in memplane/kernel.py; raise both with any change */
+#define KERNEL_VERSION 6 /* the same as in memplane/kernel.py; raise both with any change */
 
 typedef uint8_t byte;
 
@@ -899,80 +901,322 @@ static PyType_Spec token_numbers_spec = {
     token_numbers_slots,
 };
 
+/* ---- BLAKE2b (RFC 7693) of eight bytes, without a key: the number of a term ---- */
+
+static const uint64_t BLAKE_START[8] = {
+    0x6A09E667F3BCC908u, 0xBB67AE8584CAA73Bu, 0x3C6EF372FE94F82Bu, 0xA54FF53A5F1D36F1u,
+    0x510E527FADE682D1u, 0x9B05688C2B3E6C1Fu, 0x1F83D9ABFB41BD6Bu, 0x5BE0CD19137E2179u,
+};
+static const byte BLAKE_ORDER[12][16] = {
+    {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15},
+    {14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3},
+    {11, 8, 12, 0, 5, 2, 15, 13, 10, 14, 3, 6, 7, 1, 9, 4},
+    {7, 9, 3, 1, 13, 12, 11, 14, 2, 6, 5, 10, 4, 0, 15, 8},
+    {9, 0, 5, 7, 2, 4, 10, 15, 14, 1, 11, 12, 6, 8, 3, 13},
+    {2, 12, 6, 10, 0, 11, 8, 3, 4, 13, 7, 5, 15, 14, 1, 9},
+    {12, 5, 1, 15, 14, 13, 4, 10, 0, 7, 6, 3, 9, 2, 8, 11},
+    {13, 11, 7, 14, 12, 1, 3, 9, 5, 0, 15, 4, 8, 6, 2, 10},
+    {6, 15, 14, 9, 11, 3, 0, 8, 12, 2, 13, 7, 1, 4, 10, 5},
+    {10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0},
+    {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15},
+    {14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3},
+};
+static const byte BLAKE_MIXED[8][4] = {
+    {0, 4, 8, 12}, {1, 5, 9, 13}, {2, 6, 10, 14}, {3, 7, 11, 15},
+    {0, 5, 10, 15}, {1, 6, 11, 12}, {2, 7, 8, 13}, {3, 4, 9, 14},
+};
+#define BLAKE_BLOCK 128
+#define BLAKE_SIZE 8
+
+static uint64_t turned(uint64_t one, int bits) { return one >> bits | one << (64 - bits); }
+
+static void blake_block(uint64_t state[8], const byte *block, uint64_t read, int is_last)
+{
+    uint64_t words[16], own[16];
+    for (int at = 0; at < 16; at++) {
+        words[at] = 0;
+        for (int place = 8; place-- > 0;)
+            words[at] = words[at] << 8 | block[8 * at + place];
+    }
+    memcpy(own, state, 8 * sizeof(*own));
+    memcpy(own + 8, BLAKE_START, sizeof(BLAKE_START));
+    own[12] ^= read;
+    if (is_last)
+        own[14] = ~own[14];
+    for (int round = 0; round < 12; round++)
+        for (int step = 0; step < 8; step++) {
+            uint64_t *a = &own[BLAKE_MIXED[step][0]], *b = &own[BLAKE_MIXED[step][1]];
+            uint64_t *c = &own[BLAKE_MIXED[step][2]], *d = &own[BLAKE_MIXED[step][3]];
+            *a += *b + words[BLAKE_ORDER[round][2 * step]];
+            *d = turned(*d ^ *a, 32);
+            *c += *d;
+            *b = turned(*b ^ *c, 24);
+            *a += *b + words[BLAKE_ORDER[round][2 * step + 1]];
+            *d = turned(*d ^ *a, 16);
+            *c += *d;
+            *b = turned(*b ^ *c, 63);
+        }
+    for (int at = 0; at < 8; at++)
+        state[at] ^= own[at] ^ own[at + 8];
+}
+
+/* `whole_term` of terms.py: a text of at most TEXT_MAX bytes. */
+static uint64_t whole_term(const byte *text, size_t size)
+{
+    byte data[(TEXT_MAX + 1 + BLAKE_BLOCK) / BLAKE_BLOCK * BLAKE_BLOCK] = {'w'};
+    uint64_t state[8];
+    memcpy(data + 1, text, size);
+    memcpy(state, BLAKE_START, sizeof(state));
+    state[0] ^= 0x01010000u ^ BLAKE_SIZE;
+    size_t read = 0;
+    for (; size + 1 - read > BLAKE_BLOCK; read += BLAKE_BLOCK)
+        blake_block(state, data + read, read + BLAKE_BLOCK, 0);
+    blake_block(state, data + read, size + 1, 1);
+    return state[0] == 0 ? 1 : state[0];
+}
+
 /* ---- TokenParts ---- */
 
 #define WORDS_MAX 200000
+#define ATOMS_MAX (8 * WORDS_MAX)
 #define PARTS_SIZE 2 /* of a word and of a token: its atoms, and its traits */
+#define ATOM_SIZE 3
+#define DEEPEST 2 /* a word, and a part of it */
+
+typedef struct {
+    uint64_t word, prefix;
+    byte chained;
+} Atom;
+
+/* Atoms as they are found, and the traits of the words that they are of. */
+typedef struct {
+    Atom *atoms;
+    size_t count, room;
+    uint32_t traits;
+} Parts;
+
+/* Where the parts of a word that is remembered lie. */
+typedef struct {
+    uint32_t begin, end, traits;
+} KnownWord;
 
 typedef struct {
     PyObject_HEAD
-    PyObject *word, *whole, *other;
-    PyObject *known; /* a list of what `word` gave */
-    Table places;    /* of each word in that list */
+    PyObject *word, *other, *endings;
+    PyObject *numbered;       /* gives the traits of a word with a digit; NULL when it has */
+    uint32_t numbered_traits;
+    Parts parts; /* those of all words that are remembered */
+    KnownWord *known;
+    size_t count, room;
+    Table places; /* of each word in `known` */
 } TokenParts;
 
 static int is_word(byte one) { return is_letter(one) || is_digit(one) || one == '_'; }
+static int is_piece(byte one) { return is_letter(one) || is_digit(one); }
 static int is_slash(byte one) { return one == '/' || one == '\\'; }
 static int is_joint(byte one) { return is_slash(one) || one == '.' || one == ':' || one == '-'; }
+static byte lowered(byte one) { return is_upper(one) ? one | 0x20 : one; }
 
-/* What the parts are of, as it is read. */
-typedef struct {
-    PyObject *atoms; /* a list */
-    unsigned long traits;
-} Parts;
-
-/* What `word` gives for a word, a new reference. */
-static PyObject *parts_of_word(TokenParts *self, const byte *word, size_t size)
+static int add_atom(Parts *parts, uint64_t word, uint64_t prefix, int chained)
 {
-    uint32_t hash = hash_of(word, size);
-    const Slot *slot = slot_of(&self->places, word, size, hash);
-    if (slot != NULL) {
-        PyObject *known = PyList_GetItem(self->known, (Py_ssize_t)slot->value);
-        Py_XINCREF(known);
-        return known;
-    }
-    PyObject *text = decoded(word, size);
-    PyObject *found = text == NULL ? NULL : PyObject_CallFunctionObjArgs(self->word, text, NULL);
-    Py_XDECREF(text);
-    if (found == NULL)
-        return NULL;
-    if (!PyTuple_Check(found) || PyTuple_Size(found) != PARTS_SIZE ||
-        !PyTuple_Check(PyTuple_GetItem(found, 0))) {
-        PyErr_SetString(PyExc_TypeError, "expected the atoms of a word and its traits");
-        Py_DECREF(found);
-        return NULL;
-    }
-    Py_ssize_t place = PyList_Size(self->known);
-    if (place >= WORDS_MAX) {
-        empty(&self->places);
-        if (PyList_SetSlice(self->known, 0, place, NULL) < 0) {
-            Py_DECREF(found);
-            return NULL;
+    if (parts->count == parts->room) {
+        size_t room = 2 * parts->room + 16;
+        Atom *longer = realloc(parts->atoms, room * sizeof(*longer));
+        if (longer == NULL) {
+            PyErr_NoMemory();
+            return 0;
         }
-        place = 0;
+        parts->atoms = longer;
+        parts->room = room;
     }
-    if (PyList_Append(self->known, found) < 0) {
-        Py_DECREF(found);
-        return NULL;
-    }
-    put(&self->places, word, size, hash, (uint32_t)place);
-    return found;
+    Atom atom = {word, prefix, (byte)chained};
+    parts->atoms[parts->count++] = atom;
+    return 1;
 }
 
-static int add_word(TokenParts *self, Parts *parts, const byte *word, size_t size)
+/* Add the atoms and traits that Python gave. */
+static int add_given(Parts *parts, PyObject *given)
 {
-    PyObject *found = parts_of_word(self, word, size);
-    if (found == NULL)
+    PyObject *atoms = NULL;
+    if (PyTuple_Check(given) && PyTuple_Size(given) == PARTS_SIZE)
+        atoms = PyTuple_GetItem(given, 0);
+    if (atoms == NULL || !PyTuple_Check(atoms)) {
+        PyErr_SetString(PyExc_TypeError, "expected the atoms of a word and its traits");
         return 0;
-    PyObject *atoms = PyTuple_GetItem(found, 0);
-    int done = 1;
-    for (Py_ssize_t at = 0; done && at < PyTuple_Size(atoms); at++)
-        done = PyList_Append(parts->atoms, PyTuple_GetItem(atoms, at)) == 0;
-    unsigned long traits = done ? PyLong_AsUnsignedLong(PyTuple_GetItem(found, 1)) : 0;
+    }
+    for (Py_ssize_t at = 0; at < PyTuple_Size(atoms); at++) {
+        PyObject *one = PyTuple_GetItem(atoms, at);
+        if (!PyTuple_Check(one) || PyTuple_Size(one) != ATOM_SIZE) {
+            PyErr_SetString(PyExc_TypeError, "expected a word, a prefix and whether it is chained");
+            return 0;
+        }
+        unsigned long long word = PyLong_AsUnsignedLongLong(PyTuple_GetItem(one, 0));
+        unsigned long long prefix =
+            PyErr_Occurred() ? 0 : PyLong_AsUnsignedLongLong(PyTuple_GetItem(one, 1));
+        int chained = PyErr_Occurred() ? 0 : PyObject_IsTrue(PyTuple_GetItem(one, 2));
+        if (chained < 0 || PyErr_Occurred() || !add_atom(parts, word, prefix, chained))
+            return 0;
+    }
+    unsigned long traits = PyLong_AsUnsignedLong(PyTuple_GetItem(given, 1));
     if (traits == (unsigned long)-1 && PyErr_Occurred())
-        done = 0;
-    parts->traits |= traits;
-    Py_DECREF(found);
+        return 0;
+    parts->traits |= (uint32_t)traits;
+    return 1;
+}
+
+static int add_asked(PyObject *asked, Parts *parts, const byte *word, size_t size)
+{
+    PyObject *text = decoded(word, size);
+    PyObject *found = text == NULL ? NULL : PyObject_CallFunctionObjArgs(asked, text, NULL);
+    Py_XDECREF(text);
+    int done = found != NULL && add_given(parts, found);
+    Py_XDECREF(found);
+    return done;
+}
+
+/* Remember the parts of a word. Where there is no memory they are not remembered. */
+static void remember(TokenParts *self, const Parts *parts, const byte *word, size_t size)
+{
+    if (self->count >= WORDS_MAX || self->parts.count >= ATOMS_MAX) {
+        empty(&self->places);
+        self->count = self->parts.count = 0;
+    }
+    if (self->count == self->room) {
+        size_t room = 2 * self->room + 256;
+        KnownWord *longer = realloc(self->known, room * sizeof(*longer));
+        if (longer == NULL)
+            return;
+        self->known = longer;
+        self->room = room;
+    }
+    size_t begin = self->parts.count;
+    for (size_t at = 0; at < parts->count; at++) {
+        const Atom *one = &parts->atoms[at];
+        if (begin + parts->count > UINT32_MAX ||
+            !add_atom(&self->parts, one->word, one->prefix, one->chained)) {
+            PyErr_Clear();
+            self->parts.count = begin;
+            return;
+        }
+    }
+    KnownWord known = {(uint32_t)begin, (uint32_t)self->parts.count, parts->traits};
+    self->known[self->count] = known;
+    put(&self->places, word, size, hash_of(word, size), (uint32_t)self->count++);
+}
+
+/* Whether a word is read here: one with a digit, cut at each `_` alone. */
+static int is_numbered(const byte *word, size_t size)
+{
+    int digits = 0;
+    for (size_t at = 0; at < size; at++) {
+        digits |= is_digit(word[at]);
+        if (at > 0 && is_upper(word[at]) && (is_lower(word[at - 1]) || is_digit(word[at - 1])))
+            return 0;
+        if (at > 1 && is_lower(word[at]) && is_upper(word[at - 1]) && is_upper(word[at - 2]))
+            return 0;
+    }
+    return digits;
+}
+
+/* Whether a stemmer may change a word that ends so. */
+static int is_ending(const TokenParts *self, const byte *word, size_t size)
+{
+    if (size == 0 || is_digit(word[size - 1]))
+        return 0;
+    for (Py_ssize_t at = 0; at < PyTuple_Size(self->endings); at++) {
+        char *ending;
+        Py_ssize_t length;
+        if (PyBytes_AsStringAndSize(PyTuple_GetItem(self->endings, at), &ending, &length) < 0) {
+            PyErr_Clear();
+            return 1;
+        }
+        if ((size_t)length <= size && memcmp(word + size - length, ending, (size_t)length) == 0)
+            return 1;
+    }
+    return 0;
+}
+
+static int add_word(TokenParts *self, Parts *parts, const byte *word, size_t size, int depth);
+
+/* Add a part of a numbered word, in small letters. */
+static int add_piece(TokenParts *self, Parts *parts, const byte *part, size_t size, int depth)
+{
+    size_t digits = (size_t)(run(part, part + size, is_digit) - part);
+    if (digits == size) /* 05 and 5 are the same day of a month */
+        return add_atom(parts, size == 2 && *part == '0' ? whole_term(part + 1, 1)
+                                                         : whole_term(part, size), 0, 1);
+    int has_digit = 0;
+    for (size_t at = 0; at < size; at++)
+        has_digit |= is_digit(part[at]);
+    if (has_digit && !is_ending(self, part, size))
+        return add_atom(parts, whole_term(part, size), 0, 1);
+    return has_digit ? add_asked(self->word, parts, part, size)
+                     : add_word(self, parts, part, size, depth + 1);
+}
+
+/* Find out the traits of a word with a digit, once. */
+static int ask_numbered(TokenParts *self)
+{
+    PyObject *numbered = self->numbered;
+    Py_INCREF(numbered);
+    PyObject *found = PyObject_CallNoArgs(numbered);
+    Py_DECREF(numbered);
+    unsigned long traits = found == NULL ? 0 : PyLong_AsUnsignedLong(found);
+    Py_XDECREF(found);
+    if (PyErr_Occurred())
+        return 0;
+    self->numbered_traits = (uint32_t)traits;
+    Py_CLEAR(self->numbered);
+    return 1;
+}
+
+static int add_numbered(TokenParts *self, Parts *parts, const byte *word, size_t size, int depth)
+{
+    byte lower[TEXT_MAX];
+    size_t begin = 0, end = size, pieces = 0;
+    for (size_t at = 0; at < size; at++)
+        lower[at] = lowered(word[at]);
+    for (size_t at = 0; at < size;) {
+        const byte *last = run(lower + at, lower + size, is_piece);
+        size_t length = (size_t)(last - (lower + at));
+        if (length > 0 && !add_piece(self, parts, lower + at, length, depth))
+            return 0;
+        pieces += length > 0;
+        at += length + 1;
+    }
+    while (begin < end && lower[begin] == '_')
+        begin++;
+    while (end > begin && lower[end - 1] == '_')
+        end--;
+    if (self->numbered != NULL && !ask_numbered(self))
+        return 0;
+    parts->traits = self->numbered_traits;
+    return pieces < 2 || add_atom(parts, whole_term(lower + begin, end - begin), 0, 0);
+}
+
+/* Add the parts of a run of word characters. */
+static int add_word(TokenParts *self, Parts *parts, const byte *word, size_t size, int depth)
+{
+    const Slot *slot = slot_of(&self->places, word, size, hash_of(word, size));
+    Parts own = {NULL, 0, 0, 0};
+    int done = 1;
+    if (slot != NULL) {
+        KnownWord known = self->known[slot->value];
+        for (size_t at = known.begin; done && at < known.end; at++) {
+            Atom one = self->parts.atoms[at];
+            done = add_atom(parts, one.word, one.prefix, one.chained);
+        }
+        parts->traits |= known.traits;
+        return done;
+    }
+    done = depth < DEEPEST && is_numbered(word, size) ? add_numbered(self, &own, word, size, depth)
+                                                      : add_asked(self->word, &own, word, size);
+    for (size_t at = 0; done && at < own.count; at++)
+        done = add_atom(parts, own.atoms[at].word, own.atoms[at].prefix, own.atoms[at].chained);
+    if (done)
+        remember(self, &own, word, size);
+    parts->traits |= own.traits;
+    free(own.atoms);
     return done;
 }
 
@@ -1011,18 +1255,13 @@ static int is_code(const byte *at, const byte *end)
     return 1;
 }
 
-static int add_whole(TokenParts *self, Parts *parts, const byte *text, size_t size)
+static int add_whole(Parts *parts, const byte *text, size_t size)
 {
-    PyObject *whole = decoded(text, size);
-    PyObject *atom = whole == NULL ? NULL : PyObject_CallFunctionObjArgs(self->whole, whole, NULL);
-    Py_XDECREF(whole);
-    int done = atom != NULL && PyList_Append(parts->atoms, atom) == 0;
-    Py_XDECREF(atom);
-    return done;
+    return add_atom(parts, whole_term(text, size), 0, 0);
 }
 
 /* Add the forms under which a composed surface is also found as one. */
-static int add_wholes(TokenParts *self, Parts *parts, const byte *at, const byte *end)
+static int add_wholes(Parts *parts, const byte *at, const byte *end)
 {
     byte lower[TEXT_MAX];
     size_t size = 0, pieces = 0, last = 0;
@@ -1032,11 +1271,11 @@ static int add_wholes(TokenParts *self, Parts *parts, const byte *at, const byte
         colons |= *one == ':' && one + 1 < end && one[1] == ':';
         if (is_slash(*one) && (size == 0 || lower[size - 1] == '/'))
             continue;
-        lower[size++] = is_slash(*one) ? '/' : is_upper(*one) ? *one | 0x20 : *one;
+        lower[size++] = is_slash(*one) ? '/' : lowered(*one);
     }
     if (!slashes)
         return (colons || is_code(lower, lower + size) || is_file_name(lower, lower + size))
-                   ? add_whole(self, parts, lower, size)
+                   ? add_whole(parts, lower, size)
                    : 1;
     /* A surface begins and ends with a word: no piece is empty. */
     for (size_t place = 0; place < size; place++)
@@ -1045,9 +1284,9 @@ static int add_wholes(TokenParts *self, Parts *parts, const byte *at, const byte
             last = place + 1;
         }
     int named = is_file_name(lower + last, lower + size);
-    if ((pieces + 1 > 2 || named) && !add_whole(self, parts, lower, size))
+    if ((pieces + 1 > 2 || named) && !add_whole(parts, lower, size))
         return 0;
-    return !named || add_whole(self, parts, lower + last, size - last);
+    return !named || add_whole(parts, lower + last, size - last);
 }
 
 static int add_surfaces(TokenParts *self, Parts *parts, const byte *at, const byte *end)
@@ -1060,11 +1299,11 @@ static int add_surfaces(TokenParts *self, Parts *parts, const byte *at, const by
         const byte *begin = at, *last;
         for (size_t words = 1;; words++) {
             last = run(at, end, is_word);
-            if (!add_word(self, parts, at, (size_t)(last - at)))
+            if (!add_word(self, parts, at, (size_t)(last - at), 0))
                 return 0;
             at = run(last, end, is_joint);
             if (at == last || at == end || !is_word(*at)) {
-                if (words > 1 && !add_wholes(self, parts, begin, last))
+                if (words > 1 && !add_wholes(parts, begin, last))
                     return 0;
                 break;
             }
@@ -1086,46 +1325,70 @@ static int is_usual(const byte *at, const byte *end)
     return 1;
 }
 
+/* The columns of the parts: words and prefixes, eight bytes each, a byte for whether it is chained,
+ * and the traits. */
+static PyObject *columns_of_parts(const Parts *parts)
+{
+    uint64_t *words = malloc(2 * parts->count * sizeof(*words) + 1);
+    byte *chained = malloc(parts->count + 1);
+    PyObject *made = NULL;
+    if (words == NULL || chained == NULL)
+        PyErr_NoMemory();
+    else {
+        Py_ssize_t size = (Py_ssize_t)(parts->count * sizeof(*words));
+        for (size_t at = 0; at < parts->count; at++) {
+            words[at] = parts->atoms[at].word;
+            words[parts->count + at] = parts->atoms[at].prefix;
+            chained[at] = parts->atoms[at].chained;
+        }
+        made = Py_BuildValue("(y#y#y#k)", words, size, words + parts->count, size, chained,
+                             (Py_ssize_t)parts->count, (unsigned long)parts->traits);
+    }
+    free(words);
+    free(chained);
+    return made;
+}
+
 static PyObject *token_parts_of(TokenParts *self, PyObject *token)
 {
     const byte *at, *end;
-    PyObject *data = looked_in(token, &at, &end);
+    PyObject *data = looked_in(token, &at, &end), *made = NULL;
+    Parts parts = {NULL, 0, 0, 0};
     if (data == NULL)
         return NULL;
-    PyObject *made = NULL;
-    if (!is_usual(at, end))
-        made = PyObject_CallFunctionObjArgs(self->other, token, NULL);
+    int done;
+    if (is_usual(at, end))
+        done = add_surfaces(self, &parts, at, end);
     else {
-        Parts parts = {PyList_New(0), 0};
-        if (parts.atoms != NULL && add_surfaces(self, &parts, at, end)) {
-            PyObject *atoms = PyList_AsTuple(parts.atoms);
-            made = atoms == NULL ? NULL : Py_BuildValue("(Nk)", atoms, parts.traits);
-        }
-        Py_XDECREF(parts.atoms);
+        PyObject *found = PyObject_CallFunctionObjArgs(self->other, token, NULL);
+        done = found != NULL && add_given(&parts, found);
+        Py_XDECREF(found);
     }
+    if (done)
+        made = columns_of_parts(&parts);
+    free(parts.atoms);
     Py_DECREF(data);
     return made;
 }
 
 static PyObject *token_parts_new(PyTypeObject *type, PyObject *args, PyObject *named)
 {
-    PyObject *word, *whole, *other;
+    PyObject *word, *other, *endings, *numbered;
     (void)named;
-    if (!PyArg_ParseTuple(args, "OOO", &word, &whole, &other))
+    if (!PyArg_ParseTuple(args, "OOO!O", &word, &other, &PyTuple_Type, &endings, &numbered))
         return NULL;
     allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
     TokenParts *self = (TokenParts *)allocate(type, 0);
     if (self == NULL)
         return NULL;
     Py_INCREF(word);
-    Py_INCREF(whole);
     Py_INCREF(other);
+    Py_INCREF(endings);
+    Py_INCREF(numbered);
     self->word = word;
-    self->whole = whole;
     self->other = other;
-    self->known = PyList_New(0);
-    if (self->known == NULL)
-        Py_CLEAR(self);
+    self->endings = endings;
+    self->numbered = numbered;
     return (PyObject *)self;
 }
 
@@ -1133,18 +1396,18 @@ static int token_parts_traverse(TokenParts *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE((PyObject *)self));
     Py_VISIT(self->word);
-    Py_VISIT(self->whole);
     Py_VISIT(self->other);
-    Py_VISIT(self->known);
+    Py_VISIT(self->endings);
+    Py_VISIT(self->numbered);
     return 0;
 }
 
 static int token_parts_clear(TokenParts *self)
 {
     Py_CLEAR(self->word);
-    Py_CLEAR(self->whole);
     Py_CLEAR(self->other);
-    Py_CLEAR(self->known);
+    Py_CLEAR(self->endings);
+    Py_CLEAR(self->numbered);
     return 0;
 }
 
@@ -1153,11 +1416,14 @@ static void token_parts_dealloc(TokenParts *self)
     PyObject_GC_UnTrack(self);
     token_parts_clear(self);
     empty(&self->places);
+    free(self->parts.atoms);
+    free(self->known);
     freed((PyObject *)self);
 }
 
 static PyMethodDef token_parts_methods[] = {
-    {"of", (PyCFunction)token_parts_of, METH_O, "Return the atoms of a token, and its traits."},
+    {"of", (PyCFunction)token_parts_of, METH_O,
+     "Return the columns of the atoms of a token, and its traits."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -1973,11 +2239,11 @@ typedef struct {
     uint64_t group;
     int32_t doc;
     uint16_t importance;
-} Ranked;
+} RankedEvent;
 
 static int by_rank(const void *one, const void *other)
 {
-    const Ranked *left = one, *right = other;
+    const RankedEvent *left = one, *right = other;
     if (left->score != right->score)
         return left->score < right->score ? 1 : -1;
     if (left->importance != right->importance)
@@ -1988,7 +2254,7 @@ static int by_rank(const void *one, const void *other)
 /* By group, the best of each first, the newest of equal ones. */
 static int by_group(const void *one, const void *other)
 {
-    const Ranked *left = one, *right = other;
+    const RankedEvent *left = one, *right = other;
     if (left->group != right->group)
         return left->group < right->group ? -1 : 1;
     if (left->score != right->score)
@@ -2014,7 +2280,7 @@ static void keep_events(const EventRanking *self, Work *work)
 
 /* Fill in those that may be among the best so many, `extra` permille added; return how many. */
 static Py_ssize_t
-candidates(const EventRanking *self, const Work *work, Py_ssize_t most, long long extra, Ranked *to)
+candidates(const EventRanking *self, const Work *work, Py_ssize_t most, long long extra, RankedEvent *to)
 {
     int64_t least = INT64_MIN;
     if (most < work->found_count) {
@@ -2027,14 +2293,14 @@ candidates(const EventRanking *self, const Work *work, Py_ssize_t most, long lon
         int32_t doc = work->found[at].doc;
         int64_t value = work->found[at].value;
         if (value >= least || thousandths(value, extra) >= least)
-            to[made++] = (Ranked){value,           self->seq[doc], work->own[at], self->group[doc],
+            to[made++] = (RankedEvent){value,           self->seq[doc], work->own[at], self->group[doc],
                                   doc, self->importance[doc]};
     }
     return made;
 }
 
 static Py_ssize_t best_events(
-    const EventRanking *self, const Question *asked, Work *work, Ranked *to)
+    const EventRanking *self, const Question *asked, Work *work, RankedEvent *to)
 {
     if (asked->most <= 0 || work->found_count == 0)
         return 0;
@@ -2079,7 +2345,7 @@ static int make_work(const Question *asked, Work *work)
 }
 
 /* The documents, scores and own parts of the best events, as three arrays of bytes. */
-static PyObject *packed(const Ranked *best, Py_ssize_t count)
+static PyObject *packed(const RankedEvent *best, Py_ssize_t count)
 {
     PyObject *docs = PyByteArray_FromStringAndSize(NULL, 4 * count);
     PyObject *scores = PyByteArray_FromStringAndSize(NULL, 8 * count);
@@ -2104,7 +2370,7 @@ static PyObject *packed(const Ranked *best, Py_ssize_t count)
 /* All steps of `of`, without the interpreter's lock: what is read the question and this object hold,
  * what is written nobody else has yet. */
 static Py_ssize_t answered(
-    const EventRanking *self, const Question *asked, Work *work, Ranked **best)
+    const EventRanking *self, const Question *asked, Work *work, RankedEvent **best)
 {
     int64_t peak = whole_scores(self, asked, work->words);
     int64_t bar = bar_of(self, asked, work->words, peak);
@@ -2204,7 +2470,7 @@ static PyObject *event_ranking_of(EventRanking *self, PyObject *args)
                           &asked.most))
         return NULL;
     if (open_matches(self, &asked, matches) && open_rules(&asked, rules)) {
-        Ranked *best = NULL;
+        RankedEvent *best = NULL;
         Py_ssize_t count = -1;
         PyThreadState *state = PyEval_SaveThread();
         if (make_work(&asked, &work))
@@ -2291,6 +2557,479 @@ static PyType_Slot event_ranking_slots[] = {
 static PyType_Spec event_ranking_spec = {
     "memplane._kernel.EventRanking", sizeof(EventRanking), 0, Py_TPFLAGS_DEFAULT,
     event_ranking_slots,
+};
+
+/* ---- PostingLists ---- */
+
+#define READ_FIELDS 3 /* words, bigrams, prefixes: what is read from a text */
+#define MIX 0x9E3779B97F4A7C15u
+#define TIMES_MAX 255
+#define FEW 24 /* terms that are sorted one by one */
+
+/* Occurrences of one kind, in the order of documents. */
+typedef struct {
+    uint64_t *terms;
+    uint32_t *docs;
+    size_t count;
+} Occurrences;
+
+/* The distinct terms, each with how often it occurs. */
+typedef struct {
+    uint64_t *terms;
+    uint32_t *counts;
+    uint32_t *slots; /* of a term its place and one; 0: none */
+    size_t count, room, mask;
+} Distinct;
+
+typedef struct {
+    uint64_t term;
+    uint32_t place;
+} Ranked;
+
+static uint64_t pair_term(uint64_t left, uint64_t right)
+{
+    return left <= right ? left * MIX + right : right * MIX + left;
+}
+
+static size_t slot_of_term(const Distinct *known, uint64_t term)
+{
+    size_t slot = (size_t)((term * MIX) >> 32) & known->mask;
+    while (known->slots[slot] && known->terms[known->slots[slot] - 1] != term)
+        slot = (slot + 1) & known->mask;
+    return slot;
+}
+
+static int widened(Distinct *known)
+{
+    size_t room = 2 * known->room + 4096;
+    uint64_t *terms = realloc(known->terms, room * sizeof(*terms));
+    if (terms != NULL)
+        known->terms = terms;
+    uint32_t *counts = realloc(known->counts, room * sizeof(*counts));
+    if (counts != NULL)
+        known->counts = counts;
+    size_t slots = 1;
+    while (slots < 2 * room)
+        slots *= 2;
+    uint32_t *wider = calloc(slots, sizeof(*wider));
+    if (terms == NULL || counts == NULL || wider == NULL) {
+        free(wider);
+        return 0;
+    }
+    free(known->slots);
+    known->slots = wider;
+    known->mask = slots - 1;
+    known->room = room;
+    for (size_t at = 0; at < known->count; at++)
+        wider[slot_of_term(known, known->terms[at])] = (uint32_t)at + 1;
+    return 1;
+}
+
+/* Find the place of each occurrence's term, and count it there. */
+static int count_terms(Distinct *known, const uint64_t *terms, size_t count, uint32_t *places)
+{
+    for (size_t at = 0; at < count; at++) {
+        if (known->count == known->room && !widened(known))
+            return 0;
+        size_t slot = slot_of_term(known, terms[at]);
+        if (!known->slots[slot]) {
+            known->terms[known->count] = terms[at];
+            known->counts[known->count++] = 0;
+            known->slots[slot] = (uint32_t)known->count;
+        }
+        places[at] = known->slots[slot] - 1;
+        known->counts[places[at]]++;
+    }
+    return 1;
+}
+
+static int by_term(const void *left, const void *right)
+{
+    uint64_t one = ((const Ranked *)left)->term, two = ((const Ranked *)right)->term;
+    return (one > two) - (one < two);
+}
+
+static void sort_few(Ranked *ranked, size_t count)
+{
+    if (count > FEW) {
+        qsort(ranked, count, sizeof(*ranked), by_term);
+        return;
+    }
+    for (size_t at = 1; at < count; at++) {
+        Ranked one = ranked[at];
+        size_t place = at;
+        for (; place > 0 && ranked[place - 1].term > one.term; place--)
+            ranked[place] = ranked[place - 1];
+        ranked[place] = one;
+    }
+}
+
+/* The distinct terms in rising order: by their highest bits, as they are spread evenly, then each
+ * group. NULL where there is no memory. */
+static Ranked *ranked_terms(const Distinct *known)
+{
+    int bits = 1;
+    while (bits < 16 && (size_t)1 << bits < known->count)
+        bits++;
+    size_t groups = (size_t)1 << bits;
+    Ranked *ranked = malloc((known->count + 1) * sizeof(*ranked));
+    uint32_t *ends = calloc(groups + 1, sizeof(*ends));
+    if (ranked == NULL || ends == NULL) {
+        free(ranked);
+        free(ends);
+        return NULL;
+    }
+    for (size_t at = 0; at < known->count; at++)
+        ends[(known->terms[at] >> (64 - bits)) + 1]++;
+    for (size_t group = 0; group < groups; group++)
+        ends[group + 1] += ends[group];
+    for (size_t at = 0; at < known->count; at++) {
+        Ranked one = {known->terms[at], (uint32_t)at};
+        ranked[ends[known->terms[at] >> (64 - bits)]++] = one;
+    }
+    for (size_t group = 0, begin = 0; group < groups; begin = ends[group++])
+        sort_few(ranked + begin, ends[group] - begin);
+    free(ends);
+    return ranked;
+}
+
+/* Group the documents by term, in the order of occurrence; `made` gets them, and `next` where those
+ * of each place begin: then where they end. */
+static void place_docs(const Occurrences *kinds, size_t kind_count, const uint32_t *places,
+                       uint32_t *next, uint32_t *made)
+{
+    for (size_t kind = 0; kind < kind_count; kind++)
+        for (size_t at = 0; at < kinds[kind].count; at++)
+            made[next[*places++]++] = kinds[kind].docs[at];
+}
+
+static PyObject *made_lists(const Distinct *known, const Ranked *ranked, const uint32_t *ends,
+                            const uint32_t *docs, size_t count)
+{
+    uint64_t *terms = malloc((known->count + 1) * sizeof(*terms));
+    uint32_t *starts = malloc((known->count + 1) * sizeof(*starts));
+    uint16_t *found = malloc((count + 1) * sizeof(*found));
+    byte *times = malloc(count + 1);
+    PyObject *made = NULL;
+    if (terms == NULL || starts == NULL || found == NULL || times == NULL) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    size_t filled = 0, at = 0;
+    for (size_t one = 0; one < known->count; one++) {
+        terms[one] = ranked[one].term;
+        starts[one] = (uint32_t)filled;
+        for (size_t begin = at, end = ends[ranked[one].place]; at < end; at++)
+            if (at > begin && docs[at] == docs[at - 1])
+                times[filled - 1] += times[filled - 1] < TIMES_MAX;
+            else {
+                found[filled] = (uint16_t)docs[at];
+                times[filled++] = 1;
+            }
+    }
+    starts[known->count] = (uint32_t)filled;
+    made = Py_BuildValue("(y#y#y#y#)", terms, (Py_ssize_t)(known->count * sizeof(*terms)), starts,
+                         (Py_ssize_t)((known->count + 1) * sizeof(*starts)), found,
+                         (Py_ssize_t)(filled * sizeof(*found)), times, (Py_ssize_t)filled);
+done:
+    free(terms);
+    free(starts);
+    free(found);
+    free(times);
+    return made;
+}
+
+static PyObject *grouped(const Occurrences *kinds, size_t kind_count)
+{
+    size_t count = 0, read = 0;
+    for (size_t kind = 0; kind < kind_count; kind++)
+        count += kinds[kind].count;
+    Distinct known = {NULL, NULL, NULL, 0, 0, 0};
+    uint32_t *places = malloc((count + 1) * sizeof(*places));
+    uint32_t *docs = malloc((count + 1) * sizeof(*docs));
+    Ranked *ranked = NULL;
+    PyObject *made = NULL;
+    int done = places != NULL && docs != NULL && count < UINT32_MAX;
+    for (size_t kind = 0; done && kind < kind_count; read += kinds[kind++].count)
+        done = count_terms(&known, kinds[kind].terms, kinds[kind].count, places + read);
+    if (done && (ranked = ranked_terms(&known)) != NULL) {
+        uint32_t begin = 0;
+        for (size_t one = 0; one < known.count; one++) {
+            uint32_t own = known.counts[ranked[one].place];
+            known.counts[ranked[one].place] = begin;
+            begin += own;
+        }
+        place_docs(kinds, kind_count, places, known.counts, docs);
+        made = made_lists(&known, ranked, known.counts, docs, count);
+    } else
+        PyErr_NoMemory();
+    free(known.terms);
+    free(known.counts);
+    free(known.slots);
+    free(places);
+    free(docs);
+    free(ranked);
+    return made;
+}
+
+/* The columns of a vocabulary, and what its numbers say of runs of words. */
+typedef struct {
+    Py_buffer numbers, lengths, starts, words, prefixes, chained, labels, label_docs;
+} Given;
+
+/* Whether every number is one of the columns; `atoms` becomes how many words they stand for. */
+static int fits_columns(const Given *given, size_t *atoms)
+{
+    size_t count = (size_t)given->numbers.len / 4, starts = (size_t)given->starts.len / 4;
+    size_t words = (size_t)given->chained.len, in_runs = 0;
+    int fits = given->words.len / 8 == (Py_ssize_t)words;
+    fits = fits && given->prefixes.len / 8 == (Py_ssize_t)words;
+    fits = fits && given->labels.len / 8 == given->label_docs.len / 4;
+    *atoms = 0;
+    for (size_t at = 0; fits && at < (size_t)given->lengths.len / 4; at++)
+        in_runs += word_at(given->lengths.buf, at);
+    fits = fits && in_runs == count;
+    for (size_t at = 0; fits && at < count; at++) {
+        size_t number = word_at(given->numbers.buf, at);
+        fits = number + 1 < starts;
+        if (fits) {
+            size_t begin = word_at(given->starts.buf, number);
+            size_t end = word_at(given->starts.buf, number + 1);
+            fits = begin <= end && end <= words;
+            *atoms += end - begin;
+        }
+    }
+    if (!fits)
+        PyErr_SetString(PyExc_ValueError, "a number is none of the columns");
+    return fits;
+}
+
+static void occur(Occurrences *kind, uint64_t term, uint32_t doc)
+{
+    kind->terms[kind->count] = term;
+    kind->docs[kind->count++] = doc;
+}
+
+/* Take the words, pairs and prefixes of every run; two runs belong to one document. */
+static void read_runs(const Given *given, Occurrences *kinds)
+{
+    const uint64_t *words = given->words.buf, *prefixes = given->prefixes.buf;
+    const byte *chained = given->chained.buf;
+    size_t place = 0;
+    for (size_t run = 0; run < (size_t)given->lengths.len / 4; run++) {
+        uint32_t doc = (uint32_t)(run >> 1);
+        uint64_t last = 0;
+        int linked = 0;
+        for (size_t left = word_at(given->lengths.buf, run); left > 0; left--) {
+            size_t number = word_at(given->numbers.buf, place++);
+            size_t end = word_at(given->starts.buf, number + 1);
+            for (size_t at = word_at(given->starts.buf, number); at < end; at++) {
+                occur(&kinds[0], words[at], doc);
+                if (prefixes[at])
+                    occur(&kinds[2], prefixes[at], doc);
+                if (!chained[at])
+                    continue;
+                if (linked)
+                    occur(&kinds[1], pair_term(last, words[at]), doc);
+                last = words[at];
+                linked = 1;
+            }
+        }
+    }
+}
+
+/* How many occurrences of each kind that is read each document has. */
+static PyObject *lengths_of(const Given *given, const Occurrences *kinds)
+{
+    size_t count = (size_t)given->lengths.len / 8;
+    PyObject *made = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)(4 * READ_FIELDS * count));
+    if (made == NULL)
+        return NULL;
+    uint32_t *lengths = (uint32_t *)PyByteArray_AsString(made);
+    memset(lengths, 0, 4 * READ_FIELDS * count);
+    for (size_t kind = 0; kind < READ_FIELDS; kind++)
+        for (size_t at = 0; at < kinds[kind].count; at++)
+            lengths[kind * count + kinds[kind].docs[at]]++;
+    return made;
+}
+
+static PyObject *lists_of(const Given *given)
+{
+    size_t atoms;
+    if (!fits_columns(given, &atoms))
+        return NULL;
+    Occurrences kinds[READ_FIELDS + 1];
+    memset(kinds, 0, sizeof(kinds));
+    uint64_t *terms = malloc((READ_FIELDS * atoms + 1) * sizeof(*terms));
+    uint32_t *docs = malloc((READ_FIELDS * atoms + 1) * sizeof(*docs));
+    PyObject *lists = NULL, *lengths = NULL, *made = NULL;
+    if (terms == NULL || docs == NULL)
+        PyErr_NoMemory();
+    else {
+        for (size_t kind = 0; kind < READ_FIELDS; kind++) {
+            kinds[kind].terms = terms + kind * atoms;
+            kinds[kind].docs = docs + kind * atoms;
+        }
+        kinds[READ_FIELDS].terms = given->labels.buf;
+        kinds[READ_FIELDS].docs = given->label_docs.buf;
+        kinds[READ_FIELDS].count = (size_t)given->labels.len / 8;
+        read_runs(given, kinds);
+        lists = grouped(kinds, READ_FIELDS + 1);
+        lengths = lists == NULL ? NULL : lengths_of(given, kinds);
+        made = lengths == NULL ? NULL : PyTuple_Pack(2, lists, lengths);
+    }
+    Py_XDECREF(lists);
+    Py_XDECREF(lengths);
+    free(terms);
+    free(docs);
+    return made;
+}
+
+static PyObject *posting_lists_of(PyObject *self, PyObject *args)
+{
+    Given given;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "y*y*(y*y*y*y*)y*y*", &given.numbers, &given.lengths, &given.starts,
+                          &given.words, &given.prefixes, &given.chained, &given.labels,
+                          &given.label_docs))
+        return NULL;
+    PyObject *made = lists_of(&given);
+    PyBuffer_Release(&given.numbers);
+    PyBuffer_Release(&given.lengths);
+    PyBuffer_Release(&given.starts);
+    PyBuffer_Release(&given.words);
+    PyBuffer_Release(&given.prefixes);
+    PyBuffer_Release(&given.chained);
+    PyBuffer_Release(&given.labels);
+    PyBuffer_Release(&given.label_docs);
+    return made;
+}
+
+static PyMethodDef posting_lists_methods[] = {
+    {"of", (PyCFunction)posting_lists_of, METH_VARARGS,
+     "Return the postings of documents in four columns, and their lengths."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot posting_lists_slots[] = {
+    {Py_tp_methods, posting_lists_methods},
+    {0, NULL},
+};
+
+static PyType_Spec posting_lists_spec = {
+    "memplane._kernel.PostingLists", sizeof(PyObject), 0, Py_TPFLAGS_DEFAULT, posting_lists_slots,
+};
+
+/* ---- PhraseCodes ---- */
+
+#define PHRASES_MAX 32 /* a code is a control character */
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *phrases;
+    struct {
+        const byte *text;
+        size_t size;
+    } sorted[PHRASES_MAX]; /* by their first byte, the longest first */
+    byte codes[PHRASES_MAX];
+    byte begins[256 + 1]; /* where those of each first byte begin */
+} PhraseCodes;
+
+static PyObject *phrase_codes_packed(PhraseCodes *self, PyObject *given)
+{
+    char *buffer;
+    Py_ssize_t length;
+    if (PyBytes_AsStringAndSize(given, &buffer, &length) < 0)
+        return NULL;
+    const byte *at = (const byte *)buffer, *end = at + length;
+    byte *made = malloc((size_t)length + 1), *next = made;
+    if (made == NULL)
+        return PyErr_NoMemory();
+    for (const byte *one = at; one < end; one++)
+        if (*one < PHRASES_MAX) /* which would be read as a code */
+            end = at;
+    while (at < end) {
+        size_t place = self->begins[*at], last = self->begins[*at + 1];
+        while (place < last && ((size_t)(end - at) < self->sorted[place].size ||
+                                memcmp(at, self->sorted[place].text, self->sorted[place].size)))
+            place++;
+        *next++ = place < last ? self->codes[place] : *at;
+        at += place < last ? self->sorted[place].size : 1;
+    }
+    PyObject *found = PyBytes_FromStringAndSize((const char *)made, next - made);
+    free(made);
+    return found;
+}
+
+static int open_phrases(PhraseCodes *self)
+{
+    size_t count = (size_t)PyTuple_Size(self->phrases), place = 0;
+    for (int first = 0; first < 256; first++) {
+        self->begins[first] = (byte)place;
+        for (size_t code = 0; code < count; code++) {
+            char *text;
+            Py_ssize_t size;
+            PyObject *one = PyTuple_GetItem(self->phrases, (Py_ssize_t)code);
+            if (PyBytes_AsStringAndSize(one, &text, &size) < 0)
+                return 0;
+            if (size == 0 || (byte)text[0] != first)
+                continue;
+            size_t at = place++;
+            for (; at > self->begins[first] && self->sorted[at - 1].size < (size_t)size; at--) {
+                self->sorted[at] = self->sorted[at - 1];
+                self->codes[at] = self->codes[at - 1];
+            }
+            self->sorted[at].text = (const byte *)text;
+            self->sorted[at].size = (size_t)size;
+            self->codes[at] = (byte)code;
+        }
+    }
+    self->begins[256] = (byte)place;
+    return 1;
+}
+
+static PyObject *phrase_codes_new(PyTypeObject *type, PyObject *args, PyObject *named)
+{
+    PyObject *phrases;
+    (void)named;
+    if (!PyArg_ParseTuple(args, "O!", &PyTuple_Type, &phrases))
+        return NULL;
+    if (PyTuple_Size(phrases) > PHRASES_MAX) {
+        PyErr_SetString(PyExc_ValueError, "too many phrases");
+        return NULL;
+    }
+    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    PhraseCodes *self = (PhraseCodes *)allocate(type, 0);
+    if (self == NULL)
+        return NULL;
+    Py_INCREF(phrases);
+    self->phrases = phrases;
+    if (!open_phrases(self))
+        Py_CLEAR(self);
+    return (PyObject *)self;
+}
+
+static void phrase_codes_dealloc(PhraseCodes *self)
+{
+    Py_CLEAR(self->phrases);
+    freed((PyObject *)self);
+}
+
+static PyMethodDef phrase_codes_methods[] = {
+    {"packed", (PyCFunction)phrase_codes_packed, METH_O,
+     "Return the bytes with a code for each phrase; of what holds a code nothing."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot phrase_codes_slots[] = {
+    {Py_tp_new, phrase_codes_new},
+    {Py_tp_dealloc, phrase_codes_dealloc},
+    {Py_tp_methods, phrase_codes_methods},
+    {0, NULL},
+};
+
+static PyType_Spec phrase_codes_spec = {
+    "memplane._kernel.PhraseCodes", sizeof(PhraseCodes), 0, Py_TPFLAGS_DEFAULT, phrase_codes_slots,
 };
 
 /* ---- Literals ---- */
@@ -2488,7 +3227,7 @@ static int fill_module(PyObject *module)
 {
     PyType_Spec *specs[] = {
         &chunk_sums_spec, &token_numbers_spec, &token_parts_spec, &posting_sums_spec,
-        &event_ranking_spec, &literals_spec,
+        &event_ranking_spec, &phrase_codes_spec, &posting_lists_spec, &literals_spec,
     };
     for (size_t at = 0; at < sizeof(specs) / sizeof(*specs); at++) {
         PyObject *type = PyType_FromModuleAndSpec(module, specs[at], NULL);

@@ -307,6 +307,9 @@ def remembered_lines(lines: Iterable[Line]) -> Iterator[Line]:
     """Lines of a log with their events as memory has them."""
     for line in lines:
         event = line.event
+        if event.kind == "tool_call":  # one of three; no client adds to it
+            yield line
+            continue
         kept = remembered(event)
         yield line if kept is event else line._replace(event=kept)
 

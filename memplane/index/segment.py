@@ -25,6 +25,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
+from array import array
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -36,11 +37,11 @@ from numpy.typing import NDArray
 from memplane.errors import HomeError, InputError
 from memplane.index import storage, terms
 from memplane.index.terms import KINDS, ROLES, Document
+from memplane.kernel import kernel_twin
 from memplane.lazy import NamedTuple, regex, word_table
 
 if TYPE_CHECKING:
     import re
-    from array import array
     from collections.abc import Iterable
 
 
@@ -51,6 +52,8 @@ SHORT_MAX: Final = (1 << 16) - 1
 _ROLE: Final = {role: place for place, role in enumerate(ROLES)}
 _READ: Final = (*LENGTHS, "traits")  # from the text
 ROW: Final = tuple(name for name, _ in storage.COLUMNS if name not in _READ)
+_NUMBER_BYTES: Final = 4
+_TERM_BYTES: Final = 8
 _STRIPE: Final = 1 << 18
 _FANOUT: Final = 4
 
@@ -222,46 +225,79 @@ def _mix(low: Array, high: Array) -> Array:
 
 
 class Analysed(NamedTuple):
-    """A document and the numbers that a vocabulary has for its text and its extra."""
+    """A document and the numbers that a vocabulary has for its text and its extra, as bytes."""
 
     document: Document
-    text: array[int]
-    extra: array[int]
+    text: bytes
+    extra: bytes
 
 
 def analysed(document: Document, vocabulary: terms.TermVocabulary) -> Analysed:
     """Look the words of a document up."""
-    return Analysed(document, vocabulary.numbers(document.text), vocabulary.numbers(document.extra))
+    numbers = vocabulary.packed_numbers
+    return Analysed(document, numbers(document.text), numbers(document.extra))
 
 
-def occurrences(
-    documents: Sequence[Analysed], vocabulary: terms.TermVocabulary
-) -> list[tuple[Array, Array]]:
-    """Return the terms of the documents and the document of each, by kind, in order.
+VocabularyColumns = tuple["array[int]", "array[int]", "array[int]", "array[int]"]
 
-    Words are numbers of the vocabulary's flat columns: one costs a look-up in a dictionary and a
-    few steps of array arithmetic.
+
+class PostingLists:
+    """The postings of documents by the numbers of their words. Its twin is in `_kernel.c`.
+
+    Words are numbers of a vocabulary's flat columns: one costs a look-up in a dictionary and a few
+    steps of array arithmetic.
     """
-    found = [run for _, *runs in documents for run in runs]
-    lengths = list(map(len, found))
-    picked = np.frombuffer(b"".join(found), np.uint32).astype(np.int64)
+
+    __slots__ = ()
+
+    def of(
+        self,
+        numbers: bytes,
+        lengths: bytes,
+        columns: VocabularyColumns,
+        labels: bytes,
+        label_docs: bytes,
+    ) -> tuple[tuple[bytes, bytes, bytes, bytes], bytes]:
+        """The columns of `Postings`, and of each field of `LENGTHS` how many each document has.
+
+        `numbers` (u32) are of runs of these `lengths` (u32), two of a document: its text and what
+        stands beside it. `columns` are the starts, words, prefixes and chained of a vocabulary.
+        `labels` (u64) are terms beside, each of its document (u32).
+        """
+        sizes = np.frombuffer(lengths, np.uint32)
+        kinds = _occurrences(np.frombuffer(numbers, np.uint32), sizes, columns)
+        kinds.append((np.frombuffer(labels, np.uint64), np.frombuffer(label_docs, np.uint32)))
+        found, docs = (np.concatenate(parts) for parts in zip(*kinds, strict=True))
+        counted = [np.bincount(own, minlength=len(sizes) // 2) for _, own in kinds[:3]]
+        terms_, starts, places, times = (one.tobytes() for one in _grouped(found, docs))
+        return (terms_, starts, places, times), np.array(counted, np.uint32).tobytes()
+
+
+_LISTS: Final = kernel_twin(PostingLists)()
+
+
+def _occurrences(
+    numbers: Array, lengths: Array, columns: VocabularyColumns
+) -> list[tuple[Array, Array]]:
+    """The words, bigrams and prefixes of the runs, and the document of each, in order."""
+    all_starts, all_words, all_prefixes, all_chained = columns
+    picked = numbers.astype(np.int64)
     # The columns grow with the next word: nothing may hold on to their memory.
-    starts = np.frombuffer(vocabulary.starts, np.uint32)
+    starts = np.frombuffer(all_starts, np.uint32)
     firsts = starts[picked].astype(np.int64)
     counts = starts[picked + 1] - firsts
     del starts
     atoms = ranges(firsts, counts)
     runs = np.repeat(np.repeat(np.arange(len(lengths)), lengths), counts)
 
-    words, prefixes = _picked(vocabulary.words, atoms), _picked(vocabulary.prefixes, atoms)
-    chained = _picked(vocabulary.chained, atoms).astype(bool)
+    words, prefixes = _picked(all_words, atoms), _picked(all_prefixes, atoms)
+    chained = _picked(all_chained, atoms).astype(bool)
     links, chain_runs = words[chained], runs[chained]
     together = chain_runs[1:] == chain_runs[:-1]
     return [
         (words, runs >> 1),
         (_mix(links[:-1][together], links[1:][together]), chain_runs[1:][together] >> 1),
         (prefixes[prefixes > 0], runs[prefixes > 0] >> 1),
-        _labels(documents),
     ]
 
 
@@ -272,17 +308,21 @@ def _picked(column: array[int], places: Array) -> Array:
     return found
 
 
-def _labels(documents: Sequence[Analysed]) -> tuple[Array, Array]:
-    found: list[int] = []
-    docs: list[int] = []
-    for place, (document, *_) in enumerate(documents):
-        names = (*document.labels, document.group) if document.group else document.labels
-        found += map(terms.exact_term, names)
-        docs += [place] * len(names)
-    return np.array(found, np.uint64), np.array(docs, np.int64)
+def _labels(documents: Sequence[Analysed]) -> tuple[bytes, bytes]:
+    """The terms of all labels, and the document of each."""
+    found = [_label_terms(document.labels, document.group) for document, _, _ in documents]
+    counts = np.fromiter(map(len, found), np.int64, len(found)) // _TERM_BYTES
+    return b"".join(found), np.arange(len(found), dtype=np.uint32).repeat(counts).tobytes()
 
 
-def postings(found: Array, docs: Array) -> Postings:
+@lru_cache(maxsize=1_024)
+def _label_terms(labels: tuple[str, ...], group: str) -> bytes:
+    """The terms of a document's labels: those of a session share them, but for files and keys."""
+    names = (*labels, group) if group else labels
+    return array("Q", map(terms.exact_term, names)).tobytes()
+
+
+def _grouped(found: Array, docs: Array) -> tuple[Array, Array, Array, Array]:
     """Group occurrences by term and document."""
     # Stable, and the documents of each kind rise: so do those of each term.
     order = np.argsort(found, kind="stable")
@@ -294,11 +334,36 @@ def postings(found: Array, docs: Array) -> Postings:
     first = np.flatnonzero(begins)
     times = np.diff(first, append=len(found))
     starts = np.append(np.flatnonzero(fresh[first]), len(first))
-    return Postings(
+    return (
         found[fresh],
         starts.astype(np.uint32),
-        docs[first].astype("<u2"),
+        docs[first].astype(np.uint16),
         np.minimum(times, TIMES_MAX).astype(np.uint8),
+    )
+
+
+def _postings_of(
+    documents: Sequence[Analysed], vocabulary: terms.TermVocabulary
+) -> tuple[Postings, Array]:
+    """The postings of documents, and their lengths in words, bigrams and prefixes."""
+    runs = [run for _, *both in documents for run in both]
+    columns = vocabulary.starts, vocabulary.words, vocabulary.prefixes, vocabulary.chained
+    labels, label_docs = _labels(documents)
+    (found, starts, docs, times), lengths = _LISTS.of(
+        b"".join(runs),
+        array("I", [len(run) // _NUMBER_BYTES for run in runs]).tobytes(),
+        columns,
+        labels,
+        label_docs,
+    )
+    return (
+        Postings(
+            np.frombuffer(found, np.uint64),
+            np.frombuffer(starts, np.uint32),
+            np.frombuffer(docs, np.uint16),
+            np.frombuffer(times, np.uint8),
+        ),
+        np.frombuffer(lengths, np.uint32).reshape(len(LENGTHS), len(documents)),
     )
 
 
@@ -322,6 +387,7 @@ def _traits(documents: Sequence[Analysed], vocabulary: terms.TermVocabulary) -> 
     """Return the bits of all tokens of each text, and whether it asks something."""
     found = np.zeros(len(documents), np.uint32)
     lengths = np.fromiter((len(one.text) for one in documents), np.int64, len(documents))
+    lengths //= _NUMBER_BYTES
     picked = np.frombuffer(b"".join([one.text for one in documents]), np.uint32)
     if len(picked) and len(vocabulary.traits):
         own = _picked(vocabulary.traits, picked)
@@ -360,15 +426,13 @@ def build_of(
 ) -> IndexSegment:
     """Return the same of documents that the vocabulary has looked up."""
     documents = [one.document for one in found]
-    kinds = occurrences(found, vocabulary)
-    numbers, docs = (np.concatenate(parts) for parts in zip(*kinds, strict=True))
-    lengths = [np.bincount(own, minlength=len(documents)) for _, own in kinds[:3]]
+    postings, lengths = _postings_of(found, vocabulary)
     columns = columns_of(documents, lengths, _traits(found, vocabulary))
     texts = [document.text.encode("utf-8", "surrogatepass") for document in documents]
     return IndexSegment(
         first,
         len(documents),
-        postings(numbers, docs),
+        postings,
         columns,
         Pieces.of(texts),
         Pieces.of([document.kept for document in documents]),

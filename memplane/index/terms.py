@@ -65,6 +65,7 @@ _PARTS: Final = regex(r"[A-Z]+(?![a-z])[0-9]*|[A-Z]?[a-z]+[0-9]*|[0-9]+")
 _CODE: Final = regex(r"[A-Za-z]+(?:-\d+)+")
 _FILE: Final = regex(r"[\w-]{2,}(?:[.-]\w+)*\.[A-Za-z]\w{0,4}")
 _SEPARATORS: Final = regex(r"[/\\]+")
+_ENDINGS: Final = tuple(ending.encode() for ending in ENDINGS)
 
 
 class Atom(NamedTuple):
@@ -333,8 +334,9 @@ def _pieces_of(token: str) -> list[str]:
 class TokenParts:
     """The words of tokens and their traits, as `other` gives them. Its twin is in `_kernel.c`.
 
-    The twin asks `word` for a run of word characters and `whole` for what is found as one, and
-    remembers the former; `other` it asks for what is no short ASCII.
+    The twin asks `word` for a run of word characters and remembers it; `other` it asks for what is
+    no short ASCII. A word with a digit, whose traits are always what `numbered` returns, it reads
+    itself, but for parts with one of the `endings`, which may have to be stemmed.
     """
 
     __slots__ = ("_other",)
@@ -342,15 +344,23 @@ class TokenParts:
     def __init__(
         self,
         word: Callable[[str], tuple[tuple[Atom, ...], int]],
-        whole: Callable[[str], Atom],
         other: Callable[[str], tuple[tuple[Atom, ...], int]],
+        endings: tuple[bytes, ...],
+        numbered: Callable[[], int],
     ) -> None:
-        del word, whole
+        del word, endings, numbered
         self._other = other
 
-    def of(self, token: str) -> tuple[tuple[Atom, ...], int]:
-        """The words of a token in order, and the bits of its traits."""
-        return self._other(token)
+    def of(self, token: str) -> tuple[bytes, bytes, bytes, int]:
+        """The words of a token in columns, as `TermVocabulary` has them, and its traits."""
+        found, traits = self._other(token)
+        words, prefixes, chained = zip(*found, strict=True) if found else ((), (), ())
+        return (
+            array("Q", words).tobytes(),
+            array("Q", prefixes).tobytes(),
+            array("B", chained).tobytes(),
+            traits,
+        )
 
 
 def _no_traits(_: str) -> int:
@@ -384,7 +394,8 @@ class TermVocabulary(dict[str, int]):
     def __init__(self, traits: Callable[[str], int] | None = None) -> None:
         """`traits` gives 32 bits of a run of word characters; a token has those of all in it.
 
-        They are kept beside its words; without it there are none.
+        They are kept beside its words; without it there are none. All words with a digit have the
+        same.
         """
         super().__init__()
         self._traits = traits
@@ -393,11 +404,13 @@ class TermVocabulary(dict[str, int]):
         self.prefixes = array("Q")
         self.chained = array("B")
         self.starts = array("I", [0])
-        self.expansions: list[tuple[Atom, ...]] = []
+        self.expansions: Mapping[int, tuple[Atom, ...]] = _Expansions(
+            self.starts, self.words, self.prefixes, self.chained
+        )
         self._numbers = kernel_twin(TokenNumbers)(_pieces_of, _TOKEN_MAX)
         given = traits or _no_traits
         self._parts = kernel_twin(TokenParts)(
-            partial(_word_parts, given), _whole_atom, partial(_token_parts, given)
+            partial(_word_parts, given), partial(_token_parts, given), _ENDINGS, partial(given, "0")
         )
 
     def __missing__(self, token: str) -> int:
@@ -405,26 +418,45 @@ class TermVocabulary(dict[str, int]):
         if bare and bare != token:  # no surface begins or ends with one of these
             number = self[token] = self[bare]
             return number
-        found, traits = self._parts.of(token)
-        for word, prefix, chained in found:
-            self.words.append(word)
-            self.prefixes.append(prefix)
-            self.chained.append(chained)
+        words, prefixes, chained, traits = self._parts.of(token)
+        self.words.frombytes(words)
+        self.prefixes.frombytes(prefixes)
+        self.chained.frombytes(chained)
         if self._traits is not None:
             self.traits.append(traits)
-        number = len(self.expansions)
-        self.expansions.append(found)
+        number = self[token] = len(self.starts) - 1
         self.starts.append(len(self.words))
-        self[token] = number
         return number
 
     def numbers(self, text: str) -> array[int]:
         """Return the expansions of a text, in order."""
-        return array("I", self._numbers.of(_composed(text), self))
+        return array("I", self.packed_numbers(text))
+
+    def packed_numbers(self, text: str) -> bytes:
+        """The same as the bytes of that array."""
+        return self._numbers.of(_composed(text), self)
 
     def full(self) -> bool:
         """Whether it should be replaced by an empty one."""
         return len(self) >= VOCABULARY_MAX
+
+
+class _Expansions(dict[int, tuple[Atom, ...]]):
+    """The words behind the numbers of a vocabulary, made when first asked for: a build never is."""
+
+    def __init__(
+        self, starts: array[int], words: array[int], prefixes: array[int], chained: array[int]
+    ) -> None:
+        super().__init__()
+        self._starts, self._words = starts, words
+        self._prefixes, self._chained = prefixes, chained
+
+    def __missing__(self, number: int) -> tuple[Atom, ...]:
+        start, end = self._starts[number : number + 2]
+        words, prefixes = self._words[start:end], self._prefixes[start:end]
+        chained = map(bool, self._chained[start:end])
+        found = self[number] = tuple(map(Atom, words, prefixes, chained))
+        return found
 
 
 def _gather(runs: Iterable[array[int]], vocabulary: TermVocabulary) -> Terms:

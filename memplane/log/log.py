@@ -399,6 +399,10 @@ class FileLog:
         """What is known of the purged lines first..last, in order."""
         return self._reader.purges.between(first, last)
 
+    def may_be_purged_behind(self, position: Position) -> bool:
+        """Whether a purge event may lie behind a position; False where none does, and quickly."""
+        return self._reader.purges.may_come_behind(position.segment, position.offset)
+
     def purged_as(self, named: int | str) -> Erased | None:
         """What is known of a purged line, by its seq or id; None where none was purged."""
         if isinstance(named, str):
@@ -824,6 +828,10 @@ class MemoryLog:
     def purged_between(self, first: int, last: int) -> list[Erased]:
         """What is known of the purged lines first..last, in order."""
         return [self._purges[seq] for seq in sorted(self._purges) if first <= seq <= last]
+
+    def may_be_purged_behind(self, position: Position) -> bool:
+        """Whether a purge event may lie behind a position."""
+        return any(line.event.kind == "purge" for line in self.read(position.seq))
 
     def purged_as(self, named: int | str) -> Erased | None:
         """What is known of a purged line, by its seq or id; None where none was purged."""

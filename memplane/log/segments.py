@@ -518,6 +518,19 @@ class Purges:
                 self._read(data[:end])
                 self._looked[number] = self._looked.get(number, 0) + end
 
+    def may_come_behind(self, number: int, offset: int) -> bool:
+        """Whether a purge event may lie behind that byte of that segment; decodes no line."""
+        for segment in self._segments.numbers(fresh=True):
+            if segment >= number:
+                try:
+                    path = self._segments.path(segment)
+                    data = read_segment_file(path, offset if segment == number else 0)
+                except (FileNotFoundError, StrangeFileError):
+                    return True
+                if _PURGE in data:
+                    return True
+        return False
+
     def _read(self, data: bytes) -> None:
         at = data.find(_PURGE)
         while at >= 0:

@@ -57,6 +57,7 @@ from memplane.projections.reports import (
     clipped_words,
     commits_in,
     ends_in_narration,
+    has_outcome,
     heading_of,
     is_deferred,
     is_lasting_wish,
@@ -71,13 +72,14 @@ from memplane.projections.reports import (
     title_of,
     wishes_in,
 )
-from memplane.projections.tasks import CLOSED, STATES, EventQuote, status_of
+from memplane.projections.tasks import CLOSED, STATES, TEXT_CHARS_MAX, EventQuote, status_of
 
 KEPT_MAX: Final = 32  # sessions of most events' group
 _OTHERS_PART: Final = 4  # any other group keeps so much less
 _CALLS_MAX: Final = 24  # that wait for a result
 _COMMAND_MAX: Final = 1_200
 _PATH_MAX: Final = 200
+_LATE_MAX: Final = 4_000  # characters of a report that waits for its reader
 _TITLE: Final = "title"  # the status of an event that gives a session its name
 # How many quotes of each sort are kept; of prompts as many of the first.
 PARTS: Final = {
@@ -124,6 +126,33 @@ _RULES_TOLD: Final = 4
 _GREEN_SORTS: Final = frozenset(("test", "lint", "format"))
 
 
+class _LateReport(EventQuote):
+    """A report that is read when somebody asks what it came to: of most only two are kept."""
+
+    __slots__ = ("said",)
+    said: str
+
+    @classmethod
+    def late(cls, event: Event) -> EventQuote:
+        """The same as a quote of the report's outcome, with what it leaves open."""
+        quote = cls.of(event, "")
+        assert isinstance(quote, _LateReport)
+        quote.said = event.text
+        del quote.text, quote.whole, quote.more
+        return quote
+
+    def __getattr__(self, name: str) -> Any:
+        """Called for what is not there yet."""
+        if name not in ("text", "whole", "more"):
+            raise AttributeError(name)
+        # Two threads may read it at once: each finds the same.
+        outcome = outcome_of(self.said)
+        self.more = left_in(self.said)
+        self.whole = len(outcome) <= TEXT_CHARS_MAX and outcome.strip() == self.said.strip()
+        self.text = outcome[:TEXT_CHARS_MAX]
+        return getattr(self, name)
+
+
 class DigestParts:
     """What one group of a session's events gives: quotes by sort, in the order of time.
 
@@ -160,7 +189,8 @@ class DigestParts:
         if event.refs and event.data.get("status") in _RESOLVED:
             self._drop("failures", lambda one: one.id in event.refs or one.call in event.refs)
         if (
-            "failure" in event.markers
+            event.markers
+            and "failure" in event.markers
             and event.role != "tool"
             and kind not in ("summary", "session")
         ):
@@ -273,11 +303,15 @@ class DigestParts:
                 if short:
                     self._put("answers", EventQuote.of(event, short))
             return
-        outcome = outcome_of(text)
-        if outcome:
+        if len(text) <= _LATE_MAX and "body" not in event.data and has_outcome(text):
+            self._put("reports", _LateReport.late(event))
+        elif outcome := outcome_of(text):
             self._put("reports", EventQuote.of(event, outcome, more=left_in(text)))
-            # One who says what comes next is not at the end.
-            self._turned(event, self.turn if ends_in_narration(text) else REPORTED)
+        else:
+            return
+        # One who says what comes next is not at the end.
+        narrates = self.turn != REPORTED and ends_in_narration(text)
+        self._turned(event, self.turn if narrates else REPORTED)
 
     def _explained(self, event: Event) -> None:
         """Keep what an agent says of a rule that bit last."""
@@ -490,9 +524,8 @@ class SessionParts:
         self.id = id
         self.groups: dict[VisibilityGroup, DigestParts] = {}
 
-    def add(self, event: Event) -> None:
-        """Take in an event of the session that tells of it."""
-        group = visibility_group(event)
+    def add(self, event: Event, group: VisibilityGroup) -> None:
+        """Take in an event of the session, of that group, that tells of it."""
         parts = self.groups.get(group)
         if parts is None:
             parts = self.groups[group] = DigestParts()
@@ -538,9 +571,10 @@ class DigestsState:
     takes no place of what he sees. `standing`: of a group what outlives its sessions, by sort.
     """
 
-    __slots__ = ("places", "sessions", "standing")
+    __slots__ = ("latest", "places", "sessions", "standing")
 
     def __init__(self) -> None:
+        self.latest: tuple[VisibilityGroup, str] | None = None  # of the latest event
         self.sessions: dict[str, SessionParts] = {}
         self.places: dict[VisibilityGroup, dict[str, None]] = {}
         self.standing: dict[VisibilityGroup, dict[str, list[EventQuote]]] = {}
@@ -553,6 +587,7 @@ class DigestsState:
 
     def give_up(self, group: VisibilityGroup, session: str) -> None:
         """Drop what a group tells of a session, but for what outlives it."""
+        self.latest = None
         del self.places[group][session]
         parts = self.sessions[session].groups.pop(group)
         kept = self.standing.setdefault(group, {sort: [] for sort in STANDING})
@@ -582,8 +617,11 @@ class Digests:
         session = state.sessions.get(id_)
         if session is None:
             session = state.sessions[id_] = SessionParts(id_)
-        session.add(event)
         group = visibility_group(event)
+        session.add(event, group)
+        if state.latest == (group, id_):  # whose place is the last already
+            return
+        state.latest = group, id_
         places = state.places.pop(group, None) or {}
         state.places[group] = places
         places.pop(id_, None)
@@ -635,5 +673,5 @@ def parts_of(events: Iterable[Event]) -> SessionParts | None:
         if _tells(event):
             if session is None:
                 session = SessionParts(event.session or "")
-            session.add(event)
+            session.add(event, visibility_group(event))
     return session

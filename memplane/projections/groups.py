@@ -72,7 +72,8 @@ class _Judged(Protocol):
 
 def visibility_group(event: _Judged) -> VisibilityGroup:
     """Return the group of an event or a record of one; a secret counts as high sensitivity."""
-    return VisibilityGroup(event.sensitivity in _HIGH, group_space(event.ns))
+    high, space = event.sensitivity in _HIGH, group_space(event.ns)
+    return VisibilityGroup(high, space) if high or space else HOME  # as a rule
 
 
 def group_space(ns: str) -> str:

@@ -380,7 +380,7 @@ def _catch_up(log: Replayable, followers: Sequence[Follower], settled: int) -> i
         if _stands_at(head, at):
             return 0
         if log.matches(at):
-            with _uncollected(head.seq - at.seq):
+            with uncollected(head.seq - at.seq):
                 return _read_on(_batches(log.read_from(at), [at.seq], settled), followers)
     late = followers_behind(log, followers)
     if not late:
@@ -388,7 +388,7 @@ def _catch_up(log: Replayable, followers: Sequence[Follower], settled: int) -> i
     _reset_strays(log, late)
     waiting = sorted(late, key=_seq, reverse=True)
     start = waiting[-1].position
-    with _uncollected(log.head().seq - _seq(waiting[-1])):
+    with uncollected(log.head().seq - _seq(waiting[-1])):
         source = log.read() if start is None else log.read_from(start)
         return _read_in(_batches(source, [_seq(one) for one in followers], settled), waiting)
 
@@ -422,8 +422,8 @@ def _read_in(batches: Iterator[Stretch], waiting: list[Follower]) -> int:
 
 
 @contextlib.contextmanager
-def _uncollected(count: int) -> Iterator[None]:
-    """Keep the cyclic collector from going through what a long fold makes: none of it is cyclic."""
+def uncollected(count: int) -> Iterator[None]:
+    """Keep the cyclic collector from what so many lines become: none of it is cyclic."""
     if count < _MANY or not gc.isenabled():
         yield
         return

@@ -304,7 +304,10 @@ def clipped_words(text: str, most: int) -> str:
 
 def is_narration(text: str) -> bool:
     """Whether an answer says only what the agent does next."""
-    words = len(text.split())
+    return _narrates(text, len(text.split()))
+
+
+def _narrates(text: str, words: int) -> bool:
     if words < _LEAD_IN_WORDS and text.rstrip().endswith(":"):
         return True
     return words < _NARRATION_WORDS and _NARRATES.match(text.lstrip("*_# ")) is not None
@@ -312,7 +315,24 @@ def is_narration(text: str) -> bool:
 
 def is_report(text: str) -> bool:
     """Whether an answer tells at some length of what was done."""
-    return len(text.split()) >= _REPORT_WORDS and not is_narration(text)
+    words = len(text.split())
+    return words >= _REPORT_WORDS and not _narrates(text, words)
+
+
+def has_outcome(text: str) -> bool:
+    """Whether a text plainly has an outcome, without a look at all of it; False: it may have none.
+
+    Its first line begins a sentence, and that leads to nothing.
+    """
+    line = text.partition("\n")[0]
+    begun = line[1:2] if line[:1] == "`" else line[:1]
+    return (
+        begun.isalpha()
+        and not line.rstrip("*_ \t\r").endswith(":")
+        and "|" not in text
+        and "```" not in text
+        and "~~~" not in text
+    )
 
 
 def outcome_of(text: str, chars_max: int = OUTCOME_CHARS_MAX, *, telling: bool = False) -> str:

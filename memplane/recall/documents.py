@@ -106,7 +106,7 @@ def documents_of(event: Event, text: str, tool_result_tokens: int) -> list[Docum
     actor = "" if by_model else event.actor or ""
     speaker = actor.lower()
     extra = " ".join((actor or event.role or "", _date_words(event.ts[:10]), *names))
-    flags, labels = flags_of(event, text), tuple(labels_of(event))
+    flags, labels = flags_of(event, text), labels_of(event)
     group = f"{event.ns} {event.session}" if event.session is not None else ""
     role, at = event.role or "", microseconds(event.ts)
     return [
@@ -133,7 +133,7 @@ def _of_artifact(event: Event, text: str) -> list[Document]:
     card = "" if facts is None else facts.card
     names = [*_names(event), *([] if facts is None else [facts.type])]
     extra = " ".join((event.actor or "", _date_words(event.ts[:10]), *names))
-    flags, labels = flags_of(event, ""), tuple(labels_of(event))
+    flags, labels = flags_of(event, ""), labels_of(event)
     parts = chunks(text) if text.strip() else []
     said = [(card, flags | CARD), *((part, flags) for part in parts)]
     return [
@@ -158,16 +158,21 @@ def _of_artifact(event: Event, text: str) -> list[Document]:
 
 def flags_of(event: Event, text: str) -> int:
     """Return the flags of an event's documents."""
-    flags = _standing(event, text)
-    if event.sensitivity in SENSITIVITIES:
-        flags |= SENSITIVITIES.index(event.sensitivity) << SENSITIVITY_BITS[0]
+    flags = _standing(event, text) | _filed(event.kind, event.ns, event.sensitivity)
     if event.valid_from is not None or event.valid_until is not None:
         flags |= LIMITED
-    if event.ns.startswith(PROJECTS):
+    return flags
+
+
+@lru_cache(maxsize=1_024)
+def _filed(kind: str, ns: str, sensitivity: str) -> int:
+    """The flags of where an event belongs: events have few of these."""
+    flags = namespace_class(ns) << SPACE_BITS[0] | kind_number(kind) << KIND_BITS[0]
+    if sensitivity in SENSITIVITIES:
+        flags |= SENSITIVITIES.index(sensitivity) << SENSITIVITY_BITS[0]
+    if ns.startswith(PROJECTS):
         flags |= 1 << PROJECT_BITS[0]
-    return (
-        flags | namespace_class(event.ns) << SPACE_BITS[0] | kind_number(event.kind) << KIND_BITS[0]
-    )
+    return flags
 
 
 def _standing(event: Event, text: str) -> int:
@@ -247,6 +252,8 @@ def _size(text: str) -> int:
 
 def _parts(text: str, ends: int | None) -> list[str]:
     """All chunks of a text, or those of its two ends of so many tokens."""
+    if len(text) <= _CHUNK and text.isascii() and (ends is None or len(text) <= 2 * ends * _TOKEN):
+        return [text]  # as a rule
     if ends is None or _size(text) <= 2 * ends * _TOKEN:
         return chunks(text)
     # Characters that count four times reach the middle sooner: the two ends never overlap.
@@ -284,36 +291,55 @@ def _names(event: Event) -> list[str]:
     return [name[:_NAME_MAX] for name in named if isinstance(name, str) and name]
 
 
-def labels_of(event: Event) -> Iterator[str]:
-    """What an event may be asked for by: kind, namespace, session, task, tags, key, markers, id.
+def labels_of(event: Event) -> tuple[str, ...]:
+    """Return what an event may be asked for by, from its kind to its id.
 
-    And the file that it is about (`data.path`): by its whole path or any end of it, name by name.
+    Namespace, session, task, tags, key, markers, the sources that its id names; and the file that
+    it is about (`data.path`): by its whole path or any end of it, name by name.
     """
-    yield f"kind:{event.kind}"
-    yield f"ns:{event.ns}"
-    if event.session is not None:
-        yield f"session:{event.session}"
-    if event.task is not None:
-        yield f"task:{event.task}"
-    for tag in event.tags:
-        yield f"tag:{tag.lower()}"
-    if event.key is not None:
-        yield f"key:{event.key.lower()}"
-    for marker in event.markers:
-        alone = marker in _STANDING or marker == WISH_MARKER
-        yield f"marker:{marker if alone else marker.partition(':')[0]}"
-    # Whatever a forget may name as the source of an id.
-    end = event.id.find(":")
-    while end >= 0:
-        yield f"source:{event.id[:end]}"
-        end = event.id.find(":", end + 1)
-    yield from map(file_label, _ends(event.data.get("path")))
+    # Events one after another share most of them.
+    placed = _placed(event.kind, event.ns, event.session, event.task)
+    own: list[str] = []
+    if event.tags or event.key is not None or event.markers:
+        own += [f"tag:{tag.lower()}" for tag in event.tags]
+        if event.key is not None:
+            own.append(f"key:{event.key.lower()}")
+        for marker in event.markers:
+            alone = marker in _STANDING or marker == WISH_MARKER
+            own.append(f"marker:{marker if alone else marker.partition(':')[0]}")
+    source, colon, _ = event.id.rpartition(":")
+    sources = _sources(source) if colon else ()
+    path = event.data.get("path")
+    about = _about(path) if isinstance(path, str) and len(path) <= _NAME_MAX else ()
+    return (*placed, *own, *sources, *about)
 
 
-def _ends(path: object) -> Iterator[str]:
+@lru_cache(maxsize=256)
+def _placed(kind: str, ns: str, session: str | None, task: str | None) -> tuple[str, ...]:
+    """The labels of where an event belongs."""
+    found = [f"kind:{kind}", f"ns:{ns}"]
+    if session is not None:
+        found.append(f"session:{session}")
+    if task is not None:
+        found.append(f"task:{task}")
+    return tuple(found)
+
+
+@lru_cache(maxsize=256)
+def _sources(source: str) -> tuple[str, ...]:
+    """The labels of whatever a forget may name as the source of an id."""
+    ends = [at for at, one in enumerate(source) if one == ":"]
+    return tuple([f"source:{source[:end]}" for end in (*ends, None)])
+
+
+@lru_cache(maxsize=256)
+def _about(path: str) -> tuple[str, ...]:
+    """The labels of a file, by its path and the ends of it."""
+    return tuple(map(file_label, _ends(path)))
+
+
+def _ends(path: str) -> Iterator[str]:
     """A path and its ends, name by name: `a/b.py` and `b.py`; at most 16, and the whole path."""
-    if not isinstance(path, str) or len(path) > _NAME_MAX:
-        return
     names = path.split("/")
     for at in range(len(names) - 1, max(-1, len(names) - 1 - _ENDS_MAX), -1):
         if names[at]:

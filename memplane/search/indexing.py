@@ -37,14 +37,15 @@ from memplane.index import engine, storage
 from memplane.index.ranking import Bits, Columns, Fates, Flagged, Frame, Mask, Spans, Speakers
 from memplane.index.segment import ROW, row
 from memplane.index.store import IndexView, SegmentedIndex
-from memplane.index.terms import blank_document
+from memplane.index.terms import Document, blank_document
+from memplane.kernel import kernel_twin
 from memplane.lazy import regex
 from memplane.log.reader import id_hash
 from memplane.log.segments import erased_by
 from memplane.observe import OBSERVED
 from memplane.policy import ALL_AGENTS
 from memplane.ports import Line, Position, Progress
-from memplane.projections.projector import overtaken
+from memplane.projections.projector import overtaken, uncollected
 from memplane.recall.documents import (
     ARTIFACT,
     CARD,
@@ -66,7 +67,6 @@ if TYPE_CHECKING:
 
     from memplane.event import Event
     from memplane.index.segment import Array
-    from memplane.index.terms import Document
     from memplane.log import FileLog
     from memplane.policy import Policies
     from memplane.projections.in_force import Act
@@ -105,19 +105,33 @@ def raw_lines(log: FileLog, lines: Sequence[Line]) -> Iterator[tuple[bytes, byte
 
 def keeping(documents: list[Document], line: Line, before: bytes, raw: bytes) -> list[Document]:
     """The documents of an event, the first with its line and the hash of its id."""
-    if not documents or not _HASH.fullmatch(before) or line.end > NOWHERE:
+    event, segment, offset, end = line
+    if not documents or not _HASH.fullmatch(before) or end > NOWHERE:
         return documents
-    said = "".join(document.text for document in documents)
+    first = documents[0]
+    said = first.text if len(documents) == 1 else "".join([one.text for one in documents])
     hole, rest = NOWHERE, raw
-    if said == line.event.text:
-        written = _text_of(said)
-        found = raw.find(written)
+    if said == event.text:
+        written, found = _as_written(said, raw)
         if found >= 0:
             hole, rest = found, raw[:found] + raw[found + len(written) :]
-    place = _FIELDS.pack(unhexlify(before), line.segment, line.offset, line.end - line.offset, hole)
+    place = _FIELDS.pack(unhexlify(before), segment, offset, end - offset, hole)
     kept = place + (_packed(rest) if len(rest) <= _REST_MAX else b"")
-    first = documents[0]._replace(name=id_hash(line.event.id), kept=kept)
-    return [first, *documents[1:]]
+    # Its last two fields: to replace them by name costs four times as much, for every event.
+    named: Document = tuple.__new__(Document, (*first[:-2], id_hash(event.id), kept))
+    return [named, *documents[1:]] if len(documents) > 1 else [named]
+
+
+def _as_written(said: str, raw: bytes) -> tuple[bytes, int]:
+    """A text as a line has it, and where; below 0: it does not have it so."""
+    if said.isascii() and '"' not in said and "\\" not in said:
+        # No control character in it either, if a line of JSON has it as it is: nothing to escape.
+        plain = f'"text":"{said}"'.encode()
+        found = raw.find(plain)
+        if found >= 0:
+            return plain, found
+    written = _text_of(said)
+    return written, raw.find(written)
 
 
 def _text_of(said: str) -> bytes:
@@ -134,17 +148,29 @@ _PHRASES: Final = (
     b'"status":"', b'"path":"', b',"tags":["', b',"markers":["', b',"refs":["', b'","ns":"/',
     b'","key":"', b',"importance":', b"decision",
 )  # fmt: skip
-_CODES: Final = {phrase: bytes((code,)) for code, phrase in enumerate(_PHRASES)}
-_OF_CODES: Final = {code: phrase for phrase, code in _CODES.items()}
-_PHRASE: Final = regex(b"(%s)" % b"|".join(map(re.escape, sorted(_PHRASES, key=len)[::-1])))
+_OF_CODES: Final = {bytes((code,)): phrase for code, phrase in enumerate(_PHRASES)}
 _CODE: Final = regex(rb"([\x00-\x1f])")
 # How a packed line begins: {"seq":, perhaps "dur":, "id":, and what comes behind an id.
 _ID: Final = regex(rb'\x01(\d+)(?:\x02\d+)?\x03([^"\x04]+)["\x04]')
 
 
-def _packed(rest: bytes) -> bytes:
-    """Bytes without control characters, a code for each phrase; of others nothing is kept."""
-    return b"" if _CODE.search(rest) else _replaced(rest, _PHRASE, _CODES)
+class PhraseCodes:
+    """A byte for each of 32 phrases, the longest first. Its twin is in `_kernel.c`."""
+
+    __slots__ = ("_codes", "_phrase")
+
+    def __init__(self, phrases: tuple[bytes, ...]) -> None:
+        self._codes = {phrase: bytes((code,)) for code, phrase in enumerate(phrases)}
+        self._phrase = re.compile(
+            b"(%s)" % b"|".join(map(re.escape, sorted(phrases, key=len)[::-1]))
+        )
+
+    def packed(self, text: bytes) -> bytes:
+        """The text with a code for each phrase; of one that holds a code nothing."""
+        return b"" if _CODE.search(text) else _replaced(text, self._phrase, self._codes)
+
+
+_packed: Final = kernel_twin(PhraseCodes)(_PHRASES).packed
 
 
 def unpacked_line(kept: bytes) -> bytes:
@@ -315,7 +341,8 @@ class Indexed:
         self._look_around(head)
         end = head.seq if upto is None else min(upto, head.seq)
         try:
-            read = self._follow(end, save=save, progress=progress)
+            with uncollected(end - self.seq):
+                read = self._follow(end, save=save, progress=progress)
         except BaseException:
             # Half a batch may be in: what is in the folder is whole.
             self._index.reload()
@@ -391,7 +418,9 @@ class Indexed:
         head, looked = self._log.head(), self._unpurged
         if looked is None or looked.seq <= position.seq or not self._log.matches(looked):
             looked = position
-        if not self._log.matches(position) or overtaken(self._log, looked):
+        if not self._log.matches(position):
+            return True
+        if self._log.may_be_purged_behind(looked) and overtaken(self._log, looked):
             return True
         self._unpurged = head
         return False
@@ -534,13 +563,15 @@ class Indexed:
         at = start
         for lines in self._lines(end):
             for line, documents in self._with_documents(lines):
-                batch += self._blanks(at, line.event.seq)
+                event = line.event
+                if event.seq > at + 1:
+                    batch += self._blanks(at, event.seq)
                 batch += documents
-                at = line.event.seq
-                if line.event.kind == "purge":
+                at = event.seq
+                if event.kind == "purge":
                     self._add(batch, line)
                     batch = []
-                    self._erase([one.seq for one in erased_by(line.event)])
+                    self._erase([one.seq for one in erased_by(event)])
             count += len(lines)
             if self._index.count % _BATCH + len(batch) >= _BATCH:
                 self._add(batch, lines[-1])

@@ -10,8 +10,17 @@ from hypothesis import given, settings, strategies as st
 
 from memplane import kernel
 from memplane.index.segment import word_traits
-from memplane.index.terms import Atom, TermVocabulary, TokenNumbers, surfaces
+from memplane.index.terms import (
+    IRREGULAR,
+    STOP,
+    Atom,
+    TermVocabulary,
+    TokenNumbers,
+    surfaces,
+    whole_term,
+)
 from memplane.kernel import Literals, kernel_twin
+from memplane.search.indexing import PhraseCodes
 from memplane.tokens import ENCODINGS, Bound, ChunkSums
 from memplane.wiring import _table
 from tests.examples import examples
@@ -150,8 +159,10 @@ def test_a_vocabulary_is_the_same(texts):
     built, plain = twins(lambda: TermVocabulary(word_traits))
     for text in [*texts, *texts]:
         assert built.numbers(text) == plain.numbers(text)
-    for column in ("words", "prefixes", "chained", "starts", "traits", "expansions"):
+    for column in ("words", "prefixes", "chained", "starts", "traits"):
         assert getattr(built, column) == getattr(plain, column)
+    for number in range(len(built.starts) - 1):
+        assert built.expansions[number] == plain.expansions[number]
     assert dict(built) == dict(plain)
 
 
@@ -172,22 +183,54 @@ def test_numbers_that_do_not_fit_are_an_error():
         kernel.BUILT.TokenNumbers(surfaces, 60).of("a b", {"a": 1})
 
 
-NAMES = st.text("aB1_./\\:-", min_size=1, max_size=14) | st.sampled_from(
-    [
-        *("src/Parse_url.py", "a//b\\c.md", "std::vec", "ABC-12-3", "x.y-.py", "ab-.py", "a.py"),
-        *(
-            "f.toolong",
-            "f.a_b2",
-            "ab.c.d",
-            "..ab.py",
-            "1,234",
-            "1,2345",
-            "f(a,1)",
-            "PDFs",
-            "q" * 300,
-        ),
-        *("getHTTPResponse2_x", "-", "_", "__", "1.5:2", "don't", "it's/a.md", "a/b", "a/b.c"),
-    ]
+NAMES = (
+    st.text("aB1_./\\:-", min_size=1, max_size=14)
+    | st.text("adesBT01_")
+    | st.sampled_from(
+        [
+            *(
+                "src/Parse_url.py",
+                "a//b\\c.md",
+                "std::vec",
+                "ABC-12-3",
+                "x.y-.py",
+                "ab-.py",
+                "a.py",
+            ),
+            *(
+                "f.toolong",
+                "f.a_b2",
+                "ab.c.d",
+                "..ab.py",
+                "1,234",
+                "1,2345",
+                "f(a,1)",
+                "PDFs",
+                "q" * 300,
+            ),
+            *(
+                "user_id5",
+                "05",
+                "00_7",
+                "PDFs_1",
+                "0a1bed",
+                "f00ding",
+                "1e_the_x",
+                "_1_",
+                "9" * 200,
+            ),
+            *(
+                "1a_" * 80,
+                "x1" * 127,
+                "x1" * 128,
+                "aB1_Cd",
+                "ABc1",
+                "no5_IT",
+                "0" + "ab" * 64 + ".py",
+            ),
+            *("getHTTPResponse2_x", "-", "_", "__", "1.5:2", "don't", "it's/a.md", "a/b", "a/b.c"),
+        ]
+    )
 )
 
 
@@ -203,26 +246,90 @@ def vocabularies():
     return twins(lambda: TermVocabulary(word_traits))
 
 
+def columns(*atoms, traits):
+    words, prefixes, chained = zip(*atoms, strict=True)
+    return (
+        *(array("Q", one).tobytes() for one in (words, prefixes)), bytes(chained), traits,
+    )  # fmt: skip
+
+
 def test_more_words_than_are_remembered_are_the_same():
     asked = []
 
     def word(text):
         asked.append(text)
-        return (Atom(len(text), 0, chained=True),), 1
+        return (Atom(len(text), 7, chained=True), Atom(5, 0, chained=False)), 1
 
-    parts = kernel.BUILT.TokenParts(word, len, len)
-    text = [f"w{number:x}" for number in range(200_003)]
+    parts = kernel.BUILT.TokenParts(word, len, (), int)
+    text = ["w" + f"{number:06}".translate(str.maketrans("0123456789", "abcdefghij")) for number in
+            range(200_003)]  # fmt: skip
+    expected = columns((7, 7, 1), (5, 0, 0), traits=1)
     for one in (*text, *text[:3]):
-        assert parts.of(one) == ((Atom(len(one), 0, chained=True),), 1)
+        assert parts.of(one) == expected
     assert asked == [*text, *text[:3]]
-    assert parts.of(text[0]) == ((Atom(2, 0, chained=True),), 1)
+    assert parts.of(text[0]) == expected
     assert len(asked) == 200_006
 
 
-@pytest.mark.parametrize("given", [None, (), ((), 1, 2), ([], 1)])
+@pytest.mark.parametrize(
+    "given", [None, (), ((), 1, 2), ([], 1), (((1, 2),), 1), ((3,), 1), (((1, "2", True),), 1)]
+)
 def test_words_that_are_none_are_an_error(given):
     with pytest.raises(TypeError):
-        kernel.BUILT.TokenParts(lambda _: given, len, len).of("a")
+        kernel.BUILT.TokenParts(lambda _: given, len, (), int).of("a")
+
+
+def test_the_traits_of_numbers_are_asked_for_once_and_only_where_there_is_a_number():
+    asked = []
+
+    def numbered():
+        asked.append(1)
+        return 4
+
+    parts = kernel.BUILT.TokenParts(lambda _: ((), 2), len, (b"d",), numbered)
+    assert parts.of("a") == (b"", b"", b"", 2)
+    assert not asked
+    for text in ("1", "a1", "1"):
+        assert parts.of(text) == columns((whole_term(text), 0, 1), traits=4)
+    assert parts.of("1d") == (b"", b"", b"", 4)  # what `word` says: it may have to be stemmed
+    assert len(asked) == 1
+    with pytest.raises(ZeroDivisionError):
+        kernel.BUILT.TokenParts(len, len, (), lambda: 1 // 0).of("1")
+
+
+def test_a_word_with_a_digit_is_no_word_to_the_stemmer():
+    assert not [word for word in (*STOP, *IRREGULAR) if any(map(str.isdigit, word))]
+
+
+@given(st.integers(0, 260), st.integers(0, 9))
+def test_a_long_number_has_the_term_of_python(length, digit):
+    text = str(digit) * length + "1"
+    found = TermVocabulary(word_traits)._parts.of(text)[0]
+    assert found == array("Q", [whole_term(text if length != 1 else str(int(text)))]).tobytes()
+
+
+@settings(max_examples=examples(500), deadline=None)
+@given(
+    phrases=st.lists(
+        st.text("ab{", min_size=1, max_size=4).map(str.encode) | st.binary(min_size=1, max_size=2),
+        min_size=1,
+        max_size=32,
+        unique=True,
+    ),
+    text=st.text("ab{").map(str.encode) | st.binary(),
+    rest=st.integers(1, 255),
+)
+def test_the_same_phrases_have_codes(phrases, text, rest):
+    built, plain = twins(lambda: kernel_twin(PhraseCodes)(tuple(phrases)))
+    for one in (text, b"".join(phrases), bytes((rest,)).join(phrases), text.join(phrases)):
+        assert built.packed(one) == plain.packed(one)
+        clean = one.translate(None, bytes(range(32)))
+        assert built.packed(clean) == plain.packed(clean)
+
+
+def test_more_phrases_than_there_are_codes_for_are_refused():
+    with pytest.raises(ValueError, match="too many phrases"):
+        kernel.BUILT.PhraseCodes(tuple(bytes((code,)) for code in range(33)))
 
 
 def test_what_the_kernel_holds_is_let_go_of():

@@ -165,3 +165,39 @@ def test_steps_of_a_plan_take_the_states_that_later_events_of_its_task_give():
     other = event(3, "", "task", task="u", data={"steps": {"done": [2]}})
     (kept,) = parts_of([made, told, other]).quotes("plans")
     assert (kept.seq, kept.more) == (1, [["rig the mast", "done"], ["set the sails", "todo"]])
+
+
+SAID = st.lists(
+    st.sampled_from(
+        (
+            REPORT,
+            "`mast.py` holds it now.",
+            "Shall I sew the sails, too?",
+            "Not yet: the keel.",
+            "\n",
+        )
+    )
+    | st.sampled_from(("What is left to be done for the boat is told below:\n", "- the sails\n"))
+    | st.sampled_from(("Let me look at the hull before I go on with the sails of the boat.", "|-|"))
+    | st.just("The boat has a mast and sails and a hull and a keel and a rudder and a crew. " * 9),
+    max_size=6,
+).map(" ".join)
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(("user", "assistant")), SAID), max_size=8))
+def test_a_report_that_is_read_late_is_what_it_was_when_it_was_said(said):
+    lines = [
+        Line(event(seq, text, role=role), 1, 0, 0) for seq, (role, text) in enumerate(said, start=1)
+    ]
+
+    def folded():
+        state = (digests := Digests()).initial()
+        for line in lines:
+            digests.apply(state, line)
+        return digests.dump(state)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("memplane.projections.digests.has_outcome", lambda _: False)
+        at_once = folded()
+    assert folded() == at_once

@@ -10,6 +10,7 @@ from memplane.projections.reports import (
     OUTCOME_CHARS_MAX,
     TITLE_WORDS_MAX,
     commits_in,
+    has_outcome,
     heading_of,
     is_deferred,
     is_narration,
@@ -161,3 +162,23 @@ def test_words_are_made_small_one_by_one(text):
     assert meaning_words(text) == [
         word for word in words if len(word) > 1 and word not in reports.SMALL_WORDS
     ]
+
+
+@settings(max_examples=examples(400), deadline=None)
+@given(
+    st.lists(
+        st.sampled_from(
+            ("The mast", " `a.py`", "`b`", ". ", ".\n", ":\n", ":", " **", "__", "\n", "# ", "- ")
+        )
+        | st.sampled_from(("Let me look", "Done!", "|", "---", "```", "~~~", "?", "1. ", "é", ">"))
+        | st.text(max_size=4)
+    ).map("".join)
+)
+def test_a_text_that_plainly_has_an_outcome_has_one(text):
+    assert outcome_of(text) or not has_outcome(text)
+
+
+def test_most_reports_plainly_have_an_outcome():
+    assert has_outcome("`mast.py` holds the mast: it stands again.\n\nNext I sew the sails.")
+    assert not has_outcome("What is left to be done:\n- the sails")
+    assert not has_outcome("")
