@@ -32,7 +32,7 @@ from memplane.errors import InputError, StrangeFileError, WriteError
 from memplane.event import Draft, decode, encode
 from memplane.lazy import NamedTuple, regex
 from memplane.log.disk import Disk, drop
-from memplane.log.format import prepared
+from memplane.log.segments import prepared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -43,28 +43,26 @@ from memplane.errors import ConflictError, FormatError, InputError, NotFoundErro
 from memplane.event import NO_EVENT, Draft, Event, decode, encode, encode_text
 from memplane.lazy import NamedTuple, regex, word_set
 from memplane.log.disk import drop
-from memplane.log.format import (
-    SUFFIX_BYTES,
-    Opening,
-    chained,
-    genesis,
-    id_field,
-    line_id,
-    prepared,
-    stamp_line,
-    stated_hash,
-    tombstone,
-)
 from memplane.log.reader import KnownIds, id_hash
 from memplane.log.segments import (
+    SUFFIX_BYTES,
+    Opening,
     Point,
     bodies_of,
     body_path,
+    chained,
     erased_by,
+    genesis,
+    id_field,
+    line_id,
     named_bodies,
+    prepared,
     read_segment_file,
     segment_lines,
+    stamp_line,
+    stated_hash,
     store_body,
+    tombstone,
 )
 from memplane.log.writer import Active, Writer
 from memplane.ports import Line, SharedEntry
