@@ -59,6 +59,24 @@ ERASED: Final = regex(
     rb'\{"seq":(\d+),"id":("(?:[^"\\]|\\.)*"),"purged":true,"c":"([0-9a-f]{16})" *,"h":"[^"]*"\}'
 )
 CROCKFORD: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+SUFFIX: Final = ".jsonl"
+_USUAL: Final = regex(
+    rb'\{"seq":(\d+),"id":"[^"\\]*","ts":"[^"]*","kind":"segment","data":\{"format":%d,'
+    rb'"plane":"([^"\\]*)","prev_seq":(\d+),"prev_h":"([0-9a-f]{16})"\},"h":"([0-9a-f]{16})"\}'
+    % FORMAT
+)
+# An answer may need lines of any number of segments; a process has a thousand files or so.
+_HELD_MAX: Final = 64
+# Below the home: what `Segments.headers_to_keep` gave; a cache, as all beside it.
+HEADERS: Final = "projections/segments.json"
+Case = Literal["whole", "torn", "scattered", "corrupt"]
+# The case of a repair event that replaced a segment without a valid first line.
+RESTARTED: Final = "restarted"
+_BEGINNING_BYTES: Final = 64 * 1024
+_PURGE = b'"kind":"purge"'
+# More than the largest text comes to: what a line states may be anybody's.
+_DOCUMENTS_MAX: Final = 500_000
+_PIECE: Final = 1 << 20  # bytes
 
 
 class Opening(NamedTuple):
@@ -288,30 +306,26 @@ def derived_ulid(ts: str, *parts: bytes) -> str:
     return "".join(CROCKFORD[(number >> shift) & 31] for shift in range(125, -1, -5))
 
 
+def draft_again(event: Event, ts: str | None, rest: bytes) -> Draft:
+    """The draft that a line was made of: `rest` is its bytes from `"kind"` to the hash."""
+    return Draft(
+        event.id,
+        True,
+        ts,
+        event.kind,
+        event.ns,
+        event.role,
+        event.session,
+        event.key,
+        event.text,
+        rest,
+    )
+
+
 def own_draft(kind: str, data: dict[str, object], id_: str) -> Draft:
     """An event that the log writes about itself."""
     rest = encode({"kind": kind, "data": data})[1:-1].encode()
     return Draft(id_, False, None, kind, "/global", None, None, None, "", rest)
-
-
-SUFFIX: Final = ".jsonl"
-_USUAL: Final = regex(
-    rb'\{"seq":(\d+),"id":"[^"\\]*","ts":"[^"]*","kind":"segment","data":\{"format":%d,'
-    rb'"plane":"([^"\\]*)","prev_seq":(\d+),"prev_h":"([0-9a-f]{16})"\},"h":"([0-9a-f]{16})"\}'
-    % FORMAT
-)
-# An answer may need lines of any number of segments; a process has a thousand files or so.
-_HELD_MAX: Final = 64
-# Below the home: what `Segments.headers_to_keep` gave; a cache, as all beside it.
-HEADERS: Final = "projections/segments.json"
-Case = Literal["whole", "torn", "scattered", "corrupt"]
-# The case of a repair event that replaced a segment without a valid first line.
-RESTARTED: Final = "restarted"
-_BEGINNING_BYTES: Final = 64 * 1024
-_PURGE = b'"kind":"purge"'
-# More than the largest text comes to: what a line states may be anybody's.
-_DOCUMENTS_MAX: Final = 500_000
-_PIECE: Final = 1 << 20  # bytes
 
 
 def segment_numbers(folder: str) -> tuple[list[int], dict[int, str]]:

@@ -51,6 +51,7 @@ from memplane.log.segments import (
     bodies_of,
     body_path,
     chained,
+    draft_again,
     erased_by,
     genesis,
     id_field,
@@ -193,18 +194,8 @@ def published_again(
         return None
     fields = json.loads(raw)
     event = decode(fields)
-    draft = Draft(
-        said.id,
-        True,
-        said.ts if "rec" in fields else None,
-        event.kind,
-        event.ns,
-        event.role,
-        event.session,
-        event.key,
-        event.text,
-        raw[said.rest : -SUFFIX_BYTES],
-    )
+    given = said.ts if "rec" in fields else None
+    draft = draft_again(event, given, raw[said.rest : -SUFFIX_BYTES])
     return said.id, [*published(draft, body, rec=said.rec)]
 
 
@@ -269,18 +260,7 @@ def _event(payload: bytes, fields: dict[str, Any]) -> Entry | None:
         return None  # not as memplane writes it: others may read it in another way
     event = decode({"seq": 0, "ts": "", **said})
     named = tuple(fields.get("bodies", ()))
-    draft = Draft(
-        event.id,
-        True,
-        None if ts is None else event.ts,
-        event.kind,
-        event.ns,
-        event.role,
-        event.session,
-        event.key,
-        event.text,
-        rest,
-    )
+    draft = draft_again(event, None if ts is None else event.ts, rest)
     usual = prepared(draft).encode() == quoted and all(map(_HEX64.fullmatch, named))
     times = [one.decode() for one in (rec, ts) if one is not None]
     if (
