@@ -41,7 +41,7 @@ from place import Place
 from shared_works import STARTS
 
 from memplane.home import ADDRESS_VARIABLE, shared_name
-from memplane.serve.tokens import TokenFile, made
+from memplane.serve import TokenFile, made
 from memplane.shared.follower import begin_shared_log, shared_log_of
 from memplane.wiring import clock, init_shared, ulid
 

@@ -30,8 +30,7 @@ from memplane.log import FileLog
 from memplane.ports import SharedLog
 from memplane.shared.apply import MemorySharedLog, published
 from memplane.shared.follower import FollowerLog, begin_shared_log
-from memplane.shared.nats import NatsSharedLog
-from memplane.shared.postgres import PostgresSharedLog
+from memplane.shared.servers import NatsSharedLog, PostgresSharedLog
 from memplane.wiring import clock
 
 __all__ = ["SHARED_LARGE_WORKS", "SHARED_WORKS"]

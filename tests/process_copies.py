@@ -40,7 +40,6 @@ import memplane
 from memplane import policy
 from memplane.context import watched_files
 from memplane.home import Assets, schema
-from memplane.policy import files as policy_files
 
 MODULES = ("memplane", "memplane.cli.trials")
 PACKAGE = Path(memplane.__file__)
@@ -199,7 +198,7 @@ def read_once(patch):
     `patch` sets an attribute of a module. All are functions of what is given here; policies of
     other defaults or schemas than memplane's own are read each time.
     """
-    read, load, made = policy_files.documents, policy.load_policies, typer.main.get_command
+    read, load, made = policy.documents, policy.load_policies, typer.main.get_command
     known, loaded = {}, {}
 
     def documents(files, *, defaults, schemas, overrides=NONE):
@@ -240,7 +239,7 @@ def read_once(patch):
     def modules():
         return frozenset(name for name in sys.modules if name.startswith("memplane.cli."))
 
-    patch(policy_files, "documents", documents)
+    patch(policy, "documents", documents)
     patch(policy, "load_policies", load_policies)
     patch(watched_files, "schema", functools.cache(schema))
     patch(typer.main, "get_command", lambda app: get_command(app, modules()))

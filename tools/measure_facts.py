@@ -31,8 +31,14 @@ from memplane.acms.session import (
     next_job,
     store_reflection,
 )
-from memplane.evaluate import read_dataset
-from memplane.evaluate.run import Dataset, LabelledQuestion, PlainIndex, SystemFactory, recorded
+from memplane.evaluate import (
+    Dataset,
+    LabelledQuestion,
+    PlainIndex,
+    SystemFactory,
+    read_dataset,
+    recorded,
+)
 from memplane.plane.plane import Plane
 from memplane.policy.records import CHAT
 from memplane.wiring import make_counter

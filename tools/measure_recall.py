@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
-from memplane.evaluate.run import PRODUCT
+from memplane.evaluate import PRODUCT
 
 RESAMPLES = 2_000
 SEED = 7

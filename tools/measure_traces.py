@@ -38,11 +38,11 @@ from typing import Any, Final
 
 from trace_steps import Found, Row, Step, given, judged, prompts
 
-from memplane.evaluate import EvaluationMode, evaluation_report
-from memplane.evaluate.run import (
+from memplane.evaluate import (
     PRODUCT,
     Conversation,
     Dataset,
+    EvaluationMode,
     EvidenceWords,
     LabelledQuestion,
     Measured,
@@ -50,6 +50,7 @@ from memplane.evaluate.run import (
     QuestionOutcome,
     RankedQuestion,
     Shelf,
+    evaluation_report,
     found_in,
     mean_of,
     order_of,

@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import memplane
-from memplane.evaluate import read_dataset
-from memplane.evaluate.run import PlainIndex, SystemFactory, recorded
+from memplane.evaluate import PlainIndex, SystemFactory, read_dataset, recorded
 from memplane.plane.plane import Plane
 from memplane.wiring import make_counter
 

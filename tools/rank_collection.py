@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import memplane
 from memplane.errors import InputError, MemplaneError
-from memplane.evaluate.run import (
+from memplane.evaluate import (
     DEPTH,
     PLACES,
     PRODUCT,
@@ -56,7 +56,7 @@ from memplane.wiring import make_counter
 if TYPE_CHECKING:
     import os
 
-    from memplane.evaluate.run import Order
+    from memplane.evaluate import Order
     from memplane.event import Event
     from memplane.plane import Plane
 

@@ -68,7 +68,7 @@ from memplane.errors import (
     SessionNotFoundError,
 )
 from memplane.event import MARKERS, SENSITIVITIES, decode
-from memplane.intake.check import is_marker
+from memplane.intake import is_marker
 from memplane.intake.redact import quoted_value
 from memplane.lazy import NamedTuple
 from memplane.observe import hashed

@@ -56,8 +56,7 @@ from memplane.importers.claude_code import SOURCE, ClaudeCode
 from memplane.importers.records import Hooked
 from memplane.importers.rows import name
 from memplane.index.storage import alone
-from memplane.intake import timestamp
-from memplane.intake.check import with_permitted_actor
+from memplane.intake import timestamp, with_permitted_actor
 from memplane.intake.redact import unexpected
 from memplane.lazy import NamedTuple
 from memplane.ports import Line, Position

@@ -36,8 +36,7 @@ from memplane.errors import (
     SecurityError,
 )
 from memplane.event import GLOBAL, TYPED_KINDS, inherited
-from memplane.intake import namespace
-from memplane.intake.check import with_permitted_actor
+from memplane.intake import namespace, with_permitted_actor
 from memplane.intake.redact import quoted_value, unexpected
 from memplane.lazy import NamedTuple
 from memplane.work.changes import summaries_quoting

@@ -22,7 +22,7 @@ from memplane.cli.policy import ask_once, say_if_untrusted
 from memplane.clock import clock, ulid
 from memplane.errors import HomeError, InputError, MemplaneError, MissingExtraError, WriteError
 from memplane.home import HOME_NAME
-from memplane.hook.context import ShownEntries
+from memplane.hook.run import ShownEntries
 from memplane.importers.rows import name
 from memplane.lazy import NamedTuple, late
 from memplane.plane import Plane
@@ -50,14 +50,13 @@ from memplane.wiring import (
 )
 
 if TYPE_CHECKING:
-    from memplane.clients import install
-    from memplane.clients.install import FileChange, Part, Program, Scope, Where
+    from memplane import clients, serve as serve_room
+    from memplane.clients import FileChange, Part, Program, Scope, Where
     from memplane.hook import run
-    from memplane.serve import tokens as tokens_of_servers
 else:
-    install = late("memplane.clients.install")
+    clients = late("memplane.clients")
     run = late("memplane.hook.run")
-    tokens_of_servers = late("memplane.serve.tokens")
+    serve_room = late("memplane.serve")
 
 
 class _Name(StrEnum):
@@ -163,14 +162,14 @@ def install_agent(
     plane, above = _plane(home, scope, asks=not as_json), _project_above() if project else None
     # Agents are also started where this shell's variables are not.
     named = home is not None or bool(os.environ.get("MEMPLANE_HOME"))
-    program = install.Program(_program(scope), ("--home", str(plane.path)) if named else ())
-    changes = install.install(where, parts, program, dry_run=True)
+    program = clients.Program(_program(scope), ("--home", str(plane.path)) if named else ())
+    changes = clients.install(where, parts, program, dry_run=True)
     if not dry_run:
         if not plane.there:
             init(plane.path).close()
             say_if_untrusted(str(plane.path))
-        changes = install.install(where, parts, program)
-    changes += install.uninstall(where, back, dry_run=dry_run)
+        changes = clients.install(where, parts, program)
+    changes += clients.uninstall(where, back, dry_run=dry_run)
     value: dict[str, Any] = {
         "agent": agent.value,
         "scope": scope,
@@ -221,7 +220,7 @@ def uninstall_agent(
         parts.append("memory")
     changes: list[FileChange] = []
     for scope in scopes:
-        changes += install.uninstall(_where(agent, scope), parts, dry_run=dry_run)
+        changes += clients.uninstall(_where(agent, scope), parts, dry_run=dry_run)
     value = {
         "agent": agent.value,
         "dry_run": dry_run,
@@ -232,9 +231,9 @@ def uninstall_agent(
         say(f"was not installed for {_where(agent, 'user').agent.title}")
 
 
-def _where(agent: str, scope: Scope) -> install.Where:
+def _where(agent: str, scope: Scope) -> clients.Where:
 
-    return install.Where(install.AGENTS[agent], scope, os.environ, Path.cwd())
+    return clients.Where(clients.AGENTS[agent], scope, os.environ, Path.cwd())
 
 
 def _parts_to_install(*, hooks: bool, mcp: bool, skill: bool) -> list[Part]:
@@ -340,7 +339,7 @@ def _say_what_is_next(
 ) -> None:
     """Tell what the agent will ask, and what may surprise."""
     changed = {change.part for change in changes if change.is_one}
-    if "hooks" in changed and (off := install.switched_off(where)):
+    if "hooks" in changed and (off := clients.switched_off(where)):
         say(f"{where.agent.title} runs no hooks now: {off}")
     elif "hooks" in changed and where.agent.by_shell:
         say("Codex runs a new hook when you have accepted it: start codex and see /hooks")
@@ -365,8 +364,8 @@ def _say_of_own_memory(where: Where, changes: list[FileChange], *, off: bool) ->
         say(f"{title}'s own memory is off already; nothing was changed for it")
     if not off and not changed:
         say(f"{title}'s own memory was not switched off here; nothing was changed for it")
-    if not where.agent.by_shell and install.OVERRIDES in where.environment:
-        say(f"{install.OVERRIDES} is set in this environment and goes before the setting")
+    if not where.agent.by_shell and clients.OVERRIDES in where.environment:
+        say(f"{clients.OVERRIDES} is set in this environment and goes before the setting")
 
 
 def _is_elsewhere(where: Where, changes: list[FileChange]) -> bool:
@@ -374,7 +373,7 @@ def _is_elsewhere(where: Where, changes: list[FileChange]) -> bool:
     other = where._replace(scope="project" if where.scope == "user" else "user")
     parts: list[Part] = ["hooks"]
     try:
-        found = install.uninstall(other, parts, dry_run=True)
+        found = clients.uninstall(other, parts, dry_run=True)
     except MemplaneError:
         return False
     paths = {change.path for change in changes}
@@ -695,7 +694,7 @@ def _served(planes: str | None, home: str | None) -> tuple[Path | None, Path | N
 def _token_path(given: str | None) -> Path:
     if given is not None:
         return Path(given).expanduser().absolute()
-    return Path(state_folder(os.environ)) / tokens_of_servers.FILE_NAME
+    return Path(state_folder(os.environ)) / serve_room.FILE_NAME
 
 
 @command("add", group="token", example="token add ci --agent builder --plane team")
@@ -721,10 +720,8 @@ def token_add(
     as_json: Json = False,
 ) -> None:
     """Make a token for `memplane serve`, and print it: this once, as only its hash is kept."""
-    made, secret = tokens_of_servers.made(
-        name, agent, channel, ns or [], plane or ["main"], clock()
-    )
-    tokens_of_servers.TokenFile(_token_path(tokens)).add(made)
+    made, secret = serve_room.made(name, agent, channel, ns or [], plane or ["main"], clock())
+    serve_room.TokenFile(_token_path(tokens)).add(made)
     print_answer({**_told_of(made), "token": secret}, secret, as_json=as_json)
 
 
@@ -736,7 +733,7 @@ def token_list(
     as_json: Json = False,
 ) -> None:
     """List the tokens of `memplane serve`, and what each is bound to."""
-    found = tokens_of_servers.TokenFile(_token_path(tokens)).all()
+    found = serve_room.TokenFile(_token_path(tokens)).all()
     lines = [
         f"{one.name}  agent {one.agent}, channel {one.channel}, planes {' '.join(one.planes)}, "
         f"{' '.join(one.ns) or 'every namespace that it may see'}"
@@ -754,10 +751,10 @@ def token_remove(
     as_json: Json = False,
 ) -> None:
     """Remove a token: servers refuse it from then on."""
-    gone = tokens_of_servers.TokenFile(_token_path(tokens)).remove(name)
+    gone = serve_room.TokenFile(_token_path(tokens)).remove(name)
     print_answer(_told_of(gone), f"{gone.name}: removed", as_json=as_json)
 
 
-def _told_of(token: tokens_of_servers.Token) -> dict[str, Any]:
+def _told_of(token: serve_room.Token) -> dict[str, Any]:
     """A token without its hash."""
     return {name: value for name, value in token._asdict().items() if name != "sha256"}

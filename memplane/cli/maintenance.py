@@ -94,16 +94,16 @@ from memplane.wiring import (
 if TYPE_CHECKING:
     import webbrowser
 
-    from memplane import inspect as page_room
+    from memplane import inspect as inspect_room
     from memplane.cli import figures
     from memplane.evaluate import sessions as evaluate_sessions
-    from memplane.hook import context as hook_context
+    from memplane.hook import run as hook_run
     from memplane.inspect import PageRequest
 else:
     webbrowser = late("webbrowser")
-    page_room = late("memplane.inspect")
+    inspect_room = late("memplane.inspect")
     evaluate_sessions = late("memplane.evaluate.sessions")
-    hook_context = late("memplane.hook.context")
+    hook_run = late("memplane.hook.run")
     figures = late("memplane.cli.figures")
 
 
@@ -470,7 +470,7 @@ def _used(plane: Plane) -> tuple[dict[str, Any], str]:
     if registry is not None and project is not None:
         known = registry.follow()
         sessions = [one for one in known.sessions if known.of_session(one) == project]
-    counts = hook_context.ShownEntries.counts(plane.home, sessions)
+    counts = hook_run.ShownEntries.counts(plane.home, sessions)
     shown, used = evaluate_sessions.shown_and_used(plane, (one.report for one in saved(plane.home)))
     answer = {**counts, "shown": shown, "used": used}
     share = f"{100 * used / shown:.0f} %" if shown else "-"
@@ -687,13 +687,13 @@ def inspect_plane(
         say_damage(plane)
         project = plane.context.home.project
         given = None if report is None else reports.find_report(plane.home, report, project)
-        asked = page_room.PageRequest(channel or "agent", session, since, given, checks)
+        asked = inspect_room.PageRequest(channel or "agent", session, since, given, checks)
         if live:
             return _serve(plane, asked, open_it=open_it)
         with Bar("page") as bar:
-            data = page_room.compose(plane, asked, bar)
-        page = page_room.document(data)
-        path = page_room.write_page(out, page, replace=replace)
+            data = inspect_room.compose(plane, asked, bar)
+        page = inspect_room.document(data)
+        path = inspect_room.write_page(out, page, replace=replace)
     shown = data["facts"]["channel"]
     answer = {"path": str(path), "bytes": len(page), "channel": shown}
     print_answer(answer, f"{path}: {len(page):,} bytes, channel {shown}", as_json=as_json)
@@ -706,7 +706,7 @@ def inspect_plane(
 
 def _serve(plane: Plane, asked: PageRequest, *, open_it: bool) -> int:
     """Serve the page until Ctrl-C; its address is printed once it answers."""
-    with page_room.LiveServer(plane, asked) as server:
+    with inspect_room.LiveServer(plane, asked) as server:
         print(server.url, flush=True)
         say("live on this machine alone, for whoever has this address; Ctrl-C ends it")
         if open_it:
@@ -779,11 +779,11 @@ def run_demo(
     _check(folder)
     with init(folder, trusted=False) as plane:
         recorded = fill(plane)
-        asks = page_room.PageRequest(channel="agent", report=_pack_of_session(plane))
+        asks = inspect_room.PageRequest(channel="agent", report=_pack_of_session(plane))
         asked = [(one, _ask(plane, one)) for one in QUESTIONS]
         events = plane.head().seq
-        page = page_room.write_page(
-            folder / PAGE, page_room.document(page_room.compose(plane, asks))
+        page = inspect_room.write_page(
+            folder / PAGE, inspect_room.document(inspect_room.compose(plane, asks))
         )
     if open_it:
         webbrowser.open(page.as_uri())

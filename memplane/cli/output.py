@@ -19,14 +19,14 @@ from memplane.lazy import NamedTuple, late, regex
 if TYPE_CHECKING:
     from rich import box, console, table, text
 
-    from memplane import inspect as page_room
+    from memplane import inspect as inspect_room
     from memplane.plane import Plane
     from memplane.projections import in_force
     from memplane.search import service
 else:
     box, console = late("rich.box"), late("rich.console")
     table, text = late("rich.table"), late("rich.text")
-    page_room = late("memplane.inspect")
+    inspect_room = late("memplane.inspect")
     in_force = late("memplane.projections.in_force")
     service = late("memplane.search.service")
 
@@ -62,7 +62,7 @@ def driven(words: str) -> str:
 def write_figures(path: Path | None, page: Callable[[], dict[str, Any]]) -> None:
     """Write the page of a report where one was asked for (`--html`), and say so on stderr."""
     if path is not None:
-        written = page_room.write_page(path, page_room.document(page()), where="--html")
+        written = inspect_room.write_page(path, inspect_room.document(page()), where="--html")
         say(f"{written}: the page")
 
 

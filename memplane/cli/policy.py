@@ -40,9 +40,8 @@ from memplane.errors import (
 from memplane.home import SCHEMAS, open_home, schema, schema as schema_of
 from memplane.intake.redact import masked
 from memplane.lazy import late
-from memplane.policy import NAMES, variables
+from memplane.policy import NAMES, PolicyValue, as_yaml, variables
 from memplane.policy.document import meant
-from memplane.policy.files import PolicyValue, as_yaml
 from memplane.trust import (
     TrustStore,
     is_own_plane,

@@ -37,24 +37,22 @@ from memplane.scenario import work
 from memplane.wiring import find_home, init, make_counter, open_light, open_plane
 
 if TYPE_CHECKING:
-    from memplane import evaluate as evaluate_room, scenario as scenario_room
+    from memplane import evaluate as evaluate_room, hook as hook_room, scenario as scenario_room
     from memplane.cli import figures, run
     from memplane.evaluate import (
         EvaluationMode,
         QuestionOutcome,
         SystemFactory,
-        run as evaluate_run,
         sessions as evaluate_sessions,
     )
     from memplane.evaluate.sessions import HookAnswer
-    from memplane.hook import context as hook_context, payload as hook_payload
+    from memplane.hook import run as hook_run
     from memplane.scenario import Scenario, ScenarioOutcome
 else:
     evaluate_room = late("memplane.evaluate")
-    evaluate_run = late("memplane.evaluate.run")
     evaluate_sessions = late("memplane.evaluate.sessions")
-    hook_context = late("memplane.hook.context")
-    hook_payload = late("memplane.hook.payload")
+    hook_run = late("memplane.hook.run")
+    hook_room = late("memplane.hook")
     figures = late("memplane.cli.figures")
     run = late("memplane.cli.run")
     scenario_room = late("memplane.scenario")
@@ -276,15 +274,15 @@ def _hook_answer(plane: Plane, session: str, when: str, query: str, event_id: st
     """What a hook says to a session, by its own code and the plane's policy."""
     with open_light(open_home(plane.home), clock, os.environ) as light:
         hooks = light.policies.plane.hooks
-        said = hook_payload.HookPayload(
+        said = hook_room.HookPayload(
             when, session, "", (), asks=when, query=query, event_id=event_id, begins=when == "start"
         )
         if when == "tool":  # as if it were asked for: the figures say whether it should be
             hooks = hooks._replace(tool=hooks.tool._replace(when="relevant"))
             event = plane.event(event_id)
             row = {"kind": event.kind, "id": event.id, "data": dict(event.data)}
-            said = hook_payload.asked_at_tool(said._replace(rows=(row,)))
-        block = hook_context.packed_answer(light, said, hooks)
+            said = hook_room.asked_at_tool(said._replace(rows=(row,)))
+        block = hook_run.packed_answer(light, said, hooks)
     if block is None:
         return evaluate_sessions.HookAnswer()
     return evaluate_sessions.HookAnswer(block.tokens, tuple(one.text for one in block.entries))
@@ -327,7 +325,7 @@ def _plane(folder: Path, policies: Mapping[str, bytes]) -> Plane:
 
 def _builders() -> SystemFactory:
 
-    return evaluate_room.SystemFactory(_plane, make_counter, evaluate_run.PlainIndex)
+    return evaluate_room.SystemFactory(_plane, make_counter, evaluate_room.PlainIndex)
 
 
 _SUFFIXES: Final = (".yaml", ".yml")

@@ -9,7 +9,7 @@ from memplane.errors import NotFoundError, ScopeError
 from memplane.event import UPKEEP_KINDS, Event
 from memplane.intake.redact import quoted_value
 from memplane.lazy import NamedTuple
-from memplane.projections.in_force import Timed, out_of_time
+from memplane.projections.in_force import Timed, VisibleFields, out_of_time
 from memplane.recall.score import Remembered, importance_now, is_stale
 from memplane.recall.suppress import NAMED, Scope, is_pattern, within
 
@@ -53,21 +53,6 @@ class Standing(NamedTuple):
     stale: bool
     pinned: bool
     touched: str | None
-
-
-class _Seen(NamedTuple):
-    """The fields that `Scope` asks for; archived events stay readable, so neither flag is set."""
-
-    seq: int
-    id: str
-    ts: str
-    kind: str
-    ns: str
-    sensitivity: str
-    valid_from: str | None = None
-    valid_until: str | None = None
-    superseded: bool = False
-    forgotten: bool = False
 
 
 class Fading(Remembered, Protocol):
@@ -115,7 +100,7 @@ class EventAccess:
 
     def shows_row(self, row: KeyValueRow) -> bool:
         """The same for a row of a key's history, without reading the log."""
-        seen = _Seen(row.seq, row.id, "", row.kind, row.ns, row.sensitivity)
+        seen = VisibleFields(row.seq, row.id, "", row.kind, row.ns, row.sensitivity)
         return self._scope.hides(seen) in NAMED
 
     def rows(
@@ -181,7 +166,7 @@ class EventAccess:
         if event.kind in UPKEEP_KINDS and not self._scope.owner:
             return "kind"
         return self._scope.hides(
-            _Seen(event.seq, event.id, event.ts, event.kind, event.ns, event.sensitivity)
+            VisibleFields(event.seq, event.id, event.ts, event.kind, event.ns, event.sensitivity)
         )
 
     def _who(self) -> str:

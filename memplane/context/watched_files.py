@@ -28,13 +28,11 @@ if TYPE_CHECKING:
     from memplane.intake import redact
     from memplane.pack import request
     from memplane.pack.request import View
-    from memplane.policy import files as policy_files, regex_safety
-    from memplane.policy.files import PolicyCheck, PolicyValue
+    from memplane.policy import PolicyCheck, PolicyValue, regex_safety
     from memplane.policy.records import Hooks
 else:
     redact = late("memplane.intake.redact")
     request = late("memplane.pack.request")
-    policy_files = late("memplane.policy.files")
     regex_safety = late("memplane.policy.regex_safety")
 
 # A file that changed this recently may change again within one tick of its time stamp.
@@ -249,7 +247,7 @@ class Watched:
         """Every value in force, with its origin; raises PolicyError."""
         files = self._policy_bytes()
         with _problems_in_the_home(files, self.overrides):
-            return policy_files.policy_values(
+            return policy.policy_values(
                 files,
                 defaults=Assets("policies", NAMES),
                 schemas=Assets("schemas", _SCHEMAS),
@@ -262,7 +260,7 @@ class Watched:
         above = len(f"{self._home}/")
         views = sorted(path[above:] for path in nofollow.walk_files(folder))
         files = self._bytes_of_all()
-        found = policy_files.check_files(
+        found = policy.check_files(
             files,
             defaults=Assets("policies", NAMES),
             schemas=Assets("schemas", _SCHEMAS),

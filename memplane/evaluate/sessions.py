@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from memplane.errors import InputError
-from memplane.evaluate.run import Mistakes, read_rows
+from memplane.evaluate import Mistakes, read_rows
 from memplane.event import UPKEEP_KINDS
 from memplane.importers import import_paths
 from memplane.index.terms import text_words

@@ -42,9 +42,8 @@ from memplane.home import Assets, Home, asset, open_home
 from memplane.intake.redact import masked, quoted_value
 from memplane.lazy import NamedTuple, word_table
 from memplane.log import FileLog
-from memplane.policy import NAMES
+from memplane.policy import NAMES, Documents, PolicyValue, as_yaml, documents, values_of_policy
 from memplane.policy.document import without_places
-from memplane.policy.files import Documents, PolicyValue, as_yaml, documents, values_of_policy
 from memplane.ports import Clock
 from memplane.trust import TrustRecord, TrustStore, is_own_plane, location_of, record_of, salt
 

@@ -64,7 +64,7 @@ from memplane.importers.rows import (
     touched,
     type_word,
 )
-from memplane.intake.check import is_own_tool
+from memplane.intake import is_own_tool
 from memplane.lazy import NamedTuple, word_set
 
 if TYPE_CHECKING:

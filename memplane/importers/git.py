@@ -27,7 +27,7 @@ from typing import IO, TYPE_CHECKING, Final
 from memplane.errors import InputError
 from memplane.explain.history import environment, git_command, reason
 from memplane.importers.rows import Row, name
-from memplane.intake.check import NAME_MAX
+from memplane.intake import NAME_MAX
 from memplane.lazy import NamedTuple
 
 if TYPE_CHECKING:

@@ -88,7 +88,7 @@ from memplane.importers.statements import (
     markdown_sections,
     tag,
 )
-from memplane.intake.check import TAGS_MAX, timestamp
+from memplane.intake import TAGS_MAX, timestamp
 from memplane.lazy import NamedTuple, late
 from memplane.nofollow import folder_names
 from memplane.upkeep.export import (

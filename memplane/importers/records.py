@@ -56,9 +56,9 @@ from memplane import nofollow
 from memplane.errors import MemplaneError
 from memplane.event import ROLES, is_kind
 from memplane.importers import codex
-from memplane.importers.chat import is_chat, is_message
+from memplane.importers.codex import is_chat, is_message
 from memplane.importers.rows import HOOK_TAG, ReadOutcome, Row, compaction, name, short_text
-from memplane.intake.check import NAME_MAX, OWN_KINDS, is_checksum
+from memplane.intake import NAME_MAX, OWN_KINDS, is_checksum
 from memplane.intake.redact import masked_data
 from memplane.lazy import NamedTuple, regex
 from memplane.log.segments import erased_by, recalled_hashes

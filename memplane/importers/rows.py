@@ -12,7 +12,7 @@ import json
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from memplane.intake.check import is_own_command
+from memplane.intake import is_own_command
 from memplane.lazy import NamedTuple, late
 
 if TYPE_CHECKING:

@@ -34,10 +34,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from memplane.context.batches import BulkReceipt, Refusal
 from memplane.errors import InputError, MemplaneError
 from memplane.event import GLOBAL
-from memplane.importers import chat, claude_code, codex, git, memories, statements
-from memplane.importers.chat import Chat
+from memplane.importers import claude_code, codex, git, memories, statements
 from memplane.importers.claude_code import ClaudeCode
-from memplane.importers.codex import Codex
+from memplane.importers.codex import Chat, Codex
 from memplane.importers.git import SOURCE, GitCommit, GitRepository, is_repository, row_of
 from memplane.importers.records import (
     JSONL,
@@ -56,7 +55,7 @@ from memplane.importers.records import (
 )
 from memplane.importers.rows import Row
 from memplane.importers.statements import forget_all, gone, lost_with, statement_rows
-from memplane.intake.check import namespace, with_permitted_actor
+from memplane.intake import namespace, with_permitted_actor
 from memplane.intake.redact import masked
 from memplane.lazy import NamedTuple
 from memplane.projects import (
@@ -92,7 +91,7 @@ _LISTED: Final = (
     statements.CLAUDE_MEMORY,
     codex.SOURCE,
     statements.MCP_MEMORY,
-    chat.SOURCE,
+    codex.CHAT,
     JSONL,
     memories.MEM0,
     memories.LANGGRAPH,
@@ -278,12 +277,12 @@ _SIGNS: Final[tuple[tuple[str, Callable[[dict[str, Any]], bool]], ...]] = (
         lambda record: isinstance(record.get("type"), str) and not _TRANSCRIPT.isdisjoint(record),
     ),
     (statements.MCP_MEMORY, statements.is_graph),
-    (chat.SOURCE, chat.is_chat),
+    (codex.CHAT, codex.is_chat),
     (JSONL, lambda record: not _ROW.isdisjoint(record)),
     (memories.LEDGER, memories.is_ledger_record),
     (memories.LANGGRAPH, memories.is_langgraph),
     (memories.MEM0, memories.is_mem0),
-    (chat.SOURCE, chat.is_message),
+    (codex.CHAT, codex.is_message),
 )
 
 
@@ -465,7 +464,7 @@ _WITH_SESSIONS: Final = {
 }
 
 # A record that stands in several files, with the id of the first.
-_WITH_COPIES: Final = frozenset({*_WITH_SESSIONS, chat.SOURCE})
+_WITH_COPIES: Final = frozenset({*_WITH_SESSIONS, codex.CHAT})
 
 
 class Reading:
@@ -494,7 +493,7 @@ class Reading:
         self._readers: dict[str, RecordReader] = {
             JSONL: Jsonl(),
             **self._sessions,
-            chat.SOURCE: Chat(reasoning=reasoning),
+            codex.CHAT: Chat(reasoning=reasoning),
         }
         self._reasoning = reasoning
         self._progress = progress
@@ -696,7 +695,7 @@ class Reading:
             file.skip("blank line")
             return True
         records, broken = parse_records(line.body)
-        if not records and file.source == chat.SOURCE and (records := parse_array(line.body)):
+        if not records and file.source == codex.CHAT and (records := parse_array(line.body)):
             broken = False
         if broken and not line.whole:
             file.skip("unfinished line")
@@ -1030,7 +1029,7 @@ _OF_FILES: Final = (
     claude_code.SOURCE,
     statements.CLAUDE_MEMORY,
     codex.SOURCE,
-    chat.SOURCE,
+    codex.CHAT,
     statements.MCP_MEMORY,
     memories.MEM0,
     memories.LANGGRAPH,

@@ -52,7 +52,7 @@ from memplane.errors import NotFoundError
 from memplane.event import GLOBAL, at_least
 from memplane.importers.records import parse_document, parse_records
 from memplane.importers.rows import Row, json_digest, name, short_text, type_word
-from memplane.intake.check import KEY_MAX, TAG_MAX, timestamp
+from memplane.intake import KEY_MAX, TAG_MAX, timestamp
 from memplane.intake.redact import masked
 from memplane.lazy import NamedTuple
 

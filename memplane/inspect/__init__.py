@@ -60,7 +60,7 @@ from memplane.event import TYPED_KINDS, Event, relations_of, source_of
 from memplane.explain.replay import Difference, Replay, difference_of, replay_packs, shared_by
 from memplane.explain.why import REASON_WORDS
 from memplane.home import VERSION
-from memplane.intake.check import time_bound
+from memplane.intake import time_bound
 from memplane.intake.redact import quoted_value
 from memplane.lazy import NamedTuple, regex
 from memplane.log.segments import erased_by

@@ -34,8 +34,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias
 from memplane.errors import FormatError, HomeError, InputError
 from memplane.event import encode
 from memplane.lazy import NamedTuple
-from memplane.log.format import Run, chained, genesis, runs, until
-from memplane.log.segments import Segments, read_segment_file
+from memplane.log.segments import Run, Segments, chained, genesis, read_segment_file, runs, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -33,19 +33,10 @@ from memplane.errors import (
 from memplane.event import Event, decode, same_place
 from memplane.lazy import NamedTuple
 from memplane.log.disk import Disk, LogLock
-from memplane.log.format import (
-    SUFFIX_BYTES,
-    chain_hash,
-    genesis,
-    own_draft,
-    prepared,
-    stamp_line,
-    stated_hash,
-    tombstone,
-)
 from memplane.log.reader import Gap, LogReader
 from memplane.log.segments import (
     HEADERS,
+    SUFFIX_BYTES,
     Erased,
     Point,
     Restart,
@@ -53,14 +44,21 @@ from memplane.log.segments import (
     bodies_of,
     body_hash,
     body_text,
+    chain_hash,
     erased_by,
+    genesis,
     headless,
     keep_bodies,
+    own_draft,
+    prepared,
     read_segment_file,
     recalled_hashes,
     restarts,
     segment_lines,
+    stamp_line,
+    stated_hash,
     store_bodies,
+    tombstone,
 )
 from memplane.log.spool import FILES_MAX, AsideNote, Spool, is_ours, named_size
 from memplane.log.writer import Active, PendingPurge, Writer, carry_out, settle_purge

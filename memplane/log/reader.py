@@ -29,18 +29,21 @@ from memplane.errors import NotFoundError, StrangeFileError
 from memplane.event import NO_EVENT, decode
 from memplane.lazy import NamedTuple, regex
 from memplane.log.disk import drop
-from memplane.log.format import (
+from memplane.log.segments import (
     SUFFIX_BYTES,
+    Purges,
     Run,
+    Segments,
     chain_hash,
     erased_id,
     id_field,
     line_id,
+    read_segment_file,
+    region_of,
     runs,
     stated_hash,
     until,
 )
-from memplane.log.segments import Purges, Segments, read_segment_file, region_of
 from memplane.ports import Line, Position
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from memplane.errors import InputError, StrangeFileError, WriteError
 from memplane.event import Draft, decode, encode
 from memplane.lazy import NamedTuple, regex
 from memplane.log.disk import Disk, drop
-from memplane.log.format import prepared
+from memplane.log.segments import draft_again, prepared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -236,18 +236,7 @@ class Spool:
         event = decode({"seq": 0, **self._loads(line)})
         if event.kind in _OWN:
             raise _FaultError(f"holds an event of kind {event.kind}, which only the log writes")
-        draft = Draft(
-            event.id,
-            True,
-            event.ts,
-            event.kind,
-            event.ns,
-            event.role,
-            event.session,
-            event.key,
-            event.text,
-            found[2],
-        )
+        draft = draft_again(event, event.ts, found[2])
         if prepared(draft).encode() != found[1]:
             raise _FaultError("holds an id in another form than memplane writes")
         return draft

@@ -26,24 +26,30 @@ from memplane import nofollow
 from memplane.errors import CorruptError, NotFoundError
 from memplane.event import NO_EVENT, Event, decode
 from memplane.lazy import NamedTuple, regex
-from memplane.log.format import Run, derived_ulid, line_id, opening, own_draft, runs, until
 from memplane.log.reader import Gap, IdTable, SealedIds
 from memplane.log.segments import (
     SUFFIX,
     Case,
     Erased,
     Point,
+    Run,
     SegmentHeader,
     Segments,
     body_hash,
     body_path,
+    derived_ulid,
     erased_by,
     judge,
+    line_id,
     load_body,
+    opening,
+    own_draft,
     read_fd,
     read_segment_file,
     recalled_hashes,
     region_of,
+    runs,
+    until,
     watermark_of,
 )
 from memplane.log.spool import spooled

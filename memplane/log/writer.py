@@ -20,36 +20,34 @@ from memplane.errors import CorruptError, HomeError, StrangeFileError, WriteErro
 from memplane.event import encode
 from memplane.lazy import NamedTuple, late, regex
 from memplane.log.disk import Descriptor, Disk, SharedSync, drop
-from memplane.log.format import (
-    ERASED,
-    SUFFIX_BYTES,
-    Run,
-    chain_hash,
-    chained,
-    erased_id,
-    opening,
-    runs,
-    stated_hash,
-    tombstone,
-    until,
-)
 from memplane.log.segments import (
+    ERASED,
     RESTARTED,
+    SUFFIX_BYTES,
     Judgement,
     Point,
+    Run,
     Segments,
+    chain_hash,
+    chained,
     corrupt,
+    erased_id,
     headless,
     judge,
     keep_aside,
     last_rec,
     make_segment,
     marker,
+    opening,
     read_fd,
     read_segment_file,
     repair_draft,
     repeats,
+    runs,
+    stated_hash,
     stray,
+    tombstone,
+    until,
     watermark_of,
 )
 

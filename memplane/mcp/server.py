@@ -45,11 +45,10 @@ from mcp.shared.exceptions import MCPError
 
 from memplane.errors import InputError, MemplaneError, NotFoundError
 from memplane.home import VERSION, open_home
-from memplane.intake.check import permitted_actor
+from memplane.intake import permitted_actor
 from memplane.intake.redact import masked, masked_name, quoted_value
 from memplane.lazy import NamedTuple
-from memplane.mcp import tools
-from memplane.mcp.tools import (
+from memplane.mcp import (
     INSTRUCTIONS,
     TOOLS,
     Answer,
@@ -57,7 +56,14 @@ from memplane.mcp.tools import (
     Tool,
     checked,
     clipped,
+    curate,
     expanded,
+    forget_tool,
+    get_tool,
+    list_keys,
+    search_tool,
+    store,
+    task_tool,
     tool_named,
 )
 from memplane.plane import Plane
@@ -66,13 +72,13 @@ from memplane.projections.item import safe_name
 from memplane.upkeep import reports
 
 _ACTS: Final[dict[str, Callable[..., Answer]]] = {
-    "memory_store": tools.store,
-    "memory_get": tools.get_tool,
-    "memory_search": tools.search_tool,
-    "memory_curate": tools.curate,
-    "memory_task": tools.task_tool,
-    "memory_forget": tools.forget_tool,
-    "memory_list_keys": tools.list_keys,
+    "memory_store": store,
+    "memory_get": get_tool,
+    "memory_search": search_tool,
+    "memory_curate": curate,
+    "memory_task": task_tool,
+    "memory_forget": forget_tool,
+    "memory_list_keys": list_keys,
 }
 # What the plane calls the arguments that an agent knows by another name.
 _ARGUMENTS: Final = {"text": "content", "kind": "type", "k": "limit", "budget": "max_tokens"}

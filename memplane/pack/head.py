@@ -38,6 +38,7 @@ from memplane.pack.layout import (
 from memplane.pack.request import Materials, PackContext, StatedEvent, View
 from memplane.policy import Budgets, SectionBudget
 from memplane.projections.hotset import NO_TURNS, SESSION_RING, SessionRing, is_stated
+from memplane.projections.in_force import VisibleFields
 from memplane.projections.item import Item, entry_lines, one_line, shown_view
 from memplane.projections.system_map import Cell, MapState, Name, NameSource
 from memplane.recall.suppress import Scope
@@ -288,21 +289,6 @@ _SOURCE: Final = "projection:plane_map"
 _AFTER: Final = "decisions"  # stands in the tail where the block is for who has just come
 
 
-class _Told(NamedTuple):
-    """An event with a name, as a scope judges it."""
-
-    seq: int
-    id: str
-    ts: str
-    kind: str
-    ns: str
-    sensitivity: str
-    forgotten: bool
-    superseded: bool = False
-    valid_from: str | None = None
-    valid_until: str | None = None
-
-
 def place_map(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
     """The lines that fit, each with the events that support its names.
 
@@ -390,8 +376,9 @@ def _visible(told: Name, scope: Scope, upto: int) -> tuple[int, str] | None:
     return found
 
 
-def _seen(cell: Cell, one: NameSource) -> _Told:
-    return _Told(one.seq, one.id, one.ts, cell.kind, cell.ns, cell.sensitivity, one.forgotten)
+def _seen(cell: Cell, one: NameSource) -> VisibleFields:
+    fields = (one.seq, one.id, one.ts, cell.kind, cell.ns, cell.sensitivity)
+    return VisibleFields(*fields, forgotten=one.forgotten)
 
 
 def _put(sheet: Sheet, materials: Materials, line: str, ids: tuple[str, ...]) -> int:

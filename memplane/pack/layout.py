@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Mapping, 
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from memplane.errors import BudgetError, InputError
-from memplane.intake.check import skeleton
+from memplane.intake import skeleton
 from memplane.intake.redact import quoted_value, unexpected
 from memplane.lazy import NamedTuple, late, regex, word_table
 from memplane.pack.block import Entry, Omission

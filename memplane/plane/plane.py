@@ -46,8 +46,7 @@ if TYPE_CHECKING:
     from memplane.pack.pack import Laid
     from memplane.pack.request import PackFields
     from memplane.plane import packer, work as plane_work
-    from memplane.policy import Policies
-    from memplane.policy.files import PolicyCheck, PolicyValue
+    from memplane.policy import Policies, PolicyCheck, PolicyValue
     from memplane.ports import Position
     from memplane.projections.hotset import HotsetState
     from memplane.recall import suppress as recall_suppress

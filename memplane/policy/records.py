@@ -10,7 +10,7 @@ Markers are found at intake. Where an episode ends and how `recall` ranks are ru
 what is derived, never for what is stored: under other rules the same log has other episodes.
 
 The defaults of scoring are in memplane's own scoring.yaml and nowhere else: what a plane's file
-leaves out is filled in from there (`memplane.policy.files`), so that its records are built from
+leaves out is filled in from there (`memplane.policy`), so that its records are built from
 complete documents. Those of the episodes are here.
 """
 

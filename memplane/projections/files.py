@@ -26,7 +26,7 @@ from memplane.event import UPKEEP_KINDS, Event
 from memplane.lazy import NamedTuple, regex, word_set
 from memplane.ports import Line
 from memplane.projections.groups import Grouped, Groups, Sees, share_of
-from memplane.projections.in_force import Forget, forget_of
+from memplane.projections.in_force import Forget, VisibleFields, forget_of
 from memplane.projections.projector import canonical
 from memplane.projections.reports import SAID_ANYWHERE
 
@@ -234,22 +234,6 @@ class LastTouch:
 _ORIGIN: Final = 6
 
 
-class Origin(NamedTuple):
-    """The event that named a branch: what decides who may know of it."""
-
-    seq: int
-    id: str
-    ts: str
-    kind: str
-    ns: str
-    sensitivity: str
-    # An event that has one of these names no branch.
-    valid_from: str | None = None
-    valid_until: str | None = None
-    superseded: bool = False
-    forgotten: bool = False
-
-
 class Now:
     """A session's current branch with the event that named it, and its last prompt."""
 
@@ -265,7 +249,7 @@ class Now:
         origin: list[Any] | None = None,
     ) -> None:
         self.branch = branch
-        self.origin = Origin(*origin) if origin else None
+        self.origin = VisibleFields(*origin) if origin else None
         self.prompt, self.ns, self.sensitivity = prompt, ns, sensitivity
         self.terms = terms or []
         self.bytes = self.size()
@@ -335,7 +319,7 @@ class FilesState:
             self.indexed = FileIndex(self.episodes, self.last)
         return self.indexed
 
-    def branch_of(self, session: str | None, hides: Callable[[Origin], str | None]) -> str:
+    def branch_of(self, session: str | None, hides: Callable[[VisibleFields], str | None]) -> str:
         """The branch that the session was last seen on, "" where none was or it is hidden."""
         now = self.sessions.get(session) if session is not None else None
         if now is None or now.origin is None or hides(now.origin):
@@ -527,7 +511,9 @@ def _stand(state: FilesState, event: Event, session: str) -> None:
     state.sessions[session] = now  # behind the others: the one longest silent goes first
     if named is not None:
         now.branch = named
-        now.origin = Origin(event.seq, event.id, event.ts, event.kind, event.ns, event.sensitivity)
+        now.origin = VisibleFields(
+            event.seq, event.id, event.ts, event.kind, event.ns, event.sensitivity
+        )
     if prompts:
         now.prompt, now.ns, now.sensitivity = event.id, event.ns, event.sensitivity
         now.terms = search_words(event.text[:TEXT_MAX], WORDS)
@@ -581,7 +567,7 @@ def _branch(state: FilesState, event: Event) -> str:
     if now is None or now.origin is None:
         return ""
 
-    def hides(origin: Origin) -> str | None:
+    def hides(origin: VisibleFields) -> str | None:
         alike = (origin.ns, origin.sensitivity) == (event.ns, event.sensitivity)
         return None if alike and origin.kind in _TURNS else "other"
 

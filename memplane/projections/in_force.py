@@ -104,6 +104,24 @@ def place_of(event: Event) -> Place | None:
     return event.ns, event.key
 
 
+class VisibleFields(NamedTuple):
+    """What a scope asks of an event, where the event itself is not at hand.
+
+    As it stands, of one that is neither replaced nor forgotten, and holds at any time.
+    """
+
+    seq: int
+    id: str
+    ts: str
+    kind: str
+    ns: str
+    sensitivity: str
+    valid_from: str | None = None
+    valid_until: str | None = None
+    superseded: bool = False
+    forgotten: bool = False
+
+
 class Timed(Protocol):
     """What holds from one time until another."""
 

@@ -25,7 +25,7 @@ from memplane.event import (
     Event,
     speaker_mark,
 )
-from memplane.intake.check import hides_nothing, imitated, skeleton
+from memplane.intake import hides_nothing, imitated, skeleton
 from memplane.lazy import NamedTuple, regex, word_table
 from memplane.ports import TokenCounter
 from memplane.tokens import SWING, cut

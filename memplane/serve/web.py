@@ -80,10 +80,10 @@ from memplane.event import RELAYED, TYPED_KINDS, Event
 from memplane.home import VERSION
 from memplane.intake.redact import masked, quoted_value
 from memplane.lazy import NamedTuple
+from memplane.mcp import Desk, Tool, checked
 from memplane.mcp.server import server_of_many
-from memplane.mcp.tools import Desk, Tool, checked
 from memplane.plane import Plane
-from memplane.serve.tokens import NAME, Token, TokenFile
+from memplane.serve import NAME, Token, TokenFile
 from memplane.wiring import make_counter
 from memplane.work.changes import forget_as
 

@@ -43,28 +43,27 @@ from memplane.errors import ConflictError, FormatError, InputError, NotFoundErro
 from memplane.event import NO_EVENT, Draft, Event, decode, encode, encode_text
 from memplane.lazy import NamedTuple, regex, word_set
 from memplane.log.disk import drop
-from memplane.log.format import (
-    SUFFIX_BYTES,
-    Opening,
-    chained,
-    genesis,
-    id_field,
-    line_id,
-    prepared,
-    stamp_line,
-    stated_hash,
-    tombstone,
-)
 from memplane.log.reader import KnownIds, id_hash
 from memplane.log.segments import (
+    SUFFIX_BYTES,
+    Opening,
     Point,
     bodies_of,
     body_path,
+    chained,
+    draft_again,
     erased_by,
+    genesis,
+    id_field,
+    line_id,
     named_bodies,
+    prepared,
     read_segment_file,
     segment_lines,
+    stamp_line,
+    stated_hash,
     store_body,
+    tombstone,
 )
 from memplane.log.writer import Active, Writer
 from memplane.ports import Line, SharedEntry
@@ -195,18 +194,8 @@ def published_again(
         return None
     fields = json.loads(raw)
     event = decode(fields)
-    draft = Draft(
-        said.id,
-        True,
-        said.ts if "rec" in fields else None,
-        event.kind,
-        event.ns,
-        event.role,
-        event.session,
-        event.key,
-        event.text,
-        raw[said.rest : -SUFFIX_BYTES],
-    )
+    given = said.ts if "rec" in fields else None
+    draft = draft_again(event, given, raw[said.rest : -SUFFIX_BYTES])
     return said.id, [*published(draft, body, rec=said.rec)]
 
 
@@ -271,18 +260,7 @@ def _event(payload: bytes, fields: dict[str, Any]) -> Entry | None:
         return None  # not as memplane writes it: others may read it in another way
     event = decode({"seq": 0, "ts": "", **said})
     named = tuple(fields.get("bodies", ()))
-    draft = Draft(
-        event.id,
-        True,
-        None if ts is None else event.ts,
-        event.kind,
-        event.ns,
-        event.role,
-        event.session,
-        event.key,
-        event.text,
-        rest,
-    )
+    draft = draft_again(event, None if ts is None else event.ts, rest)
     usual = prepared(draft).encode() == quoted and all(map(_HEX64.fullmatch, named))
     times = [one.decode() for one in (rec, ts) if one is not None]
     if (

@@ -2,7 +2,7 @@
 
 A device is one plane that shares a folder. It alone writes the file, `DEVICE.jsonl`, and only at
 its end, so no two machines ever change the same file. JSON lines, UTF-8, ended by LF, each numbered
-and chained as the lines of a log are (`memplane.log.format`), from the hash of the device's id::
+and chained as the lines of a log are (`memplane.log.segments`), from the hash of the device's id::
 
     {"seq":1,"id":DEVICE,"device":{"format":1,"plane":ID,"name":NAME},"h":HEX16}
     {"seq":N,"id":ID,"event":{"ts":..,"kind":..,"text":..},"h":HEX16}
@@ -51,9 +51,9 @@ from memplane import nofollow
 from memplane.errors import HomeError, InputError, MemplaneError, WriteError
 from memplane.event import FIELDS, REFS_MAX, SENSITIVITIES, Event, decode, encode
 from memplane.home import replace_file
-from memplane.intake.check import NAME_MAX, OWN_KINDS, TEXT_BYTES_MAX, check_whole, collect
+from memplane.intake import NAME_MAX, OWN_KINDS, TEXT_BYTES_MAX, check_whole, collect
 from memplane.lazy import NamedTuple, regex
-from memplane.log.format import chain_hash, chained, genesis, line_id, tombstone
+from memplane.log.segments import chain_hash, chained, genesis, line_id, tombstone
 from memplane.projections.in_force import ORIGIN, is_foreign
 from memplane.trust import state_folder
 

@@ -57,8 +57,7 @@ from typing import TYPE_CHECKING, Any, Final
 from memplane import nofollow
 from memplane.errors import HomeError, InputError, MemplaneError, NotFoundError, WriteError
 from memplane.event import GLOBAL, IMPORTANCE_DEFAULT, PERSON, TYPED_KINDS, Event, decode
-from memplane.intake import namespace
-from memplane.intake.check import NAME_MAX, TAGS_MAX, same, with_permitted_actor
+from memplane.intake import NAME_MAX, TAGS_MAX, namespace, same, with_permitted_actor
 from memplane.intake.redact import quoted_value
 from memplane.lazy import NamedTuple, word_table
 from memplane.log.disk import LogLock

@@ -43,16 +43,14 @@ from memplane.home import SharedLogWarning
 from memplane.lazy import NamedTuple, late
 from memplane.log import FileLog
 from memplane.log.disk import drop
-from memplane.log.format import (
-    opening,
-    prepared,
-)
 from memplane.log.log import Known, Tail, same_content
 from memplane.log.reader import KnownIds, LogReader
 from memplane.log.segments import (
     Point,
     body_path,
     erased_by,
+    opening,
+    prepared,
     read_segment_file,
 )
 from memplane.log.spool import AsideNote
@@ -99,10 +97,9 @@ if TYPE_CHECKING:
     from memplane.home import SharedName
     from memplane.log.spool import Waiting
     from memplane.ports import Clock, SharedLog
-    from memplane.shared import nats, postgres
+    from memplane.shared import servers
 else:
-    nats = late("memplane.shared.nats")
-    postgres = late("memplane.shared.postgres")
+    servers = late("memplane.shared.servers")
 
 
 Given = TypeVar("Given")
@@ -907,9 +904,9 @@ def shared_log_of(shared: SharedName, environment: Mapping[str, str]) -> SharedL
             f"{shared.name!r}, as postgresql://host/database or nats://host"
         )
     if scheme in _POSTGRES:
-        return postgres.PostgresSharedLog(address, shared.name)
+        return servers.PostgresSharedLog(address, shared.name)
     if scheme in _NATS:
-        return nats.NatsSharedLog(address, shared.name)
+        return servers.NatsSharedLog(address, shared.name)
     raise InputError(
         f"expected an address that begins with postgresql:// or nats://, found {scheme!r:.20}",
         where=shared.address,

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
         storage as index_storage,
     )
     from memplane.ports import Clock, Position
-    from memplane.recall import documents as event_documents
+    from memplane.recall import documents as recall_documents
 else:
-    event_documents = late("memplane.recall.documents")
+    recall_documents = late("memplane.recall.documents")
     index_engine = late("memplane.index.engine")
     index_storage = late("memplane.index.storage")
 
@@ -597,11 +597,11 @@ def _vectors(place: _Place) -> Check:
         return Check("vectors", "ok", "no embedder is named in plane.yaml")
     home = open_home(place.path)
     manifest = index_storage.read_manifest(
-        home.path / "index", cache_id(home), event_documents.variant_of(policies)
+        home.path / "index", cache_id(home), recall_documents.variant_of(policies)
     )
     documents = 0 if manifest is None else sum(part.documents for part in manifest.segments)
     header = index_storage.vectors_header(home.path / "index" / index_storage.DENSE_FOLDER)
-    kind = (cache_id(home), event_documents.variant_of(policies))
+    kind = (cache_id(home), recall_documents.variant_of(policies))
     if header is None or (header.plane, header.variant) != kind:
         if not documents:
             return Check("vectors", "ok", f"{name}: none kept, and nothing indexed yet")
@@ -623,7 +623,7 @@ def _engine(place: _Place) -> Check:
         return Check("engine", "fail", f"{name}: is not installed; nothing can be searched", needed)
     home = open_home(place.path)
     header = index_engine.read_header(home.path / "index" / name)
-    kind = (cache_id(home), event_documents.variant_of(policies))
+    kind = (cache_id(home), recall_documents.variant_of(policies))
     if header is None or header[:2] != kind:
         return Check("engine", "ok", f"{name}: none kept: the first search fills it")
     manifest = index_storage.read_manifest(home.path / "index", *kind)

@@ -59,7 +59,7 @@ from memplane.event import (
     encode,
     is_kind,
 )
-from memplane.intake.check import is_checksum, time_bound
+from memplane.intake import is_checksum, time_bound
 from memplane.intake.redact import masked_data, quoted_value
 from memplane.lazy import NamedTuple, late
 from memplane.log.disk import Disk, drop

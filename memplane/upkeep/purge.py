@@ -35,8 +35,7 @@ from memplane.index.storage import alone, holder
 from memplane.intake import namespace, timestamp
 from memplane.intake.redact import quoted_value, unexpected
 from memplane.lazy import NamedTuple, regex
-from memplane.log.format import SUFFIX_BYTES
-from memplane.log.segments import body_path, named_bodies
+from memplane.log.segments import SUFFIX_BYTES, body_path, named_bodies
 from memplane.log.writer import KEPT, clear_cache
 from memplane.projections.artifacts import Artifacts
 from memplane.projections.memories import Memories

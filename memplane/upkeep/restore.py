@@ -24,7 +24,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, Self
 from memplane import home as homes, nofollow
 from memplane.errors import HomeError, InputError, WriteError
 from memplane.event import GLOBAL, decode
-from memplane.intake.check import OWN_KINDS, is_checksum, with_permitted_actor
+from memplane.intake import OWN_KINDS, is_checksum, with_permitted_actor
 from memplane.intake.redact import masked
 from memplane.lazy import NamedTuple
 from memplane.log.disk import Disk, LogLock, drop
@@ -38,8 +38,7 @@ from memplane.log.export import (
     LogLines,
     read_export,
 )
-from memplane.log.format import line_id
-from memplane.log.segments import body_path, store_body
+from memplane.log.segments import body_path, line_id, store_body
 from memplane.log.writer import clear_cache
 from memplane.projections.artifacts import COPY, facts_of
 from memplane.projections.in_force import Moments, originated

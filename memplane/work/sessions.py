@@ -41,7 +41,7 @@ from memplane.errors import (
 )
 from memplane.event import GLOBAL, PROJECTS, REFLECTOR, REFS_MAX, SENSITIVITIES, Event, at_least
 from memplane.harness import remembered_lines, typed_once
-from memplane.intake.check import with_permitted_actor
+from memplane.intake import with_permitted_actor
 from memplane.intake.redact import masked, quoted_value, unexpected
 from memplane.lazy import NamedTuple
 from memplane.observe import hashed, note

@@ -3,7 +3,7 @@
 import pytest
 from builders_transcripts import KEY, SUB, Store, said, uuid
 
-from memplane.hook import payload
+from memplane import hook
 
 SESSION = KEY["session_id"]
 
@@ -12,7 +12,7 @@ SESSION = KEY["session_id"]
 def hooked(plane):
     def hooked(event, **more):
         call = {"hook_event_name": event, "session_id": SESSION, "cwd": "/srv/shop", **more}
-        plane.record_many(payload.read_payload("claude-code", {"prompt_id": "p1", **call}).rows)
+        plane.record_many(hook.read_payload("claude-code", {"prompt_id": "p1", **call}).rows)
 
     hooked("SessionStart", source="startup")
     return hooked

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from process_clients import CLAUDE, CODEX, SCRIPT
 
-from memplane.clients.install import AGENTS, Program
+from memplane.clients import AGENTS, Program
 
 PLUGINS = Path(__file__).parents[2] / "plugins"
 with_claude = pytest.mark.skipif(CLAUDE is None, reason="Claude Code is not here: MEMPLANE_CLAUDE")

@@ -9,7 +9,7 @@ import pytest
 from fakes_model_server import Model
 
 import memplane
-from memplane.clients.install import SKILL, section_text
+from memplane.clients import SKILL, section_text
 from memplane.importers import import_paths
 
 with_claude = pytest.mark.skipif(clients.CLAUDE is None, reason="no Claude Code: MEMPLANE_CLAUDE")

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import memplane
-from memplane.log.format import chain_hash, genesis
+from memplane.log.segments import chain_hash, genesis
 
 WORD = "zorquilstranger"  # stands in every text of the stranger
 BIG = 64 << 20

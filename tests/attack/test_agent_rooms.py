@@ -11,16 +11,16 @@ from importlib.util import find_spec
 import pytest
 
 import memplane
+from memplane import mcp
 from memplane.adapters.memory_tool import MemoryFiles
 from memplane.errors import MemplaneError, NotFoundError, ScopeError
-from memplane.mcp import server, tools
-from memplane.mcp.tools import Desk, checked, tool_named
+from memplane.mcp import Desk, checked, server, tool_named
 from memplane.wiring import make_counter, open_plane
 
 WORD = "quibblefrost"
 ACTS = {
-    "memory_store": tools.store, "memory_forget": tools.forget_tool, "memory_get": tools.get_tool,
-    "memory_list_keys": tools.list_keys, "memory_search": tools.search_tool,
+    "memory_store": mcp.store, "memory_forget": mcp.forget_tool, "memory_get": mcp.get_tool,
+    "memory_list_keys": mcp.list_keys, "memory_search": mcp.search_tool,
 }  # fmt: skip
 
 

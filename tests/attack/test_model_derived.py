@@ -12,6 +12,7 @@ import pytest
 from hypothesis import Phase, given, settings, strategies as st
 
 import memplane
+from memplane import mcp
 from memplane.adapters.memory_tool import MemoryFiles
 from memplane.errors import MemplaneError
 from memplane.event import SENSITIVITIES, UPKEEP_KINDS
@@ -22,8 +23,7 @@ from memplane.importers.statements import (
     gone,
     statement_rows,
 )
-from memplane.mcp import tools
-from memplane.mcp.tools import Desk, checked, tool_named
+from memplane.mcp import Desk, checked, tool_named
 from memplane.wiring import make_counter
 from tests.examples import examples
 
@@ -118,15 +118,15 @@ WRITERS = st.one_of(
     ),
     st.builds(
         lambda key, ns: tool(
-            tools.store, "memory_store", content="told", type="fact", key=key, ns=ns
+            mcp.store, "memory_store", content="told", type="fact", key=key, ns=ns
         ),
         st.sampled_from(KEYS), NAMES,
     ),
     st.builds(
-        lambda key, ns: tool(tools.forget_tool, "memory_forget", key=key, ns=ns),
+        lambda key, ns: tool(mcp.forget_tool, "memory_forget", key=key, ns=ns),
         st.sampled_from(KEYS), NAMES,
     ),
-    st.just(tool(tools.curate, "memory_curate", query="says")),
+    st.just(tool(mcp.curate, "memory_curate", query="says")),
     st.builds(lambda key: lambda plane, _: plane.pin(key=key), st.sampled_from(KEYS)),
     st.builds(lambda key: lambda plane, _: plane.touch(key=key), st.sampled_from(KEYS)),
     st.builds(lambda key: lambda plane, _: plane.forget(key=key), st.sampled_from(KEYS)),

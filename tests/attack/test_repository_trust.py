@@ -412,11 +412,11 @@ def test_a_parsed_policy_that_a_pull_brings_is_not_believed(trusting, ann, tmp_p
         version=VERSION, keep=forms.__setitem__,
     )  # fmt: skip
     ((key, form),) = forms.items()
-    from memplane.policy import files
+    from memplane import policy
 
     documents = json.loads(form)["documents"]
     documents["privacy.yaml"]["load"]["channel_rules"] = {"agent": {}, "public": {}}
-    forged = files.packed_form(key, files.ParsedPolicies(documents, []))
+    forged = policy.packed_form(key, policy.ParsedPolicies(documents, []))
     with memplane.open(home) as plane:
         plane.record("the salary is high", kind="fact", key="salary", sensitivity="high")
     (home / "projections" / f"policy-{key}.json").write_bytes(forged)

@@ -99,8 +99,7 @@ def test_imported_from_a_transcript(home, tmp_path, printed):
 
 
 def test_stored_by_an_agent_that_repeats_it(home):
-    from memplane.mcp import tools
-    from memplane.mcp.tools import Desk
+    from memplane.mcp import Desk, store
     from memplane.wiring import make_counter
 
     with opened(home) as plane:
@@ -112,7 +111,7 @@ def test_stored_by_an_agent_that_repeats_it(home):
             "importance": 500,
             "said_by": "agent",
         }
-        assert tools.store(desk, given).data["seq"]
+        assert store(desk, given).data["seq"]
     check_stands(home)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import memplane
 from memplane.errors import InputError
-from memplane.intake.check import imitated
+from memplane.intake import imitated
 from tests.examples import sampled
 
 UNSEEN = [
@@ -267,7 +267,7 @@ def test_a_tool_s_output_and_names_that_were_imported_pose_as_nothing(tmp_path, 
 
 
 def test_answers_over_mcp_quote_what_they_found(plane):
-    from memplane.mcp.tools import Desk, get_tool, search_tool
+    from memplane.mcp import Desk, get_tool, search_tool
 
     receipt = plane.record(f"push to main\n{posed()}", kind="fact", key="k", session="s")
     plane.upkeep.index()

@@ -10,7 +10,7 @@ import pytest
 from builders_people import fill, paths, tree, without_state
 from checks_refusals import refused
 
-from memplane.clients import install
+from memplane import clients
 from tests.examples import paired
 
 AGENTS = ("claude-code", "codex")
@@ -109,10 +109,10 @@ def test_what_an_older_memplane_wrote_is_renewed(run, person, agent, monkeypatch
     path = guided(person, agent)
     before = tree(person)
     with monkeypatch.context() as older:
-        older.setattr(install, "GUIDANCE", "Ask memplane.\n")
+        older.setattr(clients, "GUIDANCE", "Ask memplane.\n")
         run("install", agent, "--skill")
     assert f"{path}: changed" in run("install", agent, "--skill").out
-    assert install.GUIDANCE in path.read_text()
+    assert clients.GUIDANCE in path.read_text()
     run("uninstall", agent, "--skill")
     assert without_state(tree(person)) == before
 
@@ -335,9 +335,9 @@ def test_a_dry_run_shows_each_part_of_a_file_behind_the_one_before(run, person):
 
 def test_what_goes_before_the_setting_is_named(run, person, monkeypatch):
     said = "CLAUDE_CODE_DISABLE_AUTO_MEMORY is set in this environment and goes before the setting"
-    monkeypatch.delenv(install.OVERRIDES, raising=False)
+    monkeypatch.delenv(clients.OVERRIDES, raising=False)
     assert said not in run("install", "claude-code", *OFF).err
-    monkeypatch.setenv(install.OVERRIDES, "0")
+    monkeypatch.setenv(clients.OVERRIDES, "0")
     assert said in run("install", "claude-code", *OFF).err
 
 

@@ -4,7 +4,7 @@ import json
 
 from hypothesis import strategies as st
 
-from memplane.clients.install import AGENTS, Program
+from memplane.clients import AGENTS, Program
 
 PROGRAM = Program(("/opt/x/bin/memplane",))
 OTHER = Program(("/usr/bin/python3", "-m", "memplane"), ("--home", "/srv/a plane"))

@@ -7,8 +7,8 @@ import builders_settings as settings
 import pytest
 from hypothesis import given, strategies as st
 
-from memplane.clients import install, settings_files
-from memplane.clients.install import AGENTS
+from memplane import clients
+from memplane.clients import AGENTS, settings_files
 from memplane.clients.settings_files import Traces
 from memplane.errors import InputError
 
@@ -31,38 +31,38 @@ def merged(value, wanted):
 @given(settings.agents, settings.texts())
 def test_it_adds_exactly_our_hooks_and_takes_them_out_to_the_byte(agent, text):
     wanted = agent.wanted(settings.PROGRAM)
-    added, traces = install.add_hooks(text, agent, wanted)
+    added, traces = clients.add_hooks(text, agent, wanted)
     assert settings_files.parse_json(added) == merged(settings_files.parse_json(text), wanted)
-    assert install.remove_hooks(added, agent, traces) == text
+    assert clients.remove_hooks(added, agent, traces) == text
 
 
 @given(settings.agents, settings.texts())
 def test_every_key_keeps_its_place_and_its_text(agent, text):
-    added, _ = install.add_hooks(text, agent, agent.wanted(settings.PROGRAM))
+    added, _ = clients.add_hooks(text, agent, agent.wanted(settings.PROGRAM))
     rest = iter(added)
     assert all(letter in rest for letter in text if letter not in " \t\r\n")  # among what is new
 
 
 @given(settings.agents, settings.texts())
 def test_a_second_time_changes_nothing(agent, text):
-    added, _ = install.add_hooks(text, agent, agent.wanted(settings.PROGRAM))
-    assert install.add_hooks(added, agent, agent.wanted(settings.PROGRAM)) == (added, Traces())
+    added, _ = clients.add_hooks(text, agent, agent.wanted(settings.PROGRAM))
+    assert clients.add_hooks(added, agent, agent.wanted(settings.PROGRAM)) == (added, Traces())
 
 
 @given(settings.agents, settings.texts())
 def test_another_copy_of_memplane_takes_the_place_of_the_first(agent, text):
-    added, traces = install.add_hooks(text, agent, agent.wanted(settings.PROGRAM))
-    moved, more = install.add_hooks(added, agent, agent.wanted(settings.OTHER))
+    added, traces = clients.add_hooks(text, agent, agent.wanted(settings.PROGRAM))
+    moved, more = clients.add_hooks(added, agent, agent.wanted(settings.OTHER))
     assert more == Traces()
-    fresh, _ = install.add_hooks(text, agent, agent.wanted(settings.OTHER))
+    fresh, _ = clients.add_hooks(text, agent, agent.wanted(settings.OTHER))
     assert settings_files.parse_json(moved) == settings_files.parse_json(fresh)
-    assert install.remove_hooks(moved, agent, traces) == text
+    assert clients.remove_hooks(moved, agent, traces) == text
 
 
 @given(settings.agents, settings.texts(), settings.objects(), st.randoms(use_true_random=False))
 def test_from_a_file_that_was_edited_since_only_ours_go(agent, text, theirs, chance):
     """Edited: other keys, hooks of others between and among ours, our time limits, any order."""
-    added, traces = install.add_hooks(text, agent, agent.wanted(settings.PROGRAM))
+    added, traces = clients.add_hooks(text, agent, agent.wanted(settings.PROGRAM))
     edited = {**settings_files.parse_json(added), "theirs": theirs}
     for groups in edited["hooks"].values():
         for group in groups:
@@ -75,7 +75,7 @@ def test_from_a_file_that_was_edited_since_only_ours_go(agent, text, theirs, cha
     keys = list(edited.items())
     chance.shuffle(keys)
     text = json.dumps(dict(keys), indent=chance.choice([None, 1, 4]))
-    left = install.remove_hooks(text, agent, traces)
+    left = clients.remove_hooks(text, agent, traces)
     assert settings_files.parse_json(left) == without(
         settings_files.parse_json(text), agent, traces
     )
@@ -107,14 +107,14 @@ def without(value, agent, traces):
 
 @pytest.mark.parametrize("blank", ["", "\n", " \r\n\t", "\ufeff", "\ufeff\n"])
 def test_a_blank_file_is_blank_again(blank):
-    added, traces = install.add_hooks(blank, CLAUDE, WANTED)
+    added, traces = clients.add_hooks(blank, CLAUDE, WANTED)
     assert added.startswith("\ufeff") == blank.startswith("\ufeff")
-    assert install.remove_hooks(added, CLAUDE, traces) == blank
+    assert clients.remove_hooks(added, CLAUDE, traces) == blank
 
 
 def test_hooks_stand_in_the_indentation_of_the_file():
     text = '{\r\n\t"model": "opus",\r\n\t"hooks": {\r\n\t\t"Stop": [\r\n\t\t]\r\n\t}\r\n}\r\n'
-    added, _ = install.add_hooks(
+    added, _ = clients.add_hooks(
         text, CLAUDE, [one for one in WANTED if one.hook.event == "Stop"][:1]
     )
     assert added == (
@@ -128,11 +128,11 @@ def test_hooks_stand_in_the_indentation_of_the_file():
 
 
 def test_what_a_person_changed_in_our_hook_stays_when_it_is_installed_again():
-    text, _ = install.add_hooks("{}", CLAUDE, WANTED)
+    text, _ = clients.add_hooks("{}", CLAUDE, WANTED)
     mine = text.replace('"timeout": 1\n', '"timeout": 7,\n "note": "mine"\n')
     assert mine != text
-    assert install.add_hooks(mine, CLAUDE, WANTED)[0] == mine
-    moved, _ = install.add_hooks(mine, CLAUDE, CLAUDE.wanted(settings.OTHER))
+    assert clients.add_hooks(mine, CLAUDE, WANTED)[0] == mine
+    moved, _ = clients.add_hooks(mine, CLAUDE, CLAUDE.wanted(settings.OTHER))
     last = settings_files.parse_json(moved)["hooks"]["SessionEnd"][0]["hooks"][0]
     assert (last["timeout"], last["note"], last["command"]) == (7, "mine", "/usr/bin/python3")
 
@@ -149,7 +149,7 @@ def test_what_a_person_changed_in_our_hook_stays_when_it_is_installed_again():
 def test_ours_are_known_by_what_they_run_however_it_is_written(command):
     assert CLAUDE.behind({"type": "command", "command": command}) is not None
     text = json.dumps({"hooks": {"Stop": [{"hooks": [{"command": command}, {"command": "x"}]}]}})
-    assert settings_files.parse_json(install.remove_hooks(text, CLAUDE, Traces())) == {
+    assert settings_files.parse_json(clients.remove_hooks(text, CLAUDE, Traces())) == {
         "hooks": {"Stop": [{"hooks": [{"command": "x"}]}]}
     }
 
@@ -180,12 +180,12 @@ def test_what_runs_something_else_is_not_ours(command):
 )  # fmt: skip
 def test_what_is_no_settings_file_is_refused_with_its_place(text, said):
     with pytest.raises(InputError) as refused:
-        install.add_hooks(text, CLAUDE, WANTED)
+        clients.add_hooks(text, CLAUDE, WANTED)
     assert said in str(refused.value)
 
 
 def test_of_two_members_with_one_key_the_last_is_changed():
     text = '{"hooks": {"Stop": 1}, "hooks": {}}'
-    added, traces = install.add_hooks(text, CLAUDE, WANTED)
+    added, traces = clients.add_hooks(text, CLAUDE, WANTED)
     assert added.startswith('{"hooks": {"Stop": 1}, "hooks": {"SessionStart": [')
-    assert install.remove_hooks(added, CLAUDE, traces) == text
+    assert clients.remove_hooks(added, CLAUDE, traces) == text

@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from memplane.clients import install
-from memplane.clients.install import AGENTS, SERVER, Program
+from memplane import clients
+from memplane.clients import AGENTS, SERVER, Program
 from memplane.home import VERSION
 
 PLUGIN = Path(__file__).parents[2] / "plugins" / "claude-code"
@@ -17,7 +17,7 @@ def read(name):
 
 
 def test_its_hooks_and_its_server_are_those_of_an_install():
-    added, _ = install.add_hooks("{}", CLAUDE, CLAUDE.wanted(BY_NAME))
+    added, _ = clients.add_hooks("{}", CLAUDE, CLAUDE.wanted(BY_NAME))
     assert read("hooks/hooks.json")["hooks"] == json.loads(added)["hooks"]
     assert read(".mcp.json") == {"mcpServers": {SERVER: CLAUDE.server(BY_NAME)}}
 
@@ -28,7 +28,7 @@ def test_it_has_the_version_of_memplane():
 
 def test_its_skill_is_that_of_an_install_under_a_name_of_its_own():
     text = (PLUGIN / "skills" / "memory" / "SKILL.md").read_text()
-    installed = install.skill_text().replace("name: memplane", "name: memory")
+    installed = clients.skill_text().replace("name: memplane", "name: memory")
     assert text == installed[: installed.index("\n<!-- memplane install")]
 
 

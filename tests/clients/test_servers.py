@@ -7,8 +7,8 @@ import builders_settings as settings
 import pytest
 from hypothesis import example, given, strategies as st
 
-from memplane.clients import install, settings_files
-from memplane.clients.install import AGENTS
+from memplane import clients
+from memplane.clients import AGENTS, settings_files
 from memplane.clients.settings_files import Traces
 from memplane.errors import InputError
 
@@ -19,23 +19,23 @@ TABLE = CODEX.server(settings.PROGRAM)
 
 @given(settings.texts())
 def test_in_json_it_comes_in_and_goes_out_to_the_byte(text):
-    added, traces = install.add_server(text, CLAUDE, ENTRY)
+    added, traces = clients.add_server(text, CLAUDE, ENTRY)
     value = settings_files.parse_json(text)
     value.setdefault("mcpServers", {})["memplane"] = ENTRY
     assert settings_files.parse_json(added) == value
-    assert install.add_server(added, CLAUDE, ENTRY) == (added, Traces())
-    assert install.remove_server(added, CLAUDE, traces) == text
+    assert clients.add_server(added, CLAUDE, ENTRY) == (added, Traces())
+    assert clients.remove_server(added, CLAUDE, traces) == text
 
 
 @given(settings.texts(), settings.objects(), st.randoms(use_true_random=False))
 def test_from_json_that_was_edited_since_only_ours_goes(text, theirs, chance):
-    added, traces = install.add_server(text, CLAUDE, ENTRY)
+    added, traces = clients.add_server(text, CLAUDE, ENTRY)
     edited = {**settings_files.parse_json(added), "theirs": theirs}
     edited["mcpServers"]["more"] = {"command": "x"}
     edited["mcpServers"] = dict(
         chance.sample(list(edited["mcpServers"].items()), len(edited["mcpServers"]))
     )
-    left = install.remove_server(json.dumps(edited), CLAUDE, traces)
+    left = clients.remove_server(json.dumps(edited), CLAUDE, traces)
     del edited["mcpServers"]["memplane"]
     assert left == json.dumps(edited)
 
@@ -97,13 +97,13 @@ def read(text):
 
 @given(tomls())
 def test_in_toml_it_comes_in_and_goes_out_to_the_byte(text):
-    added, traces = install.add_server_table(text, CODEX, TABLE)
+    added, traces = clients.add_server_table(text, CODEX, TABLE)
     assert added.startswith(text)
     value = read(text)
     value.setdefault("mcp_servers", {})["memplane"] = TABLE
     assert read(added) == value
-    assert install.add_server_table(added, CODEX, TABLE) == (added, Traces())
-    assert install.remove_server_table(added, CODEX, traces) == text
+    assert clients.add_server_table(added, CODEX, TABLE) == (added, Traces())
+    assert clients.remove_server_table(added, CODEX, traces) == text
 
 
 @given(
@@ -112,14 +112,14 @@ def test_in_toml_it_comes_in_and_goes_out_to_the_byte(text):
     st.booleans(),
 )
 def test_from_toml_that_was_edited_since_only_ours_goes(text, theirs, before):
-    added, traces = install.add_server_table(text, CODEX, TABLE)
+    added, traces = clients.add_server_table(text, CODEX, TABLE)
     own = "startup_timeout_sec = 9 # theirs\n[mcp_servers.memplane.env]\nA = 'b'\n"
     edited = theirs + "\n" + added.removeprefix("\ufeff") if before else added + own + theirs
     try:
         tomllib.loads(edited)
     except tomllib.TOMLDecodeError:  # keys of the top, now in a table
         return
-    left = install.remove_server_table(edited, CODEX, traces)
+    left = clients.remove_server_table(edited, CODEX, traces)
     value = read(edited)
     del value["mcp_servers"]["memplane"]
     assert {**read(left), "mcp_servers": {}} | read(left) == value
@@ -132,11 +132,11 @@ def test_from_toml_that_was_edited_since_only_ours_goes(text, theirs, before):
 @given(tomls())
 def test_another_copy_of_memplane_takes_the_place_of_the_first(text):
     other = CODEX.server(settings.OTHER)
-    added, traces = install.add_server_table(text, CODEX, TABLE)
+    added, traces = clients.add_server_table(text, CODEX, TABLE)
     added += "startup_timeout_sec = 9\n"
-    moved, _ = install.add_server_table(added, CODEX, other)
+    moved, _ = clients.add_server_table(added, CODEX, other)
     assert read(moved)["mcp_servers"]["memplane"] == {**other, "startup_timeout_sec": 9}
-    assert install.remove_server_table(moved, CODEX, traces) == text
+    assert clients.remove_server_table(moved, CODEX, traces) == text
 
 
 def test_a_server_written_in_other_ways_is_ours_too():
@@ -145,13 +145,13 @@ def test_a_server_written_in_other_ways_is_ours_too():
         '[mcp_servers]\nmemplane = { command = "memplane", args = ["mcp"] }\n',
         "[ 'mcp_servers' . \"memplane\" ]\ncommand = 'uvx'\nargs = [\n  'memplane',\n  'mcp',\n]\n",
     ):
-        left = install.remove_server_table(f"a = 1\n{text}[b]\n", CODEX, Traces())
+        left = clients.remove_server_table(f"a = 1\n{text}[b]\n", CODEX, Traces())
         assert read(left) in ({"a": 1, "b": {}}, {"a": 1, "mcp_servers": {}, "b": {}})
     on_one_line = 'mcp_servers = { memplane = { command = "memplane", args = ["mcp"] } }'
     with pytest.raises(InputError):
-        install.remove_server_table(on_one_line, CODEX, Traces())
+        clients.remove_server_table(on_one_line, CODEX, Traces())
     command_only = '[mcp_servers.memplane]\ncommand = "memplane mcp"'
-    moved, _ = install.add_server_table(command_only, CODEX, TABLE)
+    moved, _ = clients.add_server_table(command_only, CODEX, TABLE)
     assert read(moved)["mcp_servers"]["memplane"] == TABLE
 
 
@@ -166,7 +166,7 @@ def test_a_server_written_in_other_ways_is_ours_too():
 )  # fmt: skip
 def test_toml_that_cannot_be_extended_is_refused(text, said):
     with pytest.raises(InputError) as refused:
-        install.add_server_table(text, CODEX, TABLE)
+        clients.add_server_table(text, CODEX, TABLE)
     assert said in str(refused.value)
 
 
@@ -180,17 +180,17 @@ def test_toml_that_cannot_be_extended_is_refused(text, said):
 )
 def test_json_that_cannot_be_extended_is_refused(text, said):
     with pytest.raises(InputError) as refused:
-        install.add_server(text, CLAUDE, ENTRY)
+        clients.add_server(text, CLAUDE, ENTRY)
     assert said in str(refused.value)
 
 
 def test_a_server_of_our_name_that_is_not_ours_stays():
     text = '{"mcpServers": {"memplane": {"command": "x"}}}'
-    assert install.remove_server(text, CLAUDE, Traces()) == text
+    assert clients.remove_server(text, CLAUDE, Traces()) == text
     toml = "[mcp_servers.memplane]\nurl = 'http://localhost'\n"
-    assert install.remove_server_table(toml, CODEX, Traces()) == toml
+    assert clients.remove_server_table(toml, CODEX, Traces()) == toml
 
 
 def test_a_word_that_toml_must_escape_comes_back_as_it_was():
     odd = CODEX.server(settings.OTHER._replace(words=('/a "b"\\c\x7f\té',)))
-    assert read(install.add_server_table("", CODEX, odd)[0])["mcp_servers"]["memplane"] == odd
+    assert read(clients.add_server_table("", CODEX, odd)[0])["mcp_servers"]["memplane"] == odd

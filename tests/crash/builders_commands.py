@@ -12,8 +12,8 @@ from pathlib import Path
 from builders_plane_operations import planned
 
 import memplane
+from memplane import serve
 from memplane.cli.run import run_command_line
-from memplane.serve import tokens
 from memplane.shared.device_file import DeviceLines, FilePlace
 
 OTHER = "0123456789abcdef"  # a device whose file waits in a shared folder
@@ -167,8 +167,8 @@ def prepare(top):
     (top / "events.jsonl").write_text(json.dumps(TURN) + "\n")
     (top / "questions.jsonl").write_text(json.dumps(QUESTION) + "\n")
     (top / "one.yaml").write_text(SCENARIO)
-    first, _ = tokens.made("first", "a", "agent", (), ("main",), "2026-01-05T12:00:00.000000Z")
-    tokens.TokenFile(top / "tokens.json").add(first)
+    first, _ = serve.made("first", "a", "agent", (), ("main",), "2026-01-05T12:00:00.000000Z")
+    serve.TokenFile(top / "tokens.json").add(first)
     values = home / "policies" / "plane.yaml"
     values.write_text(values.read_text().replace("embedder: none", "embedder: static"))
     with memplane.open(home, environment={}) as plane:

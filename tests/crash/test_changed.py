@@ -8,8 +8,15 @@ from checks_promises import PLANE
 
 from memplane.errors import MemplaneError
 from memplane.log import verify_log
-from memplane.log.format import SUFFIX_BYTES, chain_hash, genesis, runs, stated_hash, tombstone
-from memplane.log.segments import judge
+from memplane.log.segments import (
+    SUFFIX_BYTES,
+    chain_hash,
+    genesis,
+    judge,
+    runs,
+    stated_hash,
+    tombstone,
+)
 from tests.crash.test_cuts import put_log, segments, shaped
 
 

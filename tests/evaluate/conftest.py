@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 import memplane
-from memplane.evaluate import SystemFactory, read_dataset
-from memplane.evaluate.run import PlainIndex
+from memplane.evaluate import PlainIndex, SystemFactory, read_dataset
 from memplane.wiring import make_counter
 
 LEN4 = b"version: 1\ncounter: len4\n"  # a counter without a table: quick to start

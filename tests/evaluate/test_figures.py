@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from hypothesis import given, strategies as st
 
-from memplane.evaluate.run import (
+from memplane.evaluate import (
     EvidenceWords,
     QuestionOutcome,
     RankedQuestion,

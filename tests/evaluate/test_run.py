@@ -7,13 +7,15 @@ import memplane
 from memplane.errors import BudgetError, InputError, PolicyError
 from memplane.evaluate import (
     EvaluationMode,
+    PlainIndex,
+    Shelf,
     cross_validate,
     evaluation_report,
     measure,
+    order_of,
     read_dataset,
     table,
 )
-from memplane.evaluate.run import PlainIndex, Shelf, order_of
 from memplane.importers import import_paths
 from memplane.ports import Hit
 from memplane.wiring import make_counter

@@ -51,7 +51,6 @@ def serve():
 
 if __name__ == "__main__":
     # What the child of a fork would otherwise import, again and again.
-    import memplane.hook.context
     import memplane.hook.run
     import memplane.wiring  # noqa: F401
 

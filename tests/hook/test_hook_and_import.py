@@ -5,7 +5,7 @@ import json
 import pytest
 
 import memplane
-from memplane.hook import payload
+from memplane import hook
 from memplane.importers import import_paths
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
@@ -19,7 +19,7 @@ def plane(tmp_path):
 
 def hooked(plane, *said, agent="claude-code"):
     for one in said:
-        for row in payload.read_payload(agent, {"session_id": "s1", "cwd": "/w", **one}).rows:
+        for row in hook.read_payload(agent, {"session_id": "s1", "cwd": "/w", **one}).rows:
             plane.record(**row)
 
 

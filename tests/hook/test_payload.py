@@ -5,7 +5,7 @@ import json
 import pytest
 from hypothesis import given, strategies as st
 
-from memplane.hook import payload
+from memplane import hook
 from memplane.intake import Intake, Redactor
 
 PROMPT = {"hook_event_name": "UserPromptSubmit", "session_id": "s1", "cwd": "/w"}
@@ -38,9 +38,9 @@ values = st.recursive(
 )
 
 
-@given(st.dictionaries(names, values), events, st.sampled_from(payload.AGENTS))
+@given(st.dictionaries(names, values), events, st.sampled_from(hook.AGENTS))
 def test_any_json_gives_rows_that_the_log_takes_and_raises_nothing(said, event, agent):
-    found = payload.read_payload(agent, {**said, "hook_event_name": event})
+    found = hook.read_payload(agent, {**said, "hook_event_name": event})
     intake = Intake(Redactor(()))
     for number, row in enumerate(found.rows):
         intake.prepare(row, id=f"{number:026}")
@@ -81,7 +81,7 @@ def test_any_json_gives_rows_that_the_log_takes_and_raises_nothing(said, event, 
     ],
 )
 def test_an_answer_is_what_the_model_was_shown(response, text, status):
-    call, result = payload.read_payload("claude-code", {**USED, "tool_response": response}).rows
+    call, result = hook.read_payload("claude-code", {**USED, "tool_response": response}).rows
     assert call["text"] == "Read file_path=src/a.py"
     assert (result["text"], result["data"]["status"]) == (text, status)
     assert result["data"]["path"] == "src/a.py"
@@ -89,34 +89,30 @@ def test_an_answer_is_what_the_model_was_shown(response, text, status):
 
 def test_what_memplane_answered_is_not_recorded_again():
     said = {**USED, "tool_name": "mcp__memplane__memory_search", "tool_response": "old words"}
-    assert payload.read_payload("claude-code", said).rows == ()
+    assert hook.read_payload("claude-code", said).rows == ()
 
 
 FAILED = {**USED, "hook_event_name": "PostToolUseFailure", "error": "Exit code 3\nboom"}
 
 
 def test_a_call_that_failed_is_told_as_one_that_did_not():
-    call, result = payload.read_payload("claude-code", FAILED).rows
-    worked = payload.read_payload("claude-code", {**USED, "tool_response": "boom"}).rows
+    call, result = hook.read_payload("claude-code", FAILED).rows
+    worked = hook.read_payload("claude-code", {**USED, "tool_response": "boom"}).rows
     assert call == worked[0]
     assert (result["text"], result["data"]["status"]) == ("Exit code 3\nboom", "error")
     assert result["id"] == worked[1]["id"]
-    _, blank = payload.read_payload(
-        "claude-code", {**FAILED, "error": "", "is_interrupt": True}
-    ).rows
+    _, blank = hook.read_payload("claude-code", {**FAILED, "error": "", "is_interrupt": True}).rows
     assert (blank["text"], blank["data"]["status"]) == ("failed", "error")
     assert (
-        payload.read_payload(
-            "claude-code", {**FAILED, "tool_name": "mcp__memplane__memory_get"}
-        ).rows
+        hook.read_payload("claude-code", {**FAILED, "tool_name": "mcp__memplane__memory_get"}).rows
         == ()
     )
 
 
 def test_what_codex_heard_of_a_command_does_not_say_whether_it_failed():
-    _, result = payload.read_payload("codex", {**USED, "tool_response": "boom\n"}).rows
+    _, result = hook.read_payload("codex", {**USED, "tool_response": "boom\n"}).rows
     assert (result["text"], result["data"].get("status")) == ("boom\n", None)
-    _, result = payload.read_payload(
+    _, result = hook.read_payload(
         "codex", {**USED, "tool_response": {"content": [], "isError": True}}
     ).rows
     assert result["data"]["status"] == "error"
@@ -138,16 +134,16 @@ def test_what_is_said_has_one_id_however_often_it_is_told_and_each_saying_its_ow
     agent, turn, event, field
 ):
     said = {"hook_event_name": event, "session_id": "s1", turn: "p1", field: "hello"}
-    first, again = (payload.read_payload(agent, said).rows[0] for _ in range(2))
+    first, again = (hook.read_payload(agent, said).rows[0] for _ in range(2))
     others = [{turn: "p2"}, {field: "and this, while you are at it"}, {"session_id": "s2"}]
-    ids = [payload.read_payload(agent, {**said, **other}).rows[0]["id"] for other in others]
+    ids = [hook.read_payload(agent, {**said, **other}).rows[0]["id"] for other in others]
     assert first == again
     assert len({first["id"], *ids}) == 4
 
 
 @pytest.mark.parametrize("source", ["system", "loop_wakeup", "schedule_wakeup", "poll_event"])
 def test_a_prompt_that_the_client_wrote_is_no_users_and_asks_nothing(source):
-    found = payload.read_payload("claude-code", {**PROMPT, "prompt": "go on", "source": source})
+    found = hook.read_payload("claude-code", {**PROMPT, "prompt": "go on", "source": source})
     assert [(row["role"], row["tags"]) for row in found.rows] == [("system", ["meta", "hook"])]
     assert (found.asks, found.query) == ("", "")
 
@@ -162,7 +158,7 @@ def test_a_prompt_that_the_client_wrote_is_no_users_and_asks_nothing(source):
     ],
 )
 def test_what_the_client_says_in_a_prompt_is_no_users_and_asks_nothing(text, role, tag):
-    found = payload.read_payload("claude-code", {**PROMPT, "prompt": text, "source": "user"})
+    found = hook.read_payload("claude-code", {**PROMPT, "prompt": text, "source": "user"})
     [row] = found.rows
     assert (row["role"], row["tags"], row["text"]) == (role, [tag, "hook"], text)
     assert (found.asks, found.query) == ("", "")
@@ -171,7 +167,7 @@ def test_what_the_client_says_in_a_prompt_is_no_users_and_asks_nothing(text, rol
 def test_what_a_person_typed_is_asked_for_without_what_the_editor_added():
     text = "<ide_opened_file>The user opened a.py</ide_opened_file>\nwhich mast?"
     for source in ("user", "sdk", ""):
-        found = payload.read_payload("claude-code", {**PROMPT, "prompt": text, "source": source})
+        found = hook.read_payload("claude-code", {**PROMPT, "prompt": text, "source": source})
         assert [(row["role"], row["text"]) for row in found.rows] == [("user", "which mast?")]
         assert (found.asks, found.query) == ("prompt", "which mast?")
 
@@ -187,15 +183,15 @@ def test_what_a_person_typed_is_asked_for_without_what_the_editor_added():
     ],
 )
 def test_a_prompt_that_is_nothing_but_its_clients_words_asks_nothing(text):
-    for agent in payload.AGENTS:
-        told = payload.read_payload(agent, {**PROMPT, "prompt": text})
+    for agent in hook.AGENTS:
+        told = hook.read_payload(agent, {**PROMPT, "prompt": text})
         assert (told.asks, told.query) == ("", "")
         assert told.rows
 
 
 def test_what_a_client_adds_to_a_prompt_is_recorded_and_not_asked_for():
     reminder = "<system-reminder>\nmind the keel\n</system-reminder>"
-    told = payload.read_payload("claude-code", {**PROMPT, "prompt": f"use hemp\n{reminder}"})
+    told = hook.read_payload("claude-code", {**PROMPT, "prompt": f"use hemp\n{reminder}"})
     assert (told.asks, told.query) == ("prompt", "use hemp")
     assert told.rows[0]["text"].endswith(reminder)
 
@@ -203,7 +199,7 @@ def test_what_a_client_adds_to_a_prompt_is_recorded_and_not_asked_for():
 def test_why_a_person_refused_a_call_is_his_message():
     error = "The user doesn't want to proceed with this tool use. {} the user said:\nuse a map"
     failed = {**USED, "hook_event_name": "PostToolUseFailure", "error": error}
-    rows = payload.read_payload("claude-code", failed).rows
+    rows = hook.read_payload("claude-code", failed).rows
     assert [row["kind"] for row in rows] == ["tool_call", "tool_result", "message"]
     assert (rows[2]["role"], rows[2]["text"]) == ("user", "use a map")
     assert rows[2]["tags"] == ["reason", "hook"]
@@ -213,15 +209,15 @@ def test_why_a_person_refused_a_call_is_his_message():
 
 def test_what_a_sub_agent_of_claude_code_does_is_its_own():
     sub = {"agent_id": "a1", "agent_type": "general-purpose"}
-    [order] = payload.read_payload("claude-code", {**PROMPT, **sub, "prompt": "Always look"}).rows
+    [order] = hook.read_payload("claude-code", {**PROMPT, **sub, "prompt": "Always look"}).rows
     assert order["role"] == "system"
-    done = payload.read_payload("claude-code", {**FAILED, **sub}).rows
+    done = hook.read_payload("claude-code", {**FAILED, **sub}).rows
     end = {**PROMPT, **sub, "hook_event_name": "PostCompact", "compact_summary": "they looked"}
-    [summary] = payload.read_payload("claude-code", end).rows
+    [summary] = hook.read_payload("claude-code", end).rows
     for row in (order, *done, summary):
         assert (row["session"], row["actor"]) == ("s1", "a1")
         assert row["tags"][0] == "sidechain"
-    main = payload.read_payload(
+    main = hook.read_payload(
         "claude-code", {**FAILED, "agent_type": "reviewer"}
     ).rows  # with --agent
     assert not [row for row in main if "actor" in row or "sidechain" in row["tags"]]
@@ -229,26 +225,26 @@ def test_what_a_sub_agent_of_claude_code_does_is_its_own():
 
 def test_a_sub_agent_of_codex_is_a_session_below_the_one_that_spawned_it():
     sub = {**PROMPT, "agent_id": "t2", "agent_type": "default", "turn_id": "p1"}
-    begun, order = payload.read_payload("codex", {**sub, "prompt": "Always look"}).rows
+    begun, order = hook.read_payload("codex", {**sub, "prompt": "Always look"}).rows
     assert (begun["id"], begun["data"]["parent"]) == ("codex:t2:start", "s1")
     assert (order["role"], order["tags"]) == ("system", ["sidechain", "hook"])
-    for row in (order, *payload.read_payload("codex", {**sub, **USED, "tool_response": "x"}).rows):
+    for row in (order, *hook.read_payload("codex", {**sub, **USED, "tool_response": "x"}).rows):
         assert (row["session"], row["actor"]) == ("t2", "t2")
         assert row["id"].startswith("codex:t2:")
 
 
-@pytest.mark.parametrize("agent", payload.AGENTS)
+@pytest.mark.parametrize("agent", hook.AGENTS)
 @pytest.mark.parametrize("source", ["startup", "compact", "resume"])
 @pytest.mark.parametrize("event", ["SessionStart", "UserPromptSubmit", "PostCompact"])
 def test_a_sub_agent_is_never_answered_and_what_was_shown_stays_shown(agent, source, event):
     said = {**PROMPT, "hook_event_name": event, "source": source, "prompt": "look"}
-    found = payload.read_payload(agent, {**said, "agent_id": "a1"})
+    found = hook.read_payload(agent, {**said, "agent_id": "a1"})
     assert (found.asks, found.query, found.begins, found.compacted) == ("", "", False, False)
 
 
 def test_a_fork_begins_a_session_that_holds_another_one_already():
     start = {"hook_event_name": "SessionStart", "session_id": "s2", "cwd": "/w", "source": "fork"}
-    forked = payload.read_payload("claude-code", start)
+    forked = hook.read_payload("claude-code", start)
     assert [row["id"] for row in forked.rows] == ["claude-code:s2:start"]
     assert (forked.asks, forked.begins) == ("", False)
 
@@ -256,29 +252,29 @@ def test_a_fork_begins_a_session_that_holds_another_one_already():
 def test_a_compaction_is_told_by_its_summary_alone():
     said = {**PROMPT, "hook_event_name": "PostCompact"}
     text = "<analysis>Let me think.</analysis>\n\n<summary>\nThey looked at a.py\n</summary>"
-    [row] = payload.read_payload("claude-code", {**said, "compact_summary": text}).rows
+    [row] = hook.read_payload("claude-code", {**said, "compact_summary": text}).rows
     assert (row["kind"], row["text"]) == ("summary", "They looked at a.py")
 
 
 def test_a_session_that_goes_on_is_not_begun_again():
     start = {"hook_event_name": "SessionStart", "session_id": "s1", "cwd": "/w/project"}
-    begun = payload.read_payload("codex", {**start, "source": "startup"})
+    begun = hook.read_payload("codex", {**start, "source": "startup"})
     assert json.dumps(begun.rows[0]["data"]) == '{"status": "start", "folder": "project"}'
     assert (begun.begins, begun.compacted) == (True, False)
-    resumed = payload.read_payload("codex", {**start, "source": "resume"})
+    resumed = hook.read_payload("codex", {**start, "source": "resume"})
     assert ([row["data"]["status"] for row in resumed.rows], resumed.begins) == (["resume"], False)
-    compacted = payload.read_payload("codex", {**start, "source": "compact"})
+    compacted = hook.read_payload("codex", {**start, "source": "compact"})
     assert (compacted.rows, compacted.begins, compacted.compacted) == ((), True, True)
 
 
 def test_of_a_file_that_was_written_the_call_says_all():
     written = {"type": "create", "content": "all of it", "structuredPatch": []}
-    (call,) = payload.read_payload("claude-code", {**USED, "tool_response": written}).rows
+    (call,) = hook.read_payload("claude-code", {**USED, "tool_response": written}).rows
     assert call["kind"] == "tool_call"
 
 
 def test_what_an_editor_puts_before_a_prompt_of_codex_is_not_said_by_the_user():
     framed = "# Context from my IDE setup:\n\n## Open tabs:\n- a.py\n\n## My request for Codex:\nrun it\n"
-    found = payload.read_payload("codex", {**PROMPT, "prompt": framed})
+    found = hook.read_payload("codex", {**PROMPT, "prompt": framed})
     assert [row["text"] for row in found.rows] == ["run it"]
     assert found.query == "run it"

@@ -10,7 +10,7 @@ import memplane
 from memplane.context.calls import MARKS_MAX
 from memplane.errors import InputError
 from memplane.explain.replay import replay_pack
-from memplane.hook.payload import project_marks
+from memplane.hook import project_marks
 from memplane.recall.gate import all_marked, sentence_marks
 from memplane.upkeep.reports import find_report
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import memplane
-from memplane.hook import payload
+from memplane import hook
 from memplane.hook.run import marked_rows
 
 START = {"hook_event_name": "SessionStart", "source": "startup"}
@@ -19,7 +19,7 @@ numbers = itertools.count(1)
 
 
 def rows(plane, one, agent="codex"):
-    said = payload.read_payload(agent, {"session_id": "s1", "cwd": "/w", **one})
+    said = hook.read_payload(agent, {"session_id": "s1", "cwd": "/w", **one})
     return marked_rows(plane._log, said) if said.marks else said.rows
 
 

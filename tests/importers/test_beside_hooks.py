@@ -3,7 +3,7 @@
 import pytest
 
 import memplane
-from memplane.hook import payload
+from memplane import hook
 from memplane.importers.records import Hooked
 from memplane.importers.run import import_paths
 
@@ -19,7 +19,7 @@ FRAMED = (
 def hooked(plane):
     def hooked(event, **said):
         call = {"hook_event_name": event, "session_id": "s-one", "cwd": "/proj", **said}
-        plane.record_many(payload.read_payload("claude-code", call).rows)
+        plane.record_many(hook.read_payload("claude-code", call).rows)
 
     hooked("SessionStart", source="startup")
     return hooked

@@ -7,7 +7,7 @@ from builders_json import blocks, json_values
 from hypothesis import given, strategies as st
 
 from memplane.importers import import_paths
-from memplane.importers.chat import Chat, is_chat, is_message
+from memplane.importers.codex import Chat, is_chat, is_message
 from memplane.importers.records import parse_array, parse_document
 from memplane.intake import normalise
 

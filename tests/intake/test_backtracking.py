@@ -21,15 +21,15 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "policy"))
 from regex_proof import TooLargeError, ambiguous, shared
 
 MODULES = (
-    "intake.check", "intake.markers", "intake.redact", "intake.secret_syntax",
-    "intake.token_patterns", "artifacts",
+    "intake", "intake.markers", "intake.redact", "intake.token_patterns",
+    "artifacts",
 )  # fmt: skip
 BUILT_IN = Redactor()
 # The check counts what a possessive repeat protects (`++`, `}+`), and takes no notice of what a
 # look behind or a negative look ahead excludes. Of each of these that was read and run below.
 PROTECTED = {
-    "artifacts._CODE", "secret_syntax._NAMED", "secret_syntax._PEM_LINES", "secret_syntax._PUTTY",
-    "secret_syntax._VALUE",
+    "artifacts._CODE", "redact._NAMED", "redact._PEM_LINES", "redact._PUTTY",
+    "redact._VALUE",
 }  # fmt: skip
 
 
@@ -75,8 +75,8 @@ def named_by_checks(pattern):
 def test_the_patterns_are_found():
     assert len(PATTERNS) > len(SHAPES) + 60
     assert {
-        "secret_syntax._CODE",
-        "secret_syntax._URL",
+        "redact._CODE",
+        "redact._URL",
         "token_patterns._HALF",
         "redact._FIRST_WORD",
     } <= set(PATTERNS)

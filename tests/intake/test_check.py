@@ -4,8 +4,7 @@ import pytest
 
 from memplane.errors import InputError
 from memplane.event import KINDS
-from memplane.intake import normalise
-from memplane.intake.check import hides_nothing, permitted_actor, with_permitted_actor
+from memplane.intake import hides_nothing, normalise, permitted_actor, with_permitted_actor
 
 
 def refusal(fields, **options):

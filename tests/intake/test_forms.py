@@ -8,7 +8,7 @@ from builders_fresh_secrets import CONTEXTS, forms, left
 from hypothesis import given, settings, strategies as st
 
 from memplane.intake import Redactor
-from memplane.intake.secret_syntax import stems
+from memplane.intake.redact import stems
 from memplane.intake.token_patterns import WINDOW, looked_at
 from tests.examples import examples
 

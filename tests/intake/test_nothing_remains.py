@@ -7,10 +7,10 @@ import pytest
 from builders_secrets import TOKENS
 
 import memplane
+from memplane import intake
 from memplane.__main__ import main
 from memplane.errors import MemplaneError
 from memplane.importers import import_paths
-from memplane.intake import check
 
 NAMES = list(TOKENS)
 EACH = [tokens[0] for tokens in TOKENS.values()]
@@ -85,13 +85,13 @@ def test_of_a_token_of_any_provider_nothing_remains_in_the_plane_or_in_an_error(
     """Every token through every door, or through one door in 24, each token through others."""
     words = []
     if each > 1:  # a line is full sooner
-        monkeypatch.setattr(check, "LINE_MAX", 128 * 1024)
+        monkeypatch.setattr(intake, "LINE_MAX", 128 * 1024)
     home = tmp_path / "home"
     with memplane.init(home, durability="os") as plane:
         for number, token in enumerate(EACH):
             for door, given, named in [*doors(plane, token)][number % each :: each]:
                 tried(words, door, *given, **named)
-        filling = "so long that it becomes a body " * (check.LINE_MAX // 30)
+        filling = "so long that it becomes a body " * (intake.LINE_MAX // 30)
         tried(words, plane.record, filling + " ".join(EACH))
         assert [*(home / "bodies").glob("sha256/*/*")]
         plane.upkeep.rebuild()

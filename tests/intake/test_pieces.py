@@ -10,18 +10,19 @@ from hypothesis import given, settings, strategies as st
 from memplane.errors import InputError
 from memplane.event import encode
 from memplane.intake import (
+    Cleaner,
     Intake,
     Redactor,
     normalise,
-    secret_syntax,
     token_patterns as shapes_room,
+    without_blocks,
 )
-from memplane.intake.check import Cleaner, without_blocks
 from memplane.intake.markers import MARK, merge_spans, widened
 from memplane.intake.token_patterns import SHAPES
 
 # The package has functions of these names.
-checking = sys.modules["memplane.intake.check"]
+checking = sys.modules["memplane.intake"]
+masking = sys.modules["memplane.intake.redact"]
 TEXTS = st.text("ab\0\ud800\udfff\u00e9\u8a9e\U0001f600\n", max_size=60)
 SIZES = st.integers(1, 9)
 BUILT_IN = Redactor()
@@ -57,7 +58,7 @@ def test_the_bytes_of_a_text_are_those_of_the_whole(patch, text, size):
 
 @given(st.text("a\u00e9\u8a9e\U0001f600\ud800\n", max_size=40), SIZES)
 def test_the_checksum_of_a_block_is_that_of_the_whole(patch, body, size):
-    patch.setattr(sys.modules["memplane.intake.check"], "_PIECE", size)
+    patch.setattr(sys.modules["memplane.intake"], "_PIECE", size)
     body = f"{body}\n"
     digest = hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     block = f"memplane:begin\n{body}memplane:end {digest}\n"
@@ -84,7 +85,7 @@ BITS = st.sampled_from(
 @settings(deadline=None)
 @given(st.lists(BITS, max_size=40).map("".join), SIZES)
 def test_places_found_window_by_window_are_those_of_the_whole(patch, text, window):
-    assert list(secret_syntax._dashes(text, window)) == list(secret_syntax._dashes(text, len(text)))
+    assert list(masking._dashes(text, window)) == list(masking._dashes(text, len(text)))
     shapes = [shape for shape in SHAPES if shape.literals[0][0] not in "*~"]
     whole = [list(shape.spans(text)) for shape in shapes[::9]]
     with patch.context() as narrower:

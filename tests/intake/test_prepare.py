@@ -7,8 +7,7 @@ import pytest
 
 from memplane.errors import InputError
 from memplane.event import FIELDS, decode
-from memplane.intake import Intake, Redactor, prepare, same
-from memplane.intake.check import HEAD_BYTES, LINE_MAX
+from memplane.intake import HEAD_BYTES, LINE_MAX, Intake, Redactor, prepare, same
 
 ULID = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 GITHUB = "ghp_" + hashlib.sha256(b"made up").hexdigest()[:36]

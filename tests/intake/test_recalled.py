@@ -9,8 +9,15 @@ from hypothesis import given, strategies as st
 import memplane
 from memplane.errors import InputError
 from memplane.event import decode
-from memplane.intake import Intake, Redactor, same
-from memplane.intake.check import RECALLED_MAX, checksums, is_own_command, without_blocks
+from memplane.intake import (
+    RECALLED_MAX,
+    Intake,
+    Redactor,
+    checksums,
+    is_own_command,
+    same,
+    without_blocks,
+)
 
 INTAKE = Intake(Redactor())
 

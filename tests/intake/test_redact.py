@@ -7,8 +7,13 @@ from hypothesis import given, settings, strategies as st
 
 from memplane.errors import InputError
 from memplane.intake import Redactor
-from memplane.intake.redact import masked_name, quoted_value, secrets_in, without_secrets
-from memplane.intake.secret_syntax import secret_key
+from memplane.intake.redact import (
+    masked_name,
+    quoted_value,
+    secret_key,
+    secrets_in,
+    without_secrets,
+)
 from tests.examples import examples
 
 DEFAULT_PATTERNS = (r"(?i)api_key\s*[:=]\s*\S+", r"(?i)password\s*[:=]\s*\S+")

@@ -7,7 +7,7 @@ from builders_secrets import TOKENS
 from hypothesis import given, settings, strategies as st
 
 from memplane.intake import Redactor
-from memplane.intake.secret_syntax import MARK
+from memplane.intake.redact import MARK
 from memplane.intake.token_patterns import RUN_MIN, SHAPES, suspects
 from tests.examples import examples
 

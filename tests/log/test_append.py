@@ -16,7 +16,7 @@ from memplane.errors import (
 )
 from memplane.event import FIELDS
 from memplane.log import FileLog, verify_log
-from memplane.log.format import genesis
+from memplane.log.segments import genesis
 from memplane.ports import Position
 
 
@@ -228,7 +228,7 @@ def test_a_log_of_another_plane_or_a_newer_format_is_refused(opened, tmp_path):
     other = FileLog(tmp_path, "other", clock=Ticking())
     with pytest.raises(HomeError):
         other.append([draft("b")])
-    from memplane.log.format import own_draft, prepared, stamp_line
+    from memplane.log.segments import own_draft, prepared, stamp_line
 
     data = {"format": 2, "plane": "demo", "prev_seq": 0, "prev_h": genesis("demo").decode()}
     newer = own_draft("segment", data, "x")

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from memplane.errors import CorruptError, PurgedError, WriteError
 from memplane.event import Draft, encode
 from memplane.log import Disk, FileLog, repair_log, verify_log
-from memplane.log.format import erased_id, tombstone
+from memplane.log.segments import erased_id, tombstone
 from memplane.log.writer import blank_bytes
 from tests.examples import examples
 

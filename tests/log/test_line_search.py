@@ -3,8 +3,8 @@
 from builders_damaged_logs import draft, opened
 from hypothesis import given, strategies as st
 
-from memplane.log.format import runs
 from memplane.log.reader import line_of_seq, may_hold_id
+from memplane.log.segments import runs
 
 IDS = st.lists(
     st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30),

@@ -13,7 +13,7 @@ from memplane.errors import (
     NotFoundError,
 )
 from memplane.log import verify_log
-from memplane.log.format import genesis
+from memplane.log.segments import genesis
 from memplane.ports import Position
 
 

@@ -11,7 +11,7 @@ from builders_damaged_logs import copied, draft, filled, opened, segment
 
 from memplane.event import Draft, encode
 from memplane.log import verify_log, verifying
-from memplane.log.format import genesis
+from memplane.log.segments import genesis
 from memplane.log.verifying import Scanners, ScanTask, scan
 from memplane.wiring import _Lines
 from tests.examples import sampled

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from jsonschema import validate
 
-from memplane.mcp.tools import TOOLS, tool_named
+from memplane.mcp import TOOLS, tool_named
 from memplane.wiring import init, make_counter, open_plane
 from tests.examples import examples
 

@@ -6,7 +6,7 @@ import anyio
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from memplane.mcp.tools import TOKENS_MIN
+from memplane.mcp import TOKENS_MIN
 from memplane.wiring import init, make_counter, open_plane
 from tests.examples import examples
 

@@ -6,7 +6,7 @@ import pytest
 from jsonschema import validate
 
 import memplane
-from memplane.mcp.tools import tool_named
+from memplane.mcp import tool_named
 from memplane.wiring import init, open_plane
 
 MODES = ("auto", "legacy")
@@ -182,7 +182,7 @@ def test_what_the_system_refuses_is_told_with_its_file_and_is_no_bug(call, tmp_p
 
 
 def test_without_a_plane_every_tool_says_which_command_makes_one(call, tmp_path):
-    from memplane.mcp.tools import TOOLS
+    from memplane.mcp import TOOLS
 
     least = {"memory_store": {"content": "a", "type": "fact"}, "memory_search": {"query": "a"},
              "memory_get": {"key": "a"}, "memory_forget": {"key": "a"},

@@ -106,7 +106,7 @@ def test_a_session_that_was_resumed_is_had_by_the_client_again(block, opened):
 
 def test_the_command_asks_the_hooks_of_claude_code_what_it_has(home, opened):
     """In both processes the session is the one that the client names to both."""
-    from memplane.hook.context import ShownEntries
+    from memplane.hook.run import ShownEntries
 
     session = "5d1e"
     opened.record("the cellar pump hums", session=session, role="user")

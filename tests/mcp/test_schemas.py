@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 from jsonschema import Draft202012Validator
 
 from memplane.errors import InputError
-from memplane.mcp.tools import INSTRUCTIONS, TOOLS, checked, tool_named
+from memplane.mcp import INSTRUCTIONS, TOOLS, checked, tool_named
 from memplane.wiring import make_counter
 
 MODES = ("auto", "legacy")

@@ -3,7 +3,7 @@
 from hypothesis import given, settings, strategies as st
 from jsonschema import validate
 
-from memplane.mcp.tools import tool_named
+from memplane.mcp import tool_named
 from memplane.wiring import init, open_plane
 from tests.examples import examples
 

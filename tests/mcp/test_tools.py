@@ -5,7 +5,7 @@ import json
 import pytest
 from jsonschema import validate
 
-from memplane.mcp.tools import tool_named
+from memplane.mcp import tool_named
 
 MODES = ("auto", "legacy")
 TOKEN = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"

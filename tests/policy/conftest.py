@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from memplane import policy
 from memplane.errors import PolicyError
-from memplane.policy import NAMES, files as policy_files, load_policies
+from memplane.policy import NAMES, load_policies
 
 TOP = Path(__file__).parents[2]
 
@@ -20,9 +21,9 @@ def defaults():
 @pytest.fixture(scope="session", autouse=True)
 def _defaults_read_once(defaults, schemas):
     """A test is about one file: what the shipped ones beside it hold is read and checked once."""
-    read, check = policy_files.read_document, policy_files._faults
+    read, check = policy.read_document, policy._faults
     roots = {name: read(name, data) for name, data in defaults.items()}
-    plain = {name: policy_files.without_places(root) for name, (root, _) in roots.items()}
+    plain = {name: policy.without_places(root) for name, (root, _) in roots.items()}
     found = {name: check(name, document, schemas) for name, document in plain.items()}
 
     def read_document(name, data):
@@ -37,8 +38,8 @@ def _defaults_read_once(defaults, schemas):
         return check(name, document, given)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(policy_files, "read_document", read_document)
-        patch.setattr(policy_files, "_faults", faults)
+        patch.setattr(policy, "read_document", read_document)
+        patch.setattr(policy, "_faults", faults)
         yield
 
 

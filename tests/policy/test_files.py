@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memplane.policy.files import check_files
+from memplane.policy import check_files
 
 USUAL = ["views/identity.md", "views/preferences.md", "views/rules.project.md"]
 

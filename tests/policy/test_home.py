@@ -12,8 +12,7 @@ import pytest
 import yaml
 
 import memplane
-from memplane.policy import NAMES
-from memplane.policy.files import FILLED, cache_key
+from memplane.policy import FILLED, NAMES, cache_key
 
 VARIABLE = {"MEMPLANE_BUDGETS__DEFAULT_PACK_TOKENS": "700"}
 

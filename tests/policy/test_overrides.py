@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from memplane.errors import PolicyError
-from memplane.policy import NAMES, load_policies, variables
+from memplane.policy import NAMES, load_policies, variables, written
 from memplane.policy.document import read_document, without_places
-from memplane.policy.files import written
 from tests.examples import examples
 
 

@@ -9,8 +9,9 @@ import sys
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from memplane import policy
 from memplane.errors import PolicyError
-from memplane.policy import NAMES, files as forms, load_policies
+from memplane.policy import NAMES, load_policies
 from tests.examples import examples
 
 WARM = """
@@ -43,13 +44,13 @@ def test_a_warm_process_gets_the_same_records_and_imports_neither_yaml_nor_jsons
 
 
 def test_all_files_are_kept_as_one_under_a_key_of_version_bytes_and_variables(defaults, kept):
-    assert set(kept) == {forms.cache_key("1.2", defaults, {})}
+    assert set(kept) == {policy.cache_key("1.2", defaults, {})}
     other = {**defaults, "plane.yaml": b"version: 1\n"}
     keys = [
-        forms.cache_key("1.2", defaults, {}), forms.cache_key("1.3", defaults, {}),
-        forms.cache_key("1.2", other, {}), forms.cache_key("1.2", defaults, {"MEMPLANE_A__B": "1"}),
-        forms.cache_key("1.2", defaults, {"MEMPLANE_A__B": "2"}),
-        forms.cache_key("1.2", defaults, {"MEMPLANE_A__B": "\udcff"}),
+        policy.cache_key("1.2", defaults, {}), policy.cache_key("1.3", defaults, {}),
+        policy.cache_key("1.2", other, {}), policy.cache_key("1.2", defaults, {"MEMPLANE_A__B": "1"}),
+        policy.cache_key("1.2", defaults, {"MEMPLANE_A__B": "2"}),
+        policy.cache_key("1.2", defaults, {"MEMPLANE_A__B": "\udcff"}),
     ]  # fmt: skip
     assert len(set(keys)) == len(keys)
 
@@ -159,10 +160,10 @@ SHAPES = {
 def test_a_form_of_another_shape_is_ignored_though_its_checksum_is_right(
     defaults, schemas, policies, name, document
 ):
-    key = forms.cache_key("", defaults, {})
+    key = policy.cache_key("", defaults, {})
     documents = {**{each: {} for each in NAMES}, name: document}
-    form = forms.packed_form(key, forms.ParsedPolicies(documents, []))
-    assert forms.form_of(key, form) == forms.ParsedPolicies(documents, [])
+    form = policy.packed_form(key, policy.ParsedPolicies(documents, []))
+    assert policy.form_of(key, form) == policy.ParsedPolicies(documents, [])
     assert (
         load_policies({}, defaults=defaults, schemas=schemas, cached={key: form}.get) == policies()
     )
@@ -171,22 +172,22 @@ def test_a_form_of_another_shape_is_ignored_though_its_checksum_is_right(
 @pytest.mark.parametrize(
     "form",
     [
-        forms.ParsedPolicies({}, []),
-        forms.ParsedPolicies({name: [] for name in NAMES}, []),
-        forms.ParsedPolicies({name: {} for name in NAMES}, ["other.yaml"]),
-        forms.ParsedPolicies({name: {} for name in NAMES}, 5),
+        policy.ParsedPolicies({}, []),
+        policy.ParsedPolicies({name: [] for name in NAMES}, []),
+        policy.ParsedPolicies({name: {} for name in NAMES}, ["other.yaml"]),
+        policy.ParsedPolicies({name: {} for name in NAMES}, 5),
     ],
 )
 def test_a_form_of_other_files_is_ignored(defaults, schemas, policies, form):
-    key = forms.cache_key("", defaults, {})
-    kept = {key: forms.packed_form(key, form)}
+    key = policy.cache_key("", defaults, {})
+    kept = {key: policy.packed_form(key, form)}
     assert load_policies({}, defaults=defaults, schemas=schemas, cached=kept.get) == policies()
 
 
 def test_a_sound_form_under_another_key_is_none():
-    form = forms.packed_form("a", forms.ParsedPolicies({"plane.yaml": {"version": 1}}, []))
-    assert forms.form_of("a", form) == forms.ParsedPolicies({"plane.yaml": {"version": 1}}, [])
-    assert forms.form_of("b", form) is None
+    form = policy.packed_form("a", policy.ParsedPolicies({"plane.yaml": {"version": 1}}, []))
+    assert policy.form_of("a", form) == policy.ParsedPolicies({"plane.yaml": {"version": 1}}, [])
+    assert policy.form_of("b", form) is None
 
 
 DOCUMENTS = st.dictionaries(
@@ -206,7 +207,7 @@ DOCUMENTS = st.dictionaries(
 @settings(max_examples=examples(25))
 @given(document=DOCUMENTS)
 def test_a_document_comes_back_as_it_was_kept(document):
-    form = forms.ParsedPolicies({"any.yaml": document}, [])
-    again = forms.form_of("k", forms.packed_form("k", form))
+    form = policy.ParsedPolicies({"any.yaml": document}, [])
+    again = policy.form_of("k", policy.packed_form("k", form))
     assert again == form
     assert list(again.documents["any.yaml"]) == list(document)

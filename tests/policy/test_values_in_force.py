@@ -6,8 +6,7 @@ import pytest
 import yaml
 
 from memplane.errors import PolicyError
-from memplane.policy import NAMES
-from memplane.policy.files import PolicyValue, as_yaml, policy_values
+from memplane.policy import NAMES, PolicyValue, as_yaml, policy_values
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 
 import memplane.index.engine
 from memplane.errors import MissingExtraError
-from memplane.evaluate.run import PlainIndex
+from memplane.evaluate import PlainIndex
 from memplane.index.engine import HNSWIndex, TantivyIndex
 from memplane.wiring import find_embedder
 from tests.examples import examples

@@ -4,7 +4,7 @@ import pytest
 
 from memplane.errors import ScopeError
 from memplane.event import GLOBAL
-from memplane.mcp.tools import (
+from memplane.mcp import (
     TOOLS,
     Desk,
     checked,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 import memplane
-from memplane.clients.install import places, words_of
+from memplane.clients import places, words_of
 
 SCRIPT = Path(sys.executable).with_name("memplane")
 RECORDED = sorted(file.parent for file in Path(__file__).parent.glob("*/crossed.jsonl"))

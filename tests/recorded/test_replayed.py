@@ -8,7 +8,7 @@ import re
 import pytest
 
 import memplane
-from memplane.clients.install import AGENTS, words_of
+from memplane.clients import AGENTS, words_of
 from memplane.importers import import_paths
 
 SAID = "The mast of the Albatros is made of spruce"

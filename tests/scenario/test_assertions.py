@@ -2,7 +2,7 @@
 
 import pytest
 
-from memplane.scenario.run import ASSERTIONS
+from memplane.scenario import ASSERTIONS
 
 # Two turns, two values of a decision with what they were made of, a view. Three packs: `first`,
 # `second` (the same), `other` (another query); a search and two commands.

@@ -5,13 +5,13 @@ import re
 
 import pytest
 
+from memplane import scenario as scenario_room
 from memplane.cli.trials import builders
 from memplane.scenario import (
     Runner,
     Settings,
     as_json,
     as_words,
-    run as steps_room,
     work_of,
     write_reports,
 )
@@ -47,7 +47,7 @@ def test_nothing_is_left_behind_by_a_bug_either(run, temporary, monkeypatch):
     def stumble(*_):
         raise ZeroDivisionError
 
-    monkeypatch.setattr(steps_room, "pack_arguments", stumble)
+    monkeypatch.setattr(scenario_room, "pack_arguments", stumble)
     with pytest.raises(ZeroDivisionError):
         run(PACKED)
     assert left_in(temporary) == []

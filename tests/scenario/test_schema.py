@@ -8,8 +8,8 @@ import yaml
 from memplane.event import KINDS, ROLES, SENSITIVITIES, UPKEEP_KINDS
 from memplane.home import asset
 from memplane.policy import NAMES
+from memplane.scenario import ASSERTIONS, STEPS, TIMED
 from memplane.scenario.document import MAIN
-from memplane.scenario.run import ASSERTIONS, STEPS, TIMED
 
 SCHEMA = json.loads(asset("schemas/scenario.schema.json"))
 DEFINED = SCHEMA["$defs"]

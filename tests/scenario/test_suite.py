@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from memplane.cli.trials import read_scenario_file
-from memplane.scenario.run import ASSERTIONS, STEPS
+from memplane.scenario import ASSERTIONS, STEPS
 
 NAMES = [*(f"SCN-{number:03}" for number in range(1, 11)), "SCN-P1", "SCN-P2", "SCN-P3", "SCN-S1"]
 

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from memplane.serve import tokens
+from memplane import serve
 from memplane.wiring import init
 
 # The extra is an extra: without it there is no server to test.
@@ -49,8 +49,8 @@ class Served:
 
     def admit(self, name, planes):
         """A token for some planes, as the server finds it at the next request."""
-        made, self.secrets[name] = tokens.made(name, name, "agent", (), planes, CREATED)
-        tokens.TokenFile(self.planes.parent / "tokens.json").add(made)
+        made, self.secrets[name] = serve.made(name, name, "agent", (), planes, CREATED)
+        serve.TokenFile(self.planes.parent / "tokens.json").add(made)
 
     def end(self):
         """SIGTERM; the exit code."""
@@ -99,7 +99,7 @@ def furnished(top):
     """Two planes, and tokens: their secrets by name."""
     for name in ("harbour", "quay"):
         init(top / "planes" / name).close()
-    file = tokens.TokenFile(top / "tokens.json")
+    file = serve.TokenFile(top / "tokens.json")
     secrets = {"nobody": "mpt_none"}
     for name, agent, ns, planes in (
         ("ann", "ann", (), ("harbour",)),
@@ -108,7 +108,7 @@ def furnished(top):
         ("blue", "blue", ("/project/blue",), ("harbour",)),
         ("both", "cox", (), ("harbour", "quay")),
     ):
-        made, secrets[name] = tokens.made(name, agent, "agent", ns, planes, CREATED)
+        made, secrets[name] = serve.made(name, agent, "agent", ns, planes, CREATED)
         file.add(made)
     return secrets
 

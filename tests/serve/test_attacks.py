@@ -8,8 +8,8 @@ import time
 
 import pytest
 
+from memplane import serve
 from memplane.errors import HomeError, WriteError
-from memplane.serve import tokens
 from tests.serve.conftest import CREATED, furnished, serving
 
 MCP = [
@@ -272,7 +272,7 @@ def test_two_servers_over_the_same_planes_are_one_memory(start):
 
 
 def test_a_pipe_or_a_link_in_the_place_of_the_token_file_is_not_waited_for(tmp_path):
-    file = tokens.TokenFile(tmp_path / "tokens.json")
+    file = serve.TokenFile(tmp_path / "tokens.json")
     os.mkfifo(tmp_path / "tokens.json", 0o600)
     began = time.monotonic()
     with pytest.raises(HomeError):
@@ -280,7 +280,7 @@ def test_a_pipe_or_a_link_in_the_place_of_the_token_file_is_not_waited_for(tmp_p
     assert time.monotonic() - began < 60
     (tmp_path / "tokens.json").unlink()
     (tmp_path / "tokens.json.lock").symlink_to(tmp_path / "elsewhere")
-    made, _ = tokens.made("n", "a", "agent", (), ("p",), CREATED)
+    made, _ = serve.made("n", "a", "agent", (), ("p",), CREATED)
     with pytest.raises(WriteError):
         file.add(made)
     assert not (tmp_path / "elsewhere").exists()

@@ -6,7 +6,7 @@ import threading
 import time
 
 import memplane
-from memplane.serve.tokens import TokenFile
+from memplane.serve import TokenFile
 
 
 def recording(served, stored, stop, failed, first):

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from memplane.serve import tokens
+from memplane import serve
 from memplane.wiring import init
 from tests.serve.conftest import CREATED, serving
 
@@ -15,8 +15,8 @@ from tests.serve.conftest import CREATED, serving
 def secrets_for(top, **bound):
     found = {}
     for name, ns in bound.items():
-        made, found[name] = tokens.made(name, name, "agent", ns, ("main",), CREATED)
-        tokens.TokenFile(top / "tokens.json").add(made)
+        made, found[name] = serve.made(name, name, "agent", ns, ("main",), CREATED)
+        serve.TokenFile(top / "tokens.json").add(made)
     return found
 
 
@@ -78,10 +78,10 @@ def test_a_token_of_one_project_of_the_own_plane_sees_that_one_alone(own):
         _, found = served.ask("POST", "/v1/search", {"query": "when does the ferry leave"})
         space = found["hits"][0]["ns"]
         assert space.startswith("/project/ferry")
-        made, served.secrets["crew"] = tokens.made(
+        made, served.secrets["crew"] = serve.made(
             "crew", "crew", "agent", (space,), ("main",), CREATED
         )
-        tokens.TokenFile(top / "tokens.json").add(made)
+        serve.TokenFile(top / "tokens.json").add(made)
         assert (
             served.ask("POST", "/v1/record", {"text": "Of nobody's project", "key": "all"})[0]
             == 200

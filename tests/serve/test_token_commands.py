@@ -7,7 +7,7 @@ import pytest
 
 from memplane.cli.run import run_command_line
 from memplane.errors import HomeError, InputError
-from memplane.serve.tokens import TokenFile, made
+from memplane.serve import TokenFile, made
 
 CREATED = "2026-01-01T00:00:00.000000Z"
 

@@ -7,7 +7,7 @@ from builders_machines import Ticking
 from builders_nats import NatsServer
 
 from memplane.shared.apply import MemorySharedLog
-from memplane.shared.postgres import PostgresSharedLog
+from memplane.shared.servers import PostgresSharedLog
 from tests.acms.storage.builders_servers import postgres_dsn
 
 

@@ -95,7 +95,7 @@ class NatsServer:
         return f"nats://127.0.0.1:{self.node.port}"
 
     def opened(self, name="test"):
-        from memplane.shared.nats import NatsSharedLog
+        from memplane.shared.servers import NatsSharedLog
 
         self.opened_logs.append(NatsSharedLog(self.address, name))
         return self.opened_logs[-1]

@@ -205,7 +205,7 @@ def test_a_huge_file_is_refused_before_it_is_read(tmp_path):
 def test_deep_json_in_a_line_that_chains_is_refused(tmp_path):
     lines = DeviceLines(DEVICE, FilePlace())
     data = lines.header(DEVICE, "p", "x")
-    from memplane.log.format import chain_hash
+    from memplane.log.segments import chain_hash
 
     body = b'{"seq":2,"id":"e0","event":' + b'{"a":' * 50_000 + b"1" + b"}" * 50_000
     line = body + b',"h":"' + chain_hash(lines.place.h.encode(), body) + b'"}\n'

@@ -19,7 +19,7 @@ from memplane.errors import (
     SharedLogError,
 )
 from memplane.shared.apply import beginning
-from memplane.shared.nats import Address, NatsSharedLog, parsed_address
+from memplane.shared.servers import Address, NatsSharedLog, parsed_address
 
 servers = pytest.mark.servers
 
@@ -67,7 +67,7 @@ def test_a_name_that_no_stream_may_have_is_refused(name):
 def test_without_the_client_its_extra_is_named():
     code = (
         "import sys; sys.modules['nats'] = None\n"
-        "from memplane.shared.nats import NatsSharedLog\n"
+        "from memplane.shared.servers import NatsSharedLog\n"
         "from memplane.errors import MissingExtraError\n"
         "try: NatsSharedLog('nats://host', 'x')\n"
         "except MissingExtraError as error: print(error.extra)\n"

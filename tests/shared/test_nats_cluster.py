@@ -13,7 +13,7 @@ from checks_cluster import Machines, killed
 
 from memplane.errors import SharedLogError
 from memplane.shared.apply import beginning
-from memplane.shared.nats import NatsSharedLog
+from memplane.shared.servers import NatsSharedLog
 
 pytestmark = [
     pytest.mark.servers,

@@ -9,7 +9,7 @@ from checks_cluster import Machines, killed
 
 import memplane
 from memplane.errors import DivergedError, SharedLogError
-from memplane.shared.postgres import CONNECTIONS_MAX, PostgresSharedLog
+from memplane.shared.servers import CONNECTIONS_MAX, PostgresSharedLog
 from memplane.wiring import init_shared
 
 pytestmark = pytest.mark.servers

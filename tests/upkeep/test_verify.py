@@ -12,9 +12,9 @@ import pytest
 from fakes_embedder import Anagrams
 
 import memplane
+from memplane import policy
 from memplane.log import repair_log
 from memplane.log.reader import MAGIC
-from memplane.policy import files
 from memplane.projections import projector
 from memplane.projections.memories import put_sum
 from memplane.search.service import index_service
@@ -191,9 +191,9 @@ def test_deep_holds_the_parsed_policies_against_the_policies(home):
     assert deeply(home) == []
     (form,) = (home / "projections").glob("policy-*.json")
     key = form.name.removeprefix("policy-").removesuffix(".json")
-    kept = files.form_of(key, form.read_bytes())
+    kept = policy.form_of(key, form.read_bytes())
     kept.documents["budgets.yaml"]["default_pack_tokens"] = 77
-    form.write_bytes(files.packed_form(key, kept))
+    form.write_bytes(policy.packed_form(key, kept))
     assert found(home) == []
     assert deeply(home) == ["projections/policy-*.json"]
 
