@@ -1494,7 +1494,7 @@ static Slice slice_at(const PostingSums *self, int64_t at)
     return found;
 }
 
-/* Mark the documents of each slice; 0 where one does not lie within its block, or below the limit. */
+/* Mark the documents of each slice; 0 where one lies not within its block and below the limit. */
 static int mark_documents(PostingSums *self)
 {
     for (int64_t at = 0; at < slice_count(self); at++) {
@@ -2279,8 +2279,8 @@ static void keep_events(const EventRanking *self, Work *work)
 }
 
 /* Fill in those that may be among the best so many, `extra` permille added; return how many. */
-static Py_ssize_t
-candidates(const EventRanking *self, const Work *work, Py_ssize_t most, long long extra, RankedEvent *to)
+static Py_ssize_t candidates(
+    const EventRanking *self, const Work *work, Py_ssize_t most, long long extra, RankedEvent *to)
 {
     int64_t least = INT64_MIN;
     if (most < work->found_count) {
@@ -2293,8 +2293,12 @@ candidates(const EventRanking *self, const Work *work, Py_ssize_t most, long lon
         int32_t doc = work->found[at].doc;
         int64_t value = work->found[at].value;
         if (value >= least || thousandths(value, extra) >= least)
-            to[made++] = (RankedEvent){value,           self->seq[doc], work->own[at], self->group[doc],
-                                  doc, self->importance[doc]};
+            to[made++] = (RankedEvent){.score = value,
+                                       .seq = self->seq[doc],
+                                       .own = work->own[at],
+                                       .group = self->group[doc],
+                                       .doc = doc,
+                                       .importance = self->importance[doc]};
     }
     return made;
 }
@@ -2367,8 +2371,8 @@ static PyObject *packed(const RankedEvent *best, Py_ssize_t count)
     return made;
 }
 
-/* All steps of `of`, without the interpreter's lock: what is read the question and this object hold,
- * what is written nobody else has yet. */
+/* All steps of `of`, without the interpreter's lock: what is read is held by the question and this
+ * object, what is written nobody else has yet. */
 static Py_ssize_t answered(
     const EventRanking *self, const Question *asked, Work *work, RankedEvent **best)
 {
