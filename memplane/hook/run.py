@@ -25,11 +25,10 @@ from memplane.errors import CorruptError, InputError, LockError, MemplaneError
 from memplane.harness import remembered
 from memplane.hook import payload
 from memplane.hook.payload import completed
-from memplane.importers.decided import plan_proposed
 from memplane.importers.rows import HOOK_TAG, name, short_text
 from memplane.intake import Intake, Redactor, marker_of, same
 from memplane.intake.check import with_permitted_actor
-from memplane.lazy import NamedTuple, late
+from memplane.lazy import NamedTuple, late, late_calls
 from memplane.log import FileLog
 
 if TYPE_CHECKING:
@@ -37,10 +36,12 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from memplane import clock as clock_room, errors, policy, trust
+    from memplane.context.watched_files import Watched
     from memplane.event import Draft, Event
     from memplane.home import Home
     from memplane.hook import context
     from memplane.hook.payload import HookPayload
+    from memplane.importers.decided import plan_proposed
     from memplane.importers.rows import Row
     from memplane.intake import redact
     from memplane.plane import Plane
@@ -55,6 +56,7 @@ else:
     redact = late("memplane.intake.redact")
     policy = late("memplane.policy")
     trust = late("memplane.trust")
+    (plan_proposed,) = late_calls("memplane.importers.decided", "plan_proposed")
 
 
 _STDIN_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -72,7 +74,7 @@ _LOG: Final = "hooks.log"
 class Openers(NamedTuple):
     """The two ways into a plane: for one answer without arrays, and for all that it can do."""
 
-    light: Callable[[Home, Clock, Mapping[str, str]], Packer]
+    light: Callable[[Home, Clock, Mapping[str, str], tuple[Watched, FileLog]], Packer]
     whole: Callable[[Home], Plane]
 
 
@@ -211,7 +213,7 @@ def _respond(
     if not said.asks or (said.asks == "tool" and hooks.tool.when == "never"):
         give("")
         return
-    with opened.light(home, clock_room.clock, environment) as plane:
+    with opened.light(home, clock_room.clock, environment, recording.known) as plane:
         missing = plane.lines_to_fold(digests=said.asks == "start")
         if missing > _FOLDED_MAX:
             give("")
@@ -314,7 +316,8 @@ class HookLog:
 
     def __init__(self, home: Home, clock: Clock, overrides: Mapping[str, str]) -> None:
         keep = partial(bool, not home.read_only)
-        self.policies: Policies = watched(home, keep, overrides).policies_or_last()
+        self._watched = watched(home, keep, overrides)
+        self.policies: Policies = self._watched.policies_or_last()
         privacy = self.policies.privacy
         self._intake = Intake(
             Redactor(privacy.redact_patterns, None),
@@ -382,6 +385,11 @@ class HookLog:
                 if event.session == said.session and event.kind in ("message", "task"):
                     events.append(event._replace(text=log.text(event)))
         return completed(agent, said, map(remembered, events))
+
+    @property
+    def known(self) -> tuple[Watched, FileLog]:
+        """What was read of the plane, also when closed: its policies, and where lines are."""
+        return self._watched, self._log
 
     def close(self) -> None:
         """Let go of the files."""
