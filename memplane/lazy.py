@@ -52,6 +52,27 @@ def late(module: str) -> Any:
     return _Late(module)
 
 
+def late_calls(module: str, *names: str) -> tuple[Callable[..., Any], ...]:
+    """Functions and classes that are imported when they are first called.
+
+    In the place of `from module import names` beside the same under `TYPE_CHECKING`.
+    """
+    return tuple(_late_call(module, name) for name in names)
+
+
+def _late_call(module: str, name: str) -> Callable[..., Any]:
+    found: Callable[..., Any] | None = None
+
+    def call(*given: Any, **named: Any) -> Any:
+        nonlocal found
+        if found is None:
+            __import__(module)
+            found = cast("Callable[..., Any]", getattr(sys.modules[module], name))
+        return found(*given, **named)
+
+    return call
+
+
 class _Late:
     """Asks the module each time: what a test puts in the place of a name counts."""
 

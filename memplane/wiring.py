@@ -387,11 +387,17 @@ def open_found(found: Home, *, read_only: bool = False) -> Plane:
     return _opened(found, "sync", clock, None, None, None)
 
 
-def open_light(found: Home, clock: Clock, environment: Mapping[str, str]) -> packer.Packer:
+def open_light(
+    found: Home,
+    clock: Clock,
+    environment: Mapping[str, str],
+    known: tuple[watched_files.Watched, FileLog] | None = None,
+) -> packer.Packer:
     """Open a plane for one answer: of its files none but caches is written.
 
     The saved index is read without arrays: the standard library alone, for a process that lives for
     a tenth of a second. What it had to fold or to hash it keeps, so that the next one need not.
+    `known`: the policies and the log with which the process recorded before.
     """
     context = context_context.PlaneContext(
         found._replace(read_only=True),
@@ -401,6 +407,7 @@ def open_light(found: Home, clock: Clock, environment: Mapping[str, str]) -> pac
         overrides=variables(environment),
         make_embedder=find_embedder,
         keeps=not found.read_only,
+        known=known,
     )
     return packer.Packer(context, plain=True)
 

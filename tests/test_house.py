@@ -149,7 +149,7 @@ ELSEWHERE = {
         "sqlite3.connect(name, uri=path is not None, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)"
     },
     "search/retriever.py": {"path.open('rb')"},  # tables of the package
-    "search/passages.py": {"_COMMON.read_text(encoding='ascii')"},  # likewise
+    "search/passages.py": {"_COMMON.read_bytes()"},  # likewise
     "upkeep/restore.py": {"os.rmdir(folder)"},  # those above the home that it has made
     "context/context.py": {"shutil.rmtree(folder, ignore_errors=True)"},  # of a plane in memory
     "upkeep/export.py": {"sqlite3.connect(new, isolation_level=None)"},  # a draft made just before
@@ -176,7 +176,7 @@ ELSEWHERE = {
         "(place / _WEIGHTS).open('rb')", "(place / _VOCABULARY).read_text(encoding='utf-8')",
     },
     "importers/records.py": {"os.walk(folder)", "path.open('rb')"},  # transcripts
-    "index/stems.py": {"path.read_text(encoding='ascii')"},  # ships with memplane
+    "index/stems.py": {"path.read_bytes()"},  # ships with memplane
     "mcp/server.py": {"os.open(os.devnull, os.O_RDONLY)"},
     "wiring.py": {
         "(Path(__file__).parent / 'tokens' / 'bound1.idx').open('rb')",

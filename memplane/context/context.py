@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from memplane.context.artifact_files import ArtifactApprovals
     from memplane.context.event_access import EventAccess
     from memplane.context.folds import Folds, GroupedProjections, Prefixes, VisibleProjections
+    from memplane.context.watched_files import Watched
     from memplane.log import log as log_log
     from memplane.pack import layout as pack_layout
     from memplane.pack.request import Request
@@ -194,6 +195,7 @@ class PlaneContext:
         agent: str | None = None,
         on_close: Callable[[], None] | None = None,
         observing: Observing | None = None,
+        known: tuple[Watched, FileLog] | None = None,
     ) -> None:
         self.agent, self._on_close, self.observing = agent, on_close, observing
         self.make_embedder, self.embedder = make_embedder or _no_embedder, embedder
@@ -215,7 +217,7 @@ class PlaneContext:
                 self.watched = Frozen(home.path, files, self.counter, overrides=counts)
             self.lock = threading.RLock()
             loads = self._parted(home, loads)
-            self.log = log or self._opened_log(loads, make_log)
+            self.log = log or self._opened_log(loads, make_log, known)
         self._emptied = _emptied_later(self) if home.passing and log is None else None
         self._folds: Folds | None = None
         self._opened_now = False  # the folds, and not caught up since
@@ -235,16 +237,21 @@ class PlaneContext:
                 log_log.take_in_all(self.log)
 
     def _opened_log(
-        self, loads: Callable[[bytes], Any], make_log: MakeLog | None = None
+        self,
+        loads: Callable[[bytes], Any],
+        make_log: MakeLog | None = None,
+        known: tuple[Watched, FileLog] | None = None,
     ) -> FileLog:
         home = self.home
+        if known is not None:
+            self.watched.take(known[0])
         policy = self.watched.policies_or_last().plane
         if make_log is not None:
             return make_log(self, loads, self._same)
         if home.passing:
             made = log_log.MemoryLog(home.plane_id, clock=self.clock, loads=loads, same=self._same)
             return cast("FileLog", made)  # it has what a plane asks of its log: see tests/log
-        return FileLog(
+        opened = FileLog(
             home.path,
             home.plane_id,
             clock=self.clock,
@@ -256,6 +263,9 @@ class PlaneContext:
             keeps=self.keeps,
             outbox=home.shared is not None,
         )
+        if known is not None:
+            opened.take(known[1])
+        return opened
 
     def need_files(self, what: str) -> None:
         """Raise HomeError for a plane in memory, where `what` cannot be done."""

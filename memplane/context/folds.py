@@ -11,10 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from memplane.harness import remembered, remembered_lines, remembered_text, variant_with
-from memplane.lazy import NamedTuple, late
+from memplane.lazy import NamedTuple, late, late_calls
 from memplane.ports import Line, Position, TokenCounter
 from memplane.projections.artifacts import Artifacts, ArtifactTable
-from memplane.projections.digests import Digests, DigestsState
 from memplane.projections.files import AllFiles, AllFilesState
 from memplane.projections.hotset import Hotsets, HotsetsState, HotsetState, without_gaps
 from memplane.projections.item import Item
@@ -41,12 +40,14 @@ if TYPE_CHECKING:
     from memplane.pack import expansion_depths as pack_expansion_depths
     from memplane.policy.records import EpisodeRules
     from memplane.projections import sessions as projections_sessions
+    from memplane.projections.digests import Digests, DigestsState
     from memplane.projections.groups import Sees, VisibilityGroup
     from memplane.projections.sessions import EpisodesProjector, EpisodesState
     from memplane.projections.tasks import TaskRecord, TaskTable
 else:
     pack_expansion_depths = late("memplane.pack.expansion_depths")
     projections_sessions = late("memplane.projections.sessions")
+    (Digests,) = late_calls("memplane.projections.digests", "Digests")
 
 
 class RememberedLog:

@@ -17,7 +17,7 @@ from memplane.context.folds import items_of_event, seq_by
 from memplane.event import Event
 from memplane.harness import remembered_lines
 from memplane.intake.redact import unexpected
-from memplane.lazy import NamedTuple, late
+from memplane.lazy import NamedTuple, late, late_calls
 from memplane.pack.layout import budget_of
 from memplane.pack.pack import Laid, pack
 from memplane.pack.request import (
@@ -29,7 +29,6 @@ from memplane.pack.request import (
     View,
     prompt_of,
 )
-from memplane.pack.tail import naming_texts
 from memplane.recall.suppress import WITHHELD, Scope
 
 if TYPE_CHECKING:
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from memplane.context.watched_files import Watched
     from memplane.pack.block import Block
     from memplane.pack.expansion_depths import OpenedHandle
+    from memplane.pack.tail import naming_texts
     from memplane.policy import Policies
     from memplane.ports import Retriever
     from memplane.projections.files import FilesState
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 else:
     recall_session_digest = late("memplane.recall.session_digest")
     recall_file_guess = late("memplane.recall.file_guess")
+    (naming_texts,) = late_calls("memplane.pack.tail", "naming_texts")
 
 _LABEL_MAX: Final = 40  # characters
 _SESSIONS_MAX: Final = 8
@@ -120,13 +121,19 @@ class PlaneSource:
         self._folds, self._passages = folds, passages
         self.scope, self._session = scope, session
         self._counter = context.counter(policies)
-        approvals = context.approvals(folds)
-        self.covers, self.covered, self.changed = (
-            approvals.covers,
-            approvals.covered,
-            approvals.changed,
-        )
         self.search, self.unseen, self.line = search, seen.hidden, context.log.line
+
+    def covers(self, seq: int, id: str, *, as_of: int, now: str) -> bool:  # noqa: A002
+        """Whether an approval covers an artifact as of a seq and a time."""
+        return self._context.approvals(self._folds).covers(seq, id, as_of=as_of, now=now)
+
+    def covered(self, *, as_of: int, now: str) -> tuple[int, ...]:
+        """The seqs of artifacts that an approval covers as of a seq and a time, sorted."""
+        return self._context.approvals(self._folds).covered(as_of=as_of, now=now)
+
+    def changed(self, id: str) -> bool:  # noqa: A002
+        """Whether the copy that an artifact is searched by differs from what was added."""
+        return self._context.approvals(self._folds).changed(id)
 
     def touched(self, event: Item, *, upto: int) -> tuple[str | None, bool]:
         """When an event was touched last, if it was, and whether it is pinned, as of a seq."""

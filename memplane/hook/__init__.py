@@ -49,21 +49,14 @@ from typing import TYPE_CHECKING, Any, Final
 from memplane import nofollow
 from memplane.event import Event
 from memplane.harness import rejection_reason, remembered
-from memplane.importers.decided import (
-    ASKING,
-    Talk,
-    answers_given,
-    decision_row,
-    may_decide,
-    plan_accepted,
-    refused,
-)
 from memplane.importers.rows import (
+    ASKING,
     HOOK_TAG,
     REASON_TAG,
     Row,
     Spoken,
     asked_of_codex,
+    begins_decision,
     compaction,
     name,
     own_command,
@@ -76,8 +69,7 @@ from memplane.importers.rows import (
 )
 from memplane.intake import is_own_tool
 from memplane.intake.redact import masked_name
-from memplane.lazy import NamedTuple, late, regex, word_set
-from memplane.projections.reports import title_of
+from memplane.lazy import NamedTuple, late, late_calls, regex, word_set
 from memplane.projects import (
     NOWHERE,
     UNKNOWN,
@@ -93,11 +85,30 @@ if TYPE_CHECKING:
 
     from memplane.home import Home
     from memplane.importers import plans as importers_plans
+    from memplane.importers.decided import (
+        Talk,
+        answers_given,
+        decision_row,
+        may_decide,
+        plan_accepted,
+        refused,
+    )
     from memplane.importers.plans import PlanChange, Step
+    from memplane.projections.reports import title_of
     from memplane.recall import gate
 else:
     importers_plans = late("memplane.importers.plans")
     gate = late("memplane.recall.gate")
+    Talk, answers_given, decision_row, may_decide, plan_accepted, refused = late_calls(
+        "memplane.importers.decided",
+        "Talk",
+        "answers_given",
+        "decision_row",
+        "may_decide",
+        "plan_accepted",
+        "refused",
+    )
+    (title_of,) = late_calls("memplane.projections.reports", "title_of")
 
 
 AGENTS: Final = ("claude-code", "codex")
@@ -136,7 +147,8 @@ class HookPayload(NamedTuple):
     def replies(self) -> bool:
         """Whether a person answers something in it, so that what was said before matters."""
         words = self.rows[-1] if self.asks == "prompt" and self.rows else None
-        return words is not None and may_decide(words["text"])
+        text = "" if words is None else words["text"]
+        return begins_decision(text) and may_decide(text)
 
 
 def completed(agent: str, said: HookPayload, events: Iterable[Event]) -> list[Row]:

@@ -37,10 +37,9 @@ from memplane.hook import (
     read_payload,
     work_place,
 )
-from memplane.importers.decided import plan_proposed
 from memplane.importers.rows import HOOK_TAG, name, short_text
 from memplane.intake import Intake, Redactor, marker_of, same, timestamp, with_permitted_actor
-from memplane.lazy import NamedTuple, late
+from memplane.lazy import NamedTuple, late, late_calls
 from memplane.log import FileLog
 
 if TYPE_CHECKING:
@@ -49,9 +48,11 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from memplane import clock as clock_room, errors, policy, trust
+    from memplane.context.watched_files import Watched
     from memplane.event import Draft, Event
     from memplane.home import Home
     from memplane.hook import HookPayload
+    from memplane.importers.decided import plan_proposed
     from memplane.importers.rows import Row
     from memplane.intake import redact
     from memplane.pack.block import Block
@@ -69,6 +70,7 @@ else:
     policy = late("memplane.policy")
     recall_gate = late("memplane.recall.gate")
     trust = late("memplane.trust")
+    (plan_proposed,) = late_calls("memplane.importers.decided", "plan_proposed")
 
 
 _STDIN_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -95,7 +97,7 @@ _MET_MAX: Final = 500
 class Openers(NamedTuple):
     """The two ways into a plane: for one answer without arrays, and for all that it can do."""
 
-    light: Callable[[Home, Clock, Mapping[str, str]], Packer]
+    light: Callable[[Home, Clock, Mapping[str, str], tuple[Watched, FileLog]], Packer]
     whole: Callable[[Home], Plane]
 
 
@@ -234,7 +236,7 @@ def _respond(
     if not said.asks or (said.asks == "tool" and hooks.tool.when == "never"):
         give("")
         return
-    with opened.light(home, clock_room.clock, environment) as plane:
+    with opened.light(home, clock_room.clock, environment, recording.known) as plane:
         missing = plane.lines_to_fold(digests=said.asks == "start")
         if missing > _FOLDED_MAX:
             give("")
@@ -337,7 +339,8 @@ class HookLog:
 
     def __init__(self, home: Home, clock: Clock, overrides: Mapping[str, str]) -> None:
         keep = partial(bool, not home.read_only)
-        self.policies: Policies = watched(home, keep, overrides).policies_or_last()
+        self._watched = watched(home, keep, overrides)
+        self.policies: Policies = self._watched.policies_or_last()
         privacy = self.policies.privacy
         self._intake = Intake(
             Redactor(privacy.redact_patterns, None),
@@ -405,6 +408,11 @@ class HookLog:
                 if event.session == said.session and event.kind in ("message", "task"):
                     events.append(event._replace(text=log.text(event)))
         return completed(agent, said, map(remembered, events))
+
+    @property
+    def known(self) -> tuple[Watched, FileLog]:
+        """What was read of the plane, also when closed: its policies, and where lines are."""
+        return self._watched, self._log
 
     def close(self) -> None:
         """Let go of the files."""

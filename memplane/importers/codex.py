@@ -50,9 +50,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from memplane.errors import InputError
-from memplane.importers.decided import ASKING, Talk, answers_given, decision_row
+from memplane.importers.decided import Talk, answers_given, decision_row
 from memplane.importers.plans import PLANNING, PlanBook, change_of
 from memplane.importers.rows import (
+    ASKING,
     OWN_ANSWER,
     OWN_CALL,
     Call,

@@ -26,7 +26,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from memplane.importers.rows import short_text
+from memplane.importers.rows import REPLY_CHARS, begins_decision, short_text
 from memplane.lazy import NamedTuple, regex
 from memplane.projections.reports import clipped_words, heading_of, meaning_words, sentences_in
 
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from memplane.importers.rows import Row
 
-ASKING: Final = frozenset(("AskUserQuestion", "request_user_input"))  # tools that ask a person
 RULES: Final = ("answer", "plan", "pick", "numbered", "agreed", "correction", "refusal")
 PLAN_LEAD: Final = "Implement the following plan:"
 # What Codex says for the person who accepts a plan, and how it marks one.
@@ -45,7 +44,6 @@ _SAID_WORDS: Final = 25
 _OPTION_WORDS: Final = 25
 _GOAL_WORDS: Final = 60
 _REASON_WORDS: Final = 40
-_REPLY_CHARS: Final = 2_000
 _ANSWER_CHARS: Final = 12_000
 _OPTIONS_MAX: Final = 20
 _ANSWERS_KEPT: Final = 2
@@ -248,7 +246,7 @@ def _is_pair(kept: Any) -> bool:
 def answers_given(given: Any, answer: Any) -> Iterator[Decided]:
     """What the answers to a client's questions decide.
 
-    `given` are the arguments of one of `ASKING` (`questions [{id, question, options [{label,
+    `given` are the arguments of one of `rows.ASKING` (`questions [{id, question, options [{label,
     description}]}]`), `answer` holds `answers {question: label or own words}`; Codex writes it as
     JSON, with `{id: {answers: [label or own words]}}`.
     """
@@ -333,7 +331,9 @@ def refused(reason: str, call: str) -> Decided | None:
 
 def may_decide(reply: str) -> bool:
     """Whether a reply may decide something by what it answers: only then is that looked for."""
-    said = reply[:_REPLY_CHARS].strip()
+    if not begins_decision(reply):
+        return False
+    said = reply[:REPLY_CHARS].strip()
     forms = (_PICK, _YES, _NO, _IMPLEMENTS)
     return (bool(said) and any(form.match(said) is not None for form in forms)) or len(
         _NUMBERED.findall(said)
@@ -342,7 +342,7 @@ def may_decide(reply: str) -> bool:
 
 def in_reply(reply: str, answers: Sequence[str]) -> list[Decided]:
     """What a person's reply decides, by the last answers of the agent, the newest first."""
-    said = reply[:_REPLY_CHARS].strip()
+    said = reply[:REPLY_CHARS].strip()
     texts = [_FENCE.sub("\n", one[:_ANSWER_CHARS]) for one in answers if one.strip()]
     if not said or not texts:
         return []
@@ -504,13 +504,13 @@ def _recommended(answer: str) -> str:
 
 
 def _reason_in(text: str) -> str:
-    found = (one.text for one in sentences_in(text[:_REPLY_CHARS], typed=True))
+    found = (one.text for one in sentences_in(text[:REPLY_CHARS], typed=True))
     return next((_short(one, _REASON_WORDS) for one in found if _BECAUSE.search(one)), "")
 
 
 def _own_words(text: str) -> str:
     """A text without fenced code, in one line."""
-    return " ".join(_FENCE.sub(" ", text[:_REPLY_CHARS]).split())
+    return " ".join(_FENCE.sub(" ", text[:REPLY_CHARS]).split())
 
 
 def _quoted(said: str) -> str:

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from memplane.intake import is_own_command
-from memplane.lazy import NamedTuple, late
+from memplane.lazy import NamedTuple, late, word_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,6 +24,14 @@ else:
 
 Row = dict[str, Any]
 
+ASKING: Final = frozenset(("AskUserQuestion", "request_user_input"))  # tools that ask a person
+REPLY_CHARS: Final = 2_000  # of a reply, that are looked at for a decision
+# How a reply may begin that decides something: see `decided.may_decide`.
+_DECIDING: Final = word_table("""
+    i let go ye ok sure hm good great thanks do use take pick
+    choose fix maybe probably just only then please definitely the option approach number choice
+    variant solution plan nr yup ya agree sounds makes correct exactly absolutely no nah
+""")
 _NAME_MAX: Final = 128
 
 _FIELD_MAX: Final = 4096
@@ -60,6 +68,21 @@ class RecordReader(Protocol):
     def state(self) -> dict[str, Any]:
         """Return what later lines of this file need of the earlier ones, as JSON."""
         ...
+
+
+def begins_decision(reply: str) -> bool:
+    """Whether a reply begins like one that decides something, or may number its answers."""
+    reply = reply[:REPLY_CHARS].strip()
+    if "\n" in reply:
+        return True
+    start = next((at for at, one in enumerate(reply) if one.isalnum() or one == "_"), len(reply))
+    first = reply[start : start + 12].lower()
+    return (
+        not first.isascii()  # letters that are like others
+        or first[:1].isdigit()
+        or ("a" <= first[:1] <= "h" and not (first[1:2].isalnum() or first[1:2] == "_"))
+        or first.startswith(_DECIDING)
+    )
 
 
 def name(*parts: str, joint: str = ":") -> str:

@@ -13,12 +13,13 @@ import sys
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Container, Iterator, Sequence
-from heapq import heappush, heapreplace, nlargest
+from heapq import heappush, heapreplace
 from itertools import accumulate, compress
 from operator import itemgetter
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from memplane import kernel
 from memplane.index import storage
 from memplane.index.bm25 import BM25, Weights, combined, idf, length_norm, term_gain
 from memplane.index.terms import KINDS, Query, exact_term
@@ -38,6 +39,9 @@ _COSTLY: Final = 1_000  # postings: to read fewer is quicker than to find out wh
 _FEW: Final = 200  # documents: to score so many at once is quicker than to look for reasons not to
 _BISECTS: Final = 16  # postings read in the time of one look-up
 _ONES: Final = bytes([1])
+_SUMMED_MAX: Final = 200_000  # postings that the kernel adds in the time of a few thousand here
+_SLICE: Final = 5  # numbers of a slice: see `lexical.PostingSums`
+_ROW: Final = 64
 
 
 class Slice(NamedTuple):
@@ -74,6 +78,23 @@ class Term(NamedTuple):
         return self.share * gain
 
 
+class _Gains(dict[tuple[int, int], float]):
+    """What a document gets from a term by how often it holds it and by its length, roughly.
+
+    That is `term_gain` with fewer operations, but not to the last bit. Lengths recur.
+    """
+
+    def __init__(self, term: Term, bm25: BM25) -> None:
+        k1, b = bm25
+        self._gain = term.share * term.strength * (k1 + 1.0)
+        self._base, self._slope = k1 * (1.0 - b), k1 * b / term.average
+
+    def __missing__(self, said: tuple[int, int]) -> float:
+        times, length = said
+        value = self[said] = self._gain * times / (times + self._base + self._slope * length)
+        return value
+
+
 class _Search:
     def __init__(
         self,
@@ -89,45 +110,42 @@ class _Search:
         self.parts: dict[int, float] = {}  # what the terms taken so far give a document, roughly
         self.known: dict[int, int] = {}  # exact scores
 
-    def roughly(self, term: Term) -> tuple[float, float, float]:
-        """The constants of a term, for gain tf / (tf + base + slope length).
-
-        That is `term_gain` with fewer operations, but not to the last bit.
-        """
-        k1, b = self.bm25
-        return term.share * term.strength * (k1 + 1.0), k1 * (1.0 - b), k1 * b / term.average
-
     def take(self, term: Term) -> None:
         """Read all postings of a term."""
         parts, get = self.parts, self.parts.get
-        gain, base, slope = self.roughly(term)
+        gains = _Gains(term, self.bm25)
         for first, docs, times, lengths in term.slices.values():
-            for doc, tf in zip(docs, times, strict=True):
-                number = first + doc
-                value = gain * tf / (tf + base + slope * lengths[doc])
+            # A list: each look into a view makes a number anew by its format.
+            numbers = docs.tolist()
+            said = zip(bytes(times), map(lengths.__getitem__, numbers), strict=True)
+            values = map(gains.__getitem__, said)
+            numbers = [first + doc for doc in numbers] if first else numbers
+            if not parts:
+                parts.update(zip(numbers, values, strict=True))
+                continue
+            for number, value in zip(numbers, values, strict=True):
                 parts[number] = get(number, 0.0) + value
 
     def look_up(self, term: Term) -> None:
         """Read the postings of a term that belong to documents found already."""
         parts = self.parts
-        gain, base, slope = self.roughly(term)
+        gains = _Gains(term, self.bm25)
         numbers = sorted(parts)
         ends = [bisect_left(numbers, first) for first in (*self.firsts[1:], numbers[-1] + 1)]
         start = 0
         for file, end in enumerate(ends):
             part = term.slices.get(file)
             if part is not None and start < end:
-                here = numbers[start:end]
-                if (end - start) * _BISECTS > len(part.docs):
-                    first = part.first
-                    inside = {number - first for number in here}.intersection(part.docs)
-                    here = [doc + first for doc in inside]
-                for number in here:
-                    at = part.where(number)
+                first, docs, times, lengths = part
+                here = [number - first for number in numbers[start:end]]
+                if len(here) * _BISECTS > len(docs):
+                    inside = set(here)
+                    both = [(at, doc) for at, doc in enumerate(docs.tolist()) if doc in inside]
+                else:
+                    both = [(part.where(first + doc), doc) for doc in here]
+                for at, doc in both:
                     if at >= 0:
-                        tf = part.times[at]
-                        length = part.lengths[number - part.first]
-                        parts[number] += gain * tf / (tf + base + slope * length)
+                        parts[first + doc] += gains[times[at], lengths[doc]]
             start = end
 
     def exact(self, doc: int) -> int:
@@ -154,7 +172,7 @@ class _Search:
         """Return a score that k events reach; None where fewer than k are found."""
         wanted = 2 * k
         while True:
-            low = nlargest(wanted, self.parts.values())[-1]
+            low = sorted(self.parts.values(), reverse=True)[:wanted][-1]
             top = [item for item in self.parts.items() if item[1] >= low]
             events: dict[int, int] = {}
             for doc, _ in sorted(top, key=itemgetter(1), reverse=True):
@@ -237,6 +255,35 @@ def best_events(
     return sorted(events.items(), key=lambda event: (-event[1], -event[0]))[:k]
 
 
+def best_of_sums(
+    docs: Sequence[int],
+    sums: Sequence[float],
+    k: int,
+    *,
+    weights: Weights,
+    seq_of: Callable[[int], int],
+    hidden: Container[int],
+) -> list[tuple[int, int]]:
+    """Return what `best_events` does, by the exact sums of all documents that hold a word."""
+    # The best of each row of documents are as many different ones: so many reach the low one.
+    maxima = sorted((max(sums[at : at + _ROW]) for at in range(0, len(sums), _ROW)), reverse=True)
+    wanted = 2 * k
+    while True:
+        low = maxima[wanted - 1] if wanted <= len(maxima) else 0.0
+        # One unit of the integer score is far more than what rounding can hide.
+        near = [at for at, one in enumerate(sums) if one >= low - 2 / ONE]
+        events: dict[int, float] = {}
+        for at in near:
+            seq = seq_of(docs[at])
+            if seq not in hidden:
+                events[seq] = max(events.get(seq, 0.0), sums[at])
+        if low <= 0.0 or sum(one >= low for one in events.values()) >= k:
+            break
+        wanted *= 4
+    scored = ((seq, round(combined((one, 0.0, 0.0, 0.0), weights))) for seq, one in events.items())
+    return sorted(scored, key=lambda event: (-event[1], -event[0]))[:k]
+
+
 # The files of the index, mapped.
 class _File:
     """One mapped segment, its arrays as views."""
@@ -256,18 +303,27 @@ class _File:
             self._arrays[name] = part.cast(section.code)  # type: ignore[call-overload]
         return self._arrays[name]
 
-    def slice(self, term: int, kind: str, limit: int) -> Slice | None:
-        """The postings of a term below the limit; None where it has none."""
+    def run(self, term: int, limit: int) -> tuple[int, int]:
+        """Where the postings of a term below the limit begin and end."""
         at = _place(self.array("terms"), term)
         if at < 0:
-            return None
+            return 0, 0
         start, end = self.array("starts")[at : at + 2]
-        docs = self.array("docs")
         if self.first + self.size > limit:
-            end = bisect_left(docs, limit - self.first, start, end)
+            end = bisect_left(self.array("docs"), limit - self.first, start, end)
+        return start, end
+
+    def block(self) -> tuple[Any, ...]:
+        """The file as the kernel's `PostingSums` takes it."""
+        lengths = (self.array(kind) for kind in KINDS[:3])
+        return self.first, self.size, self.array("docs"), self.array("times"), *lengths
+
+    def slice(self, term: int, kind: str, limit: int) -> Slice | None:
+        """The postings of a term below the limit; None where it has none."""
+        start, end = self.run(term, limit)
         if start == end:
             return None
-        times, own = self.array("times")[start:end], docs[start:end]
+        times, own = self.array("times")[start:end], self.array("docs")[start:end]
         if self.keep is not None:
             counts = bytes(map(self.keep.__getitem__, own))
             own = memoryview(array("I", compress(own, counts)))
@@ -410,6 +466,9 @@ class SavedIndexReader:
         limit = self.below(upto)
         if not limit or k < 1:
             return []
+        if (summed := self._summed(query, limit, bm25)) is not None:
+            found = best_of_sums(*summed, k, weights=weights, seq_of=self._seq, hidden=hidden)
+            return [Hit(seq, score) for seq, score in found]
         shares = (1.0, *weights)
         found = best_events(
             list(self._terms(query, shares, limit)),
@@ -421,6 +480,53 @@ class SavedIndexReader:
             hidden=hidden,
         )
         return [Hit(seq, score) for seq, score in found]
+
+    def _summed(self, query: Query, limit: int, bm25: BM25) -> tuple[list[int], list[float]] | None:
+        """Every document that holds a word of the query, and its sum; by the kernel alone.
+
+        None where there is no kernel, where the query has more than words, and where reading all
+        postings takes longer than to find out which need not be read.
+        """
+        if kernel.BUILT is None or any(query[1:]):
+            return None
+        slices, total = array("q"), 0
+        for at, file in enumerate(self._files):
+            for place, (term, _) in enumerate(query.words):
+                begin, end = file.run(term, limit)
+                total += end - begin
+                if begin < end:
+                    slices.extend((at, 0, place, begin, end))
+        if not slices:
+            return [], []
+        if total > _SUMMED_MAX or limit > _SUMMED_MAX:
+            return None
+        blocks = tuple(file.block() for file in self._files)
+        sums = kernel.BUILT.PostingSums(blocks, slices, limit, None, self._apart(limit))
+        having = [0] * len(query.words)
+        for place, count in zip(
+            slices[2::_SLICE], memoryview(sums.counts()).cast("q"), strict=True
+        ):
+            having[place] += count
+        there = self.there(limit)
+        rare = array("d", [idf(there, count) for count in having])
+        strength = array(
+            "d", [weight * one for (_, weight), one in zip(query.words, rare, strict=True)]
+        )
+        average = self._length_total(0, limit) / there if there else 1.0
+        docs, added = sums.of(strength, rare, (average, 1.0, 1.0, 1.0), tuple(bm25))
+        found = memoryview(docs).cast("i").tolist()
+        return found, list(map(float, memoryview(added).cast("d")[: len(found)]))
+
+    def _apart(self, limit: int) -> bytes | None:
+        """A byte for each document, of those that do not count; None where all do."""
+        if all(file.keep is None for file in self._files):
+            return None
+        found = (bytes(file.size) if file.keep is None else file.keep for file in self._files)
+        swapped = bytes.maketrans(b"\0\1", b"\1\0")
+        return b"".join(
+            one if file.keep is None else one.translate(swapped)
+            for file, one in zip(self._files, found, strict=True)
+        )[:limit]
 
     def counts(self, terms: Sequence[int], upto: int | None = None) -> list[int]:
         """How many documents hold each of the terms."""

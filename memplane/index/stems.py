@@ -68,7 +68,7 @@ def shipped_stems() -> StemTable:
     """Return the table of stems that memplane ships, read once."""
     path = Path(__file__).parent / "data" / "stems-en.txt"
     try:
-        return StemTable(path.read_text(encoding="ascii"))
+        return StemTable(path.read_bytes().decode("ascii"))  # `open` would import its codec
     except OSError as error:
         raise HomeError(
             f"memplane was installed without index/data/{path.name}; install it again"

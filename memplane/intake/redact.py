@@ -964,7 +964,7 @@ class Redactor:
                 _spliced(name, [span], rule, counts)
             for shape in shapes:
                 _spliced(name, shape.spans(name), shape.name, counts)
-        for rule, _, find, _ in _IN_NAMES:
+        for rule, _, find, _ in _may_find(lowered):
             _spliced(name, find(name, lowered), rule, counts)
         if "=" in name:
             _spliced(name, _passwords(name, lowered), SECRET_VALUE, counts)
@@ -1158,6 +1158,11 @@ def _names_next(name: str) -> bool:
 
 def _digits(text: str) -> bool:
     return any(map(str.isdigit, text))
+
+
+def _may_find(lowered: str) -> list[Finder]:
+    """Those for identifiers of which the text, in small letters, holds a word: so few patterns."""
+    return [finder for finder in _IN_NAMES if any(word in lowered for word in finder.words)]
 
 
 def masked_name(name: str) -> str:

@@ -139,6 +139,10 @@ class FileLog:
         """The folder of the plane, where bodies lie too."""
         return self._home
 
+    def take(self, other: FileLog) -> None:
+        """Take over what another one of the same plane knows of its sealed segments."""
+        self._reader.take(other._reader)
+
     def held(self) -> AbstractContextManager[None]:
         """While one request is answered: each segment that it reads is opened once."""
         return self._segments.held()

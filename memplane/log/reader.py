@@ -196,19 +196,21 @@ class SealedIds:
     @classmethod
     def load(cls, whole: bytes, first: int, size: int, h: bytes) -> SealedIds | None:
         """The cache file's content, or None where it is damaged or of another segment."""
-        if len(whole) < FRAME_BYTES + 16 or sha256(whole[:-16]).digest()[:16] != whole[-16:]:
+        seen = memoryview(whole)
+        if len(whole) < FRAME_BYTES + 16 or sha256(seen[:-16]).digest()[:16] != whole[-16:]:
             return None
         if whole[:32] != MAGIC + size.to_bytes(8, "little") + h:
             return None
         lines = int.from_bytes(whole[32:40], "little")
         ids = int.from_bytes(whole[40:48], "little")
-        columns: list[array[int]] = []
+        columns: list[Any] = []
         at = FRAME_BYTES
         for code, count in (("I", lines), ("I", lines), ("I", lines), ("Q", ids), ("I", ids)):
-            column: array[int] = array(code)
-            end = at + count * column.itemsize
-            column.frombytes(whole[at:end])
-            columns.append(little(column))
+            end = at + count * (8 if code == "Q" else 4)
+            if sys.byteorder == "little":  # as it lies: a process for one answer asks for one line
+                columns.append(seen[at:end].cast(code))  # type: ignore[call-overload]
+            else:
+                columns.append(little(array(code, whole[at:end])))
             at = end
         return cls(first, columns) if at == len(whole) - 16 else None
 
@@ -347,6 +349,10 @@ class LinePlaces:
     def forget_locks(self) -> None:
         """After a fork: another thread of the parent may have held it."""
         self._mutex = Lock()
+
+    def take(self, other: LinePlaces) -> None:
+        """Take over the verified tables that another reader of the same log has of its segments."""
+        self._sealed.update(other._sealed)
 
     def by_seq(self, number: int, seq: int) -> LinePlace | None:
         """Where the segment has the line with that seq."""
@@ -571,6 +577,10 @@ class LogReader:
     def forget_locks(self) -> None:
         """After a fork: another thread of the parent may have held it."""
         self._places.forget_locks()
+
+    def take(self, other: LogReader) -> None:
+        """Take over what another reader of the same log verified: where sealed lines are."""
+        self._places.take(other._places)
 
     def read(self, after: int = 0, upto: int | None = None) -> Iterator[Line]:
         """See `memplane.ports.EventLog.read`."""

@@ -26,9 +26,7 @@ from typing import TYPE_CHECKING, Final
 
 from memplane.errors import ChangedError, NotFoundError
 from memplane.event import MARKERS, TYPED_KINDS
-from memplane.index.fill_order import STEP_COLUMNS, FillingParameters, steps_of
-from memplane.lazy import NamedTuple, late, regex
-from memplane.pack.head import is_by_model, place_views
+from memplane.lazy import NamedTuple, late, late_calls, regex
 from memplane.pack.layout import (
     PARTS,
     BlockPart,
@@ -57,14 +55,27 @@ from memplane.recall.gate import (
     statements_of,
     tool_names,
 )
-from memplane.recall.score import NONE, ScoredCandidate, circumstances, count, lifted, score
 from memplane.recall.suppress import Scope
 
 if TYPE_CHECKING:
-    from memplane.recall import session_digest as recall_session_digest
+    from memplane.index import fill_order
+    from memplane.index.fill_order import FillingParameters, steps_of
+    from memplane.pack.head import is_by_model, place_views
+    from memplane.recall import score as recall_score, session_digest as recall_session_digest
+    from memplane.recall.score import ScoredCandidate, circumstances, count, lifted, score
     from memplane.recall.session_digest import StandingNote
 else:
+    fill_order = late("memplane.index.fill_order")
+    recall_score = late("memplane.recall.score")
     recall_session_digest = late("memplane.recall.session_digest")
+    # Of what follows a hook's passages need nothing.
+    FillingParameters, steps_of = late_calls(
+        "memplane.index.fill_order", "FillingParameters", "steps_of"
+    )
+    is_by_model, place_views = late_calls("memplane.pack.head", "is_by_model", "place_views")
+    circumstances, count, lifted, score = late_calls(
+        "memplane.recall.score", "circumstances", "count", "lifted", "score"
+    )
 
 
 _BY_NAME = {part.name: part for part in PARTS}
@@ -338,7 +349,7 @@ def _lifted(
     terms = dict(zip([item.seq for item in shown], circumstances(shown, now, scoring), strict=True))
 
     def lifted(hit: ScoredCandidate) -> ScoredCandidate:
-        more = terms.get(hit.item.seq, NONE)
+        more = terms.get(hit.item.seq, recall_score.NONE)
         return hit._replace(score=hit.score + more.both, **more._asdict())
 
     return tuple([lifted(hit) for hit in hits] for hits in lists)
@@ -387,7 +398,6 @@ def _yields(item: Item, other: Item) -> bool:
 # Evidence from the whole log.
 
 _PERMILLE: Final = 1000
-_NO_TERMS: Final = NONE._asdict()
 # A label, a few words and the newline: with less left nothing more is read from the log.
 _LEAST: Final = 8
 _NAMED_MAX: Final = 200  # omissions with all that is known of them: twice what a report lists
@@ -531,7 +541,7 @@ class _Filling:
         good = [at for at in range(above) if seqs[at] not in placed]
         packing = _packing_of(materials)
         self._spend_on_standing(good, packing, materials)
-        columns = [self._found.columns[name] for name in STEP_COLUMNS]
+        columns = [self._found.columns[name] for name in fill_order.STEP_COLUMNS]
         self._steps = (
             (good[at], more) for at, more in steps_of(columns, good, self._left, packing)
         )
@@ -556,7 +566,7 @@ class _Filling:
             score = found.score * _PERMILLE // ONE
             entry = entry_of(part, item, form, score)
             sheet.put(part, entry, first.groups.get(item.seq, group), kind=item.kind)
-            sheet.score_parts[found.seq] = score_parts(found) | _NO_TERMS
+            sheet.score_parts[found.seq] = score_parts(found) | recall_score.NONE._asdict()
         self._omit_others(above)
 
     def _first(self) -> FirstGroups:

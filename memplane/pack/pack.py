@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final, Literal
 
 from memplane.errors import InputError
-from memplane.lazy import NamedTuple, late
+from memplane.lazy import NamedTuple, late, late_calls
 from memplane.pack.block import Block, Omission
 from memplane.pack.evidence import (
     SECTIONS as REMINDER_SECTIONS,
@@ -25,18 +25,6 @@ from memplane.pack.evidence import (
     pool_now,
     remind,
     said_then,
-)
-from memplane.pack.head import (
-    contradictions,
-    omit_unshown_views,
-    place_cards,
-    place_decisions,
-    place_map,
-    place_more_decisions,
-    place_stated,
-    place_views,
-    place_window,
-    stated_since,
 )
 from memplane.pack.layout import (
     DECISIONS,
@@ -64,29 +52,93 @@ from memplane.pack.request import (
     intent_of,
     prepare_pack,
 )
-from memplane.pack.tail import (
-    is_own_section,
-    listed_files,
-    place_expansions,
-    place_files,
-    place_more_cards,
-    place_own,
-    place_sessions,
-    place_tasks,
-    place_tools,
-    place_traps,
-    place_wishes,
-)
 from memplane.policy import Budgets, SectionBudget
 from memplane.projections.item import Printer
-from memplane.recall.score import fades, fading, is_stale
 
 if TYPE_CHECKING:
     from memplane.pack import block as pack_block
+    from memplane.pack.head import (
+        contradictions,
+        omit_unshown_views,
+        place_cards,
+        place_decisions,
+        place_map,
+        place_more_decisions,
+        place_stated,
+        place_views,
+        place_window,
+        stated_since,
+    )
+    from memplane.pack.tail import (
+        is_own_section,
+        listed_files,
+        place_expansions,
+        place_files,
+        place_more_cards,
+        place_own,
+        place_sessions,
+        place_tasks,
+        place_tools,
+        place_traps,
+        place_wishes,
+    )
     from memplane.projections.item import Item
+    from memplane.recall.score import fades, fading, is_stale
     from memplane.recall.time_words import AskedTime
 else:
     pack_block = late("memplane.pack.block")
+    # A hook's answer has but passages.
+    (
+        contradictions,
+        omit_unshown_views,
+        place_cards,
+        place_decisions,
+        place_map,
+        place_more_decisions,
+        place_stated,
+        place_views,
+        place_window,
+        stated_since,
+    ) = late_calls(
+        "memplane.pack.head",
+        "contradictions",
+        "omit_unshown_views",
+        "place_cards",
+        "place_decisions",
+        "place_map",
+        "place_more_decisions",
+        "place_stated",
+        "place_views",
+        "place_window",
+        "stated_since",
+    )
+    (
+        is_own_section,
+        listed_files,
+        place_expansions,
+        place_files,
+        place_more_cards,
+        place_own,
+        place_sessions,
+        place_tasks,
+        place_tools,
+        place_traps,
+        place_wishes,
+    ) = late_calls(
+        "memplane.pack.tail",
+        "is_own_section",
+        "listed_files",
+        "place_expansions",
+        "place_files",
+        "place_more_cards",
+        "place_own",
+        "place_sessions",
+        "place_tasks",
+        "place_tools",
+        "place_traps",
+        "place_wishes",
+    )
+    fades, fading, is_stale = late_calls("memplane.recall.score", "fades", "fading", "is_stale")
 
 Mark = Callable[[str], None]
 Place = Callable[[Sheet, PackContext, SectionBudget], None]

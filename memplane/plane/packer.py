@@ -16,7 +16,7 @@ from memplane.context.materials import (
     run_pack,
 )
 from memplane.errors import DegradedError
-from memplane.lazy import late
+from memplane.lazy import late, late_calls
 from memplane.nofollow import Tally, counting
 from memplane.observe import note
 from memplane.pack.block import Block
@@ -24,7 +24,6 @@ from memplane.pack.request import FormCache
 from memplane.policy import Policies
 from memplane.ports import Position
 from memplane.projections.hotset import HotsetState
-from memplane.search.service import IndexReach, degraded_parts, index_service, nearest_percent
 
 if TYPE_CHECKING:
     from memplane.context.folds import Folds
@@ -33,11 +32,16 @@ if TYPE_CHECKING:
     from memplane.ports import Retriever
     from memplane.projections.item import Item
     from memplane.recall.suppress import Scope
-    from memplane.search import passages as search_passages
+    from memplane.search import passages as search_passages, service as search_service
+    from memplane.search.service import index_service, nearest_percent
     from memplane.upkeep import reports as upkeep_reports
     from memplane.work import handles
 else:
     search_passages = late("memplane.search.passages")
+    search_service = late("memplane.search.service")
+    index_service, nearest_percent = late_calls(
+        "memplane.search.service", "index_service", "nearest_percent"
+    )
     upkeep_reports = late("memplane.upkeep.reports")
     handles = late("memplane.work.handles")
 
@@ -95,10 +99,9 @@ class Packer:
             expansions = [handles.open_handle(context, folds, h, request, policies) for h in expand]
 
             def made(request: Request) -> Block:
-                reach = IndexReach.of(request, wait=wait, progress=progress)
                 source = PlaneSource(
                     context, folds, policies, scope, request.session, seen,
-                    self._search(policies, folds, reach),
+                    self._search(policies, folds, request, wait=wait, progress=progress),
                     partial(self._passages, policies, folds, request), request.held_seq,
                 )  # fmt: skip
                 return run_pack(
@@ -114,11 +117,18 @@ class Packer:
         return self.save_report(block) if save_report else block
 
     def _search(
-        self, policies: Policies, folds: Folds, wanted: IndexReach
+        self,
+        policies: Policies,
+        folds: Folds,
+        request: Request,
+        *,
+        wait: bool,
+        progress: Callable[[int, int], None] | None,
     ) -> Callable[[], Retriever[Scope, Item]]:
         """Opens the search of a pack: of the saved index alone for a hook."""
         if self._plain:
             return partial(search_passages.HookRetriever, self.context, policies, folds)
+        wanted = search_service.IndexReach.of(request, wait=wait, progress=progress)
         return partial(index_service(self.context).retriever, policies, folds, wanted)
 
     def _passages(
@@ -199,7 +209,9 @@ def _made_anyhow(made: Callable[[Request], Block], request: Request) -> Block:
         # As if nothing were embedded: what the report names gives the same block again.
         note("degraded", {"part": error.part})
         block, without = made(request._replace(dense_seq=0)), [error.part]
-    without += degraded_parts(request.as_of, block.report["request"].get("index_seq"))
+    index_seq = block.report["request"].get("index_seq")
+    if index_seq is not None:
+        without += search_service.degraded_parts(request.as_of, index_seq)
     if without:
         block.report["degraded"] = without
     return block

@@ -183,7 +183,7 @@ class Ledger:
 
     def enter(self, one: Statement, rank: int) -> None:
         """File a statement that is newer than all others."""
-        one.rank, one.size = rank, _size(one)
+        one.rank, one.size = rank, one.size or _size(one)
         self.items[one.seq] = one
         if one.key is not None:
             self.keyed[one.ns, one.key] = one.seq
@@ -465,6 +465,7 @@ _COLUMNS: Final = word_table("""
     seq id ts ns session task key kind text tokens refs tags markers sensitivity importance
     valid_from valid_until pinned_at actor role rationale whole differs
 """)
+_PIN: Final = _COLUMNS.index("pinned_at")
 
 
 def _row(one: Statement) -> list[Any]:
@@ -489,26 +490,36 @@ def _fixed(one: Statement, pinned_at: int) -> list[Any]:
 
 def _size(one: Statement) -> int:
     """Bytes of the statement's row at most: a later pin must not change what it was counted as."""
-    return len(canonical(_fixed(one, 0))) + _SEQ_DIGITS + _FORM_BYTES
+    return _size_of(_fixed(one, 0))
+
+
+def _size_of(fixed: list[Any]) -> int:
+    return len(canonical(fixed)) + _SEQ_DIGITS + _FORM_BYTES
 
 
 def _statement(row: list[Any]) -> Statement:
-    keyed, state, *form = row[len(_COLUMNS) :]
-    fields = dict(zip(_COLUMNS, row, strict=False))
-    pinned_at, whole = fields.pop("pinned_at"), fields.pop("whole")
-    differs = fields.pop("differs")
-    fields |= {name: tuple(fields[name]) for name in ("refs", "tags", "markers")}
-    fields |= {"rec": fields["ts"], "data": _data(fields.pop("rationale"))}
-    if not keyed:
-        fields["key"] = None
-    one = Statement(Event(**fields), whole=bool(whole), forgotten=bool(state % _LEFT))
-    one.pinned_at, one.differs = pinned_at, differs
+    whole, differs, keyed, state, *form = row[len(_COLUMNS) - 2 :]
+    one = Statement(_event_of(row, keyed), whole=bool(whole), forgotten=bool(state % _LEFT))
+    one.pinned_at, one.differs = row[_PIN], differs
     if state >= _LEFT:
         one.left, one.size = True, *form
-    elif form:
+        return one
+    one.size = _size_of([*row[:_PIN], 0, *row[_PIN + 1 : len(_COLUMNS) + 2]])
+    if form:
         cost, chars, all_there = form
         one.form = EntryForm(cost, chars, bool(all_there))
     return one
+
+
+def _event_of(row: list[Any], keyed: int) -> Event:
+    """The event of a row, by the order of `_COLUMNS`: a process for one answer reads 300."""
+    seq, id_, ts, ns, session, task, key, kind, text, tokens, refs, tags, markers, *rest = row
+    sensitivity, importance, valid_from, valid_until, _, actor, role, rationale = rest[:8]
+    return Event(
+        *(seq, id_, ts, ts, kind, ns, session, task, actor, role, text, key if keyed else None),
+        *(tuple(tags), tuple(markers), tuple(refs), sensitivity, importance, tokens),
+        *(valid_from, valid_until, _data(rationale)),
+    )
 
 
 def statement_item(one: Statement) -> Item:

@@ -31,12 +31,12 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator
 from json.encoder import encode_basestring
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from memplane.event import GLOBAL, Event
+from memplane.lazy import late_calls
 from memplane.ports import Line
 from memplane.projections.artifacts import facts_of
-from memplane.projections.checks import blamed_name, check_names, covers, shows_red
 from memplane.projections.groups import (
     GROUPS_MAX,
     HOME,
@@ -56,6 +56,13 @@ from memplane.projections.in_force import (
     moment_of,
 )
 from memplane.projections.projector import canonical
+
+if TYPE_CHECKING:
+    from memplane.projections.checks import blamed_name, check_names, covers, shows_red
+else:
+    blamed_name, check_names, covers, shows_red = late_calls(
+        "memplane.projections.checks", "blamed_name", "check_names", "covers", "shows_red"
+    )
 
 DETAILED_MAX: Final = 20
 BRIEF_MAX: Final = 100

@@ -408,7 +408,7 @@ def common_words() -> frozenset[str]:
     The first pieces of the static table's vocabulary, which is ordered by frequency;
     `tools/build_static.py` writes them.
     """
-    return frozenset(_COMMON.read_text(encoding="ascii").split())
+    return frozenset(_COMMON.read_bytes().decode("ascii").split())
 
 
 class _Memory:

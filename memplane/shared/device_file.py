@@ -15,7 +15,7 @@ DEVICE is 16 hex digits. An event has the fields of the log's, without what a lo
 which values of several planes are ordered (`projections.in_force`). Forgets and pins name ids.
 
 A purge puts tombstones of the same length, number and hash in the place of lines (`tombstone` in
-`log.format`). No other change of what was read before is accepted: a reader keeps the `FilePlace`
+`log.segments`). No other change of what was read before is accepted: a reader keeps the `FilePlace`
 up to which it has read, and refuses a file whose line there has another hash, or that is shorter,
 or in which a tombstone stands that no purge names. Refused is the whole file, before anything of
 it counts. Bytes behind the last newline are not looked at: the rest of the line is on its way.

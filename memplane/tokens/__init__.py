@@ -51,22 +51,24 @@ import sys
 from array import array
 from bisect import bisect_right
 from functools import lru_cache
-from importlib.util import find_spec
 from itertools import chain
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from memplane.errors import InputError, MissingExtraError, ProviderError
 from memplane.kernel import kernel_twin
-from memplane.lazy import NamedTuple, regex
+from memplane.lazy import NamedTuple, late, regex
 
 if TYPE_CHECKING:
     import re
     from collections.abc import Callable, Iterator
+    from importlib import util as importlib_util
     from typing import TypeAlias
 
     from memplane.ports import TokenCounter
 
     Numbers: TypeAlias = array[int] | memoryview
+else:
+    importlib_util = late("importlib.util")
 
 
 CHARACTERS = 0x20000
@@ -765,7 +767,7 @@ class ExactCounter:
     """Counts one encoding; needs the extra `tokens`. The encoding is loaded at the first count."""
 
     def __init__(self, table: Callable[[], bytes | memoryview], *, name: str) -> None:
-        if find_spec("rs_bpe") is None:
+        if importlib_util.find_spec("rs_bpe") is None:
             raise MissingExtraError(f"the counter `{name}`", "tokens")
         self.name = name
         self._bound = Bound(table, name=name, encodings=(name,))

@@ -37,6 +37,23 @@ def test_a_trust_keeps_three_policies_and_the_views_that_channels_and_sections_n
     }  # fmt: skip
 
 
+def test_policies_that_another_one_parsed_are_taken_while_the_files_say_so(home):
+    first = Watched(home, bool)
+    before = first.policies()
+    second = Watched(home, bool)
+    second.project = "/project/ledger"
+    second.take(first)
+    assert second.policies() == before._replace(project="/project/ledger")
+    assert second.policies().scoring is before.scoring
+    edit(home, "budgets.yaml", "default_pack_tokens: 4000", "default_pack_tokens: 5000")
+    third = Watched(home, bool)
+    third.take(first)
+    assert third.policies().budgets.default_pack_tokens == 5000
+    other = Watched(home, bool, {"MEMPLANE_BUDGETS__DEFAULT_PACK_TOKENS": "6000"})
+    other.take(first)
+    assert other._policies is None
+
+
 def test_where_nothing_differs_nothing_is_held(home, held):
     assert held.held() == []
     assert held.policies() == Watched(home, bool).policies()

@@ -133,16 +133,22 @@ def test_who_only_records_opens_no_plane_and_packs_nothing(home, event):
     loaded = imported(home, said(event, home, **more))
     assert loaded & HEAVY == set()
     assert not [one for one in loaded if one.startswith(("memplane.pack", "memplane.index."))]
+    assert len([one for one in loaded if one.startswith("memplane")]) <= 40
     assert len(events_of(home)) > 1
 
 
 def test_an_answer_is_packed_without_what_is_heavy_for_a_hook(home):
     hook(home, asked(home))
-    loaded = imported(home, asked(home, "the cursor of the ledger", prompt_id="p2"))
+    question = "where is the cursor of the ledger?"
+    loaded = imported(home, asked(home, question, prompt_id="p2"))
     assert "memplane.plane.packer" in loaded
     heavy = {"numpy", "yaml", "typer", "rich", "jsonschema", "orjson", "asyncio"}
     assert loaded & (heavy | {"dataclasses", "inspect", "difflib"}) == set()
     ours = [name for name in loaded if name.startswith("memplane")]
-    assert len(ours) <= 110
-    unused = ("memplane.work", "memplane.artifacts", "memplane.explain")
+    assert len(ours) <= 83
+    unused = (
+        *("memplane.work", "memplane.artifacts", "memplane.explain", "memplane.importers.decided"),
+        *("memplane.pack.tail", "memplane.projections.digests", "memplane.projections.checks"),
+        *("memplane.index.fill_order", "memplane.context.artifact_files"),
+    )
     assert not [name for name in ours if name.startswith(unused)]

@@ -1,8 +1,9 @@
 """A decision is recorded where somebody decided, and nowhere else."""
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
+from memplane.importers import decided as decided_room
 from memplane.importers.decided import (
     Talk,
     answers_given,
@@ -13,6 +14,7 @@ from memplane.importers.decided import (
     plan_accepted,
     refused,
 )
+from tests.examples import examples
 
 LIST = """The hull can be painted in two ways.
 
@@ -160,6 +162,24 @@ def test_whatever_is_said_a_decision_quotes_a_reply_that_may_decide(reply, answe
     assert not found or may_decide(reply)
     refused(reply, "Edit a.py")
     plan_accepted(reply)
+
+
+# Parts of which the forms of replies that decide are made, and what is like them.
+SAID = st.sampled_from(
+    "b B 2 a. (c) #3 +1 \u212a o\u212a \u017fure yes yep no nah let's go with option optionB plan nr. the"
+    " ok okay hmm i'd i think implement plan. \u2013 , ? _ - is number 12) \n 1. 2. agreed do it"
+    " sounds good makes sense exactly zebra quick we why".split(" ")
+)
+
+
+@given(st.lists(SAID, max_size=5).map(" ".join) | st.text(max_size=40))
+@settings(max_examples=examples(2000), deadline=None)
+def test_a_reply_that_decides_begins_like_one(reply):
+    """Else no pattern is compiled: most prompts of a person are no answers."""
+    forms = (decided_room._PICK, decided_room._YES, decided_room._NO, decided_room._IMPLEMENTS)
+    said = reply.strip()
+    fits = any(form.match(said) for form in forms) or len(decided_room._NUMBERED.findall(said)) > 1
+    assert may_decide(reply) == (bool(said) and fits)
 
 
 ASKED = {"questions": [{"id": "hull", "question": "Which colour for the hull?", "options": []}]}

@@ -99,6 +99,24 @@ def test_the_reader_agrees_with_numpy_where_it_leaves_most_documents_out(large):
     agree(large, 150, seed=1)
 
 
+@pytest.mark.parametrize("built", [True, False])
+def test_words_alone_are_summed_by_the_kernel_to_the_same(large, monkeypatch, built):
+    index, reads, texts = large
+    if not built:
+        monkeypatch.setattr(reader.kernel, "BUILT", None)
+    chance = random.Random(3)
+    for number in range(60):
+        asked = chance.sample(words := chance.choice(texts), min(len(words), 1 + number % 8))
+        query = terms.Query(words=terms.query(" ".join(asked)).words)
+        upto = chance.choice([None, None, chance.randint(0, 15_000)])
+        hidden = frozenset(chance.sample(range(15_000), 3000)) if number % 5 == 0 else frozenset()
+        view = index.view(upto)
+        masked = np.zeros(view.count, bool)
+        masked[view.documents(hidden)] = True
+        k = chance.choice([1, 3, 10, 40, 400])
+        assert reads.hits(query, k, upto, hidden) == view.hits(query, k, masked), (asked, upto, k)
+
+
 @pytest.mark.long
 def test_the_reader_agrees_with_numpy_on_ten_thousand_queries(large):
     agree(large, 10_000, seed=2)

@@ -35,6 +35,16 @@ def counted(monkeypatch):
     return asked
 
 
+def test_a_second_reader_takes_over_what_the_first_has_verified(tmp_path, monkeypatch):
+    filled(tmp_path, 40)
+    with opened(tmp_path, segment_bytes_max=1500) as first:
+        lines = [first.line(seq) for seq in range(1, 41)]
+        with opened(tmp_path, segment_bytes_max=1500) as second:
+            second.take(first)
+            monkeypatch.setattr(SealedIds, "load", None)  # nothing is verified again
+            assert [second.line(seq) for seq in range(1, 41)] == lines
+
+
 def test_a_new_id_asks_no_more_segments_of_a_longer_log(tmp_path, counted):
     filled(tmp_path, 600)
     with opened(tmp_path, segment_bytes_max=1500) as log:
