@@ -651,6 +651,9 @@ class MemoryLog:
         """None: it follows no shared log."""
         return None
 
+    def take(self, other: FileLog) -> None:
+        """Take over nothing: this one has all its lines."""
+
     def spool(self, drafts: Sequence[Draft]) -> list[Appended]:
         """Append: nobody else can hold this log."""
         return self.append(drafts)
