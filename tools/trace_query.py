@@ -67,7 +67,7 @@ def walk(run: Callable[[], object]) -> list[Step]:
         if what != "call" or not code.co_filename.startswith(PACKAGE):
             return
         place = code.co_filename.removeprefix(PACKAGE)[1:], code.co_qualname
-        if place in passed or code.co_name.startswith("<"):
+        if place in passed or code.co_name.startswith("<") or is_late(frame):
             return
         count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 8)
         names = code.co_varnames[:count]
@@ -82,10 +82,15 @@ def walk(run: Callable[[], object]) -> list[Step]:
     return list(passed.values())
 
 
+def is_late(frame: FrameType) -> bool:
+    """Whether it only imports what is called."""
+    return frame.f_code.co_filename == f"{PACKAGE}/lazy.py"
+
+
 def caller_of(frame: FrameType) -> str:
     """The file of the nearest caller that belongs to memplane; "" for none."""
     back = frame.f_back
-    while back is not None and not back.f_code.co_filename.startswith(PACKAGE):
+    while back is not None and (not back.f_code.co_filename.startswith(PACKAGE) or is_late(back)):
         back = back.f_back
     return "" if back is None else back.f_code.co_filename.removeprefix(PACKAGE)[1:]
 
