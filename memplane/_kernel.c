@@ -1459,7 +1459,8 @@ typedef struct {
     PostingBlock *blocks;
     Py_ssize_t block_count, limit, count; /* of documents that have a posting and may be seen */
     byte *seen;                           /* which these are */
-    Py_buffer slices, hidden, apart; /* the last two without an object where there is none */
+    int64_t *rows, row_count;             /* the slices, a copy: they are checked once */
+    Py_buffer hidden, apart; /* the last two without an object where there is none */
 } PostingSums;
 
 /* One term in one block. */
@@ -1476,11 +1477,11 @@ typedef struct {
     double average[FIELDS], k1, b;
 } Worth;
 
-static int64_t slice_count(const PostingSums *self) { return self->slices.len / (8 * SLICE_SIZE); }
+static int64_t slice_count(const PostingSums *self) { return self->row_count; }
 
 static Slice slice_at(const PostingSums *self, int64_t at)
 {
-    const int64_t *row = (const int64_t *)self->slices.buf + at * SLICE_SIZE;
+    const int64_t *row = self->rows + at * SLICE_SIZE;
     const PostingBlock *block = &self->blocks[row[0]];
     Slice found = {
         block,
@@ -1494,11 +1495,16 @@ static Slice slice_at(const PostingSums *self, int64_t at)
     return found;
 }
 
+static int64_t doc_at(const Slice *slice, int64_t at)
+{
+    return ((const volatile uint16_t *)slice->docs)[at];
+}
+
 /* Mark the documents of each slice; 0 where one lies not within its block and below the limit. */
 static int mark_documents(PostingSums *self)
 {
     for (int64_t at = 0; at < slice_count(self); at++) {
-        const int64_t *row = (const int64_t *)self->slices.buf + at * SLICE_SIZE;
+        const int64_t *row = self->rows + at * SLICE_SIZE;
         if (row[0] < 0 || row[0] >= self->block_count || row[1] < 0 || row[1] >= FIELDS ||
             row[2] < 0)
             return 0;
@@ -1513,9 +1519,10 @@ static int mark_documents(PostingSums *self)
         byte *from = self->seen + block->first;
         Py_ssize_t last = -1;
         for (int64_t one = 0; one < slice.count; one++) {
-            if (slice.docs[one] >= most || slice.docs[one] <= last)
+            Py_ssize_t doc = doc_at(&slice, one);
+            if (doc >= most || doc <= last)
                 return 0;
-            last = slice.docs[one];
+            last = doc;
             from[last] = 1;
         }
     }
@@ -1563,8 +1570,12 @@ static int64_t add_part(const Slice *slice, const Worth *worth, const double *no
     double average = worth->average[slice->field], strength = worth->strength[slice->place];
     double rare = worth->rare[slice->place];
     double *own = sums[slice->field], *coverage = sums[FIELDS];
-    for (; from < slice->count && slice->docs[from] < end; from++) {
-        int64_t doc = slice->docs[from];
+    for (; from < slice->count; from++) {
+        int64_t doc = doc_at(slice, from); /* read once: a mapped file may change at any time */
+        if (doc >= end)
+            break;
+        if (doc < begin || doc >= slice->block->size)
+            continue;
         uint16_t length = slice->lengths[doc];
         double norm = length < NORMS ? norms[length] : length_norm(length, average, worth);
         own[doc - begin] += term_gain(strength, slice->times[from], norm, worth);
@@ -1574,18 +1585,25 @@ static int64_t add_part(const Slice *slice, const Worth *worth, const double *no
     return from;
 }
 
-/* Add what all postings give, some documents after the others: to each document in the order of the
- * slices, as the twin does. `reached` has a place for each slice. */
-static void add_gains(
-    const PostingSums *self, const Worth *worth, int64_t *reached, int32_t *docs, double *rows)
-{
+/* What is worked with: too much for the stack of a thread of some systems. */
+typedef struct {
     double norms[FIELDS][NORMS], sums[FIELDS + 1][PART];
+    int64_t reached[]; /* a place for each slice */
+} PartSums;
+
+/* Add what all postings give, some documents after the others: to each document in the order of the
+ * slices, as the twin does. */
+static void add_gains(
+    const PostingSums *self, const Worth *worth, PartSums *part, int32_t *docs, double *rows)
+{
+    int64_t *reached = part->reached;
+    double(*norms)[NORMS] = part->norms, (*sums)[PART] = part->sums;
     for (int field = 0; field < FIELDS; field++)
         fill_norms(norms[field], worth->average[field], worth);
     Py_ssize_t made = 0;
     for (Py_ssize_t begin = 0; begin < self->limit; begin += PART) {
         Py_ssize_t end = begin + PART < self->limit ? begin + PART : self->limit;
-        memset(sums, 0, sizeof(sums));
+        memset(sums, 0, sizeof(part->sums));
         for (int64_t at = 0; at < slice_count(self); at++) {
             Slice slice = slice_at(self, at);
             Py_ssize_t first = slice.block->first;
@@ -1616,8 +1634,10 @@ static PyObject *posting_sums_counts(PostingSums *self, PyObject *unused)
     for (int64_t at = 0; at < slice_count(self); at++) {
         Slice slice = slice_at(self, at);
         counts[at] = slice.count;
-        for (int64_t one = 0; apart != NULL && one < slice.count; one++)
-            counts[at] -= apart[slice.block->first + slice.docs[one]] != 0;
+        for (int64_t one = 0; apart != NULL && one < slice.count; one++) {
+            int64_t doc = slice.block->first + doc_at(&slice, one);
+            counts[at] -= doc < self->limit && apart[doc] != 0;
+        }
     }
     return made;
 }
@@ -1635,20 +1655,20 @@ static int places_fit(const PostingSums *self, Py_ssize_t places)
  * held by this object, what is written nobody else has yet. */
 static PyObject *summed(PostingSums *self, const Worth *worth)
 {
-    int64_t *reached = calloc((size_t)slice_count(self) + 1, sizeof(*reached));
+    PartSums *part = calloc(1, sizeof(*part) + (size_t)slice_count(self) * sizeof(int64_t));
     PyObject *docs = PyByteArray_FromStringAndSize(NULL, 4 * self->count), *made = NULL;
     PyObject *sums = PyByteArray_FromStringAndSize(NULL, 8 * (FIELDS + 1) * self->count);
-    if (reached == NULL)
+    if (part == NULL)
         PyErr_NoMemory();
-    if (reached != NULL && docs != NULL && sums != NULL) {
-        int32_t *doc_at = (int32_t *)PyByteArray_AsString(docs);
+    if (part != NULL && docs != NULL && sums != NULL) {
+        int32_t *doc_from = (int32_t *)PyByteArray_AsString(docs);
         double *sum_at = (double *)PyByteArray_AsString(sums);
         PyThreadState *state = PyEval_SaveThread();
-        add_gains(self, worth, reached, doc_at, sum_at);
+        add_gains(self, worth, part, doc_from, sum_at);
         PyEval_RestoreThread(state);
         made = PyTuple_Pack(2, docs, sums);
     }
-    free(reached);
+    free(part);
     Py_XDECREF(docs);
     Py_XDECREF(sums);
     return made;
@@ -1706,6 +1726,21 @@ static int open_mask(Py_buffer *mask, PyObject *given, Py_ssize_t limit)
     return mask->len >= limit;
 }
 
+static int open_slices(PostingSums *self, PyObject *given)
+{
+    Py_buffer slices;
+    if (PyObject_GetBuffer(given, &slices, PyBUF_SIMPLE) < 0)
+        return 0;
+    self->row_count = slices.len / (8 * SLICE_SIZE);
+    self->rows = malloc((size_t)slices.len + 1);
+    if (self->rows != NULL)
+        memcpy(self->rows, slices.buf, (size_t)slices.len);
+    else
+        PyErr_NoMemory();
+    PyBuffer_Release(&slices);
+    return self->rows != NULL;
+}
+
 static int open_sums(PostingSums *self, PyObject *blocks, PyObject *given, PyObject *masks[2])
 {
     self->block_count = PyTuple_Size(blocks);
@@ -1714,11 +1749,16 @@ static int open_sums(PostingSums *self, PyObject *blocks, PyObject *given, PyObj
         PyErr_NoMemory();
         return 0;
     }
-    for (Py_ssize_t at = 0; at < self->block_count; at++)
-        if (!open_block(&self->blocks[at], PyTuple_GetItem(blocks, at)))
+    for (Py_ssize_t at = 0; at < self->block_count; at++) {
+        PyObject *block = PyTuple_GetItem(blocks, at);
+        if (!PyTuple_Check(block)) {
+            PyErr_SetString(PyExc_TypeError, "a block is a tuple");
             return 0;
-    if (PyObject_GetBuffer(given, &self->slices, PyBUF_SIMPLE) < 0 ||
-        !open_mask(&self->hidden, masks[0], self->limit) ||
+        }
+        if (!open_block(&self->blocks[at], block))
+            return 0;
+    }
+    if (!open_slices(self, given) || !open_mask(&self->hidden, masks[0], self->limit) ||
         !open_mask(&self->apart, masks[1], self->limit))
         return 0;
     if (self->limit < 0 || self->limit > INT32_MAX) {
@@ -1772,7 +1812,7 @@ static void posting_sums_dealloc(PostingSums *self)
     }
     free(self->blocks);
     free(self->seen);
-    let_go(&self->slices);
+    free(self->rows);
     let_go(&self->hidden);
     let_go(&self->apart);
     freed((PyObject *)self);
@@ -1800,6 +1840,7 @@ static PyType_Spec posting_sums_spec = {
 /* ---- EventRanking ---- */
 
 #define SAME 1000      /* a factor that changes nothing */
+#define SCORE_MAX (INT64_MAX / 10000) /* what a factor of ten does not take beyond 64 bits */
 #define BUCKETS 4096   /* by which the bar is looked for */
 #define DIGITS 11      /* bits that one pass of a sort or a choice looks at */
 #define STEP_SIZE 3    /* test, argument, permille */
@@ -1872,7 +1913,8 @@ static int64_t thousandths(int64_t value, int64_t permille)
 {
     if (permille == SAME)
         return value;
-    int64_t product = value * permille, found = product / SAME;
+    value = value < SCORE_MAX ? value : SCORE_MAX;
+    int64_t product = (int64_t)((uint64_t)value * (uint64_t)permille), found = product / SAME;
     return found - (product % SAME < 0); /* rounded down, as in Python */
 }
 
@@ -2009,7 +2051,7 @@ static int64_t bar_of(
     const EventRanking *self, const Question *asked, const int64_t *words, int64_t peak)
 {
     Py_ssize_t most = asked->sources > asked->most ? asked->sources : asked->most;
-    if (asked->count <= 4 * most || asked->coverage < 0 || asked->coverage > SAME)
+    if ((asked->count + 3) / 4 <= most || asked->coverage < 0 || asked->coverage > SAME)
         return 0;
     uint32_t counts[BUCKETS] = {0};
     int shift = 0;
@@ -2138,12 +2180,13 @@ static Amount *by_document(Amount *some, Amount *spare, Py_ssize_t count, Py_ssi
 /* The last node of a document's event on one side. */
 static int64_t border_of(const EventRanking *self, int64_t node)
 {
-    for (;;) {
+    for (Py_ssize_t step = 0; step < self->size; step++) { /* no more: a circle has no end */
         uint32_t next = (uint32_t)self->links[node];
         if (next >= (uint64_t)(2 * self->size) || self->seq[next >> 1] != self->seq[node >> 1])
-            return node;
+            break;
         node = next;
     }
+    return node;
 }
 
 /* What a source says of the documents on one side of it. */
@@ -2248,7 +2291,9 @@ static int by_rank(const void *one, const void *other)
         return left->score < right->score ? 1 : -1;
     if (left->importance != right->importance)
         return left->importance < right->importance ? 1 : -1;
-    return left->seq < right->seq ? 1 : left->seq > right->seq ? -1 : 0;
+    if (left->seq != right->seq)
+        return left->seq < right->seq ? 1 : -1;
+    return left->doc < right->doc ? -1 : left->doc > right->doc;
 }
 
 /* By group, the best of each first, the newest of equal ones. */
@@ -2444,7 +2489,8 @@ static int open_rules(Question *asked, PyObject *given)
     asked->faint = asked->faint_table.buf;
     asked->strengths = asked->table.buf;
     asked->gaps = asked->table.len / 8;
-    int fits = asked->low >= 0 && asked->bits >= 0 && asked->low + asked->bits <= 16 &&
+    int fits = asked->low >= 0 && asked->bits >= 0 && asked->low <= 16 &&
+               asked->bits <= 16 - asked->low &&
                asked->share_table.len / 8 >= 1 << asked->bits &&
                asked->faint_table.len / 8 >= 1 << asked->bits && asked->reach >= 0 &&
                asked->reach <= UINT16_MAX;
@@ -2786,7 +2832,7 @@ static int fits_columns(const Given *given, size_t *atoms)
 {
     size_t count = (size_t)given->numbers.len / 4, starts = (size_t)given->starts.len / 4;
     size_t words = (size_t)given->chained.len, in_runs = 0;
-    int fits = given->words.len / 8 == (Py_ssize_t)words;
+    int fits = given->words.len / 8 == (Py_ssize_t)words && given->lengths.len / 4 % 2 == 0;
     fits = fits && given->prefixes.len / 8 == (Py_ssize_t)words;
     fits = fits && given->labels.len / 8 == given->label_docs.len / 4;
     *atoms = 0;

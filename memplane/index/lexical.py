@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
+from memplane.errors import PlaneError
 from memplane.index.bm25 import BM25, Weights, combined, idf, length_norm, term_gain
 from memplane.index.segment import LENGTHS, Array, Pieces, Postings
 from memplane.index.terms import Query
@@ -217,8 +218,25 @@ def match(
 
     `hidden` says of each document whether it may not be seen: such a one is no match, and
     counts in the statistics all the same. Those that are `apart` are as if they were not there.
+    Raises PlaneError where a file of the index was changed since its sum was checked.
     """
-    blocks = blocks if limit else ()
+    try:
+        return _matched(blocks if limit else (), query, limit, hidden, bm25, apart)
+    except (ValueError, IndexError) as error:
+        # Files count by their sums, and by their stamps once these were checked.
+        raise PlaneError(
+            f"the files of the index do not hold together ({error}); make it again: memplane rebuild"
+        ) from error
+
+
+def _matched(
+    blocks: Sequence[PostingBlock],
+    query: Query,
+    limit: int,
+    hidden: Array | None,
+    bm25: BM25,
+    apart: Array | None,
+) -> Matches:
     slices = _slices(blocks, query, limit)
     sums = kernel_twin(PostingSums)(tuple(map(_columns, blocks)), slices, limit, hidden, apart)
     there = limit if apart is None else limit - int(np.count_nonzero(apart[:limit]))

@@ -45,6 +45,7 @@ _PERMILLE: Final = 1_000
 _USER: Final = ROLES.index("user")
 _ASSISTANT: Final = ROLES.index("assistant")
 _SAME: Final = 1_000  # a factor that changes nothing
+_SCORE_MAX: Final = (2**63 - 1) // 10_000  # what a factor of ten does not take beyond 64 bits
 _SPARE: Final = 2
 _OPENING_TURNS: Final = 5  # of the user, that say what a session is about
 _ASKING_TOKENS: Final = 50  # a longer text says more than it asks
@@ -925,7 +926,7 @@ def _lent(own: _Sums, frame: Frame, rules: RankingRules) -> _Sums:
         lent = _Sums(*_joined(lent, _replies(said, frame, rules.reply)))
     low, count = rules.bits
     factors = rules.faint[(frame.flags[lent.docs] >> low) & ((1 << count) - 1)]
-    return lent._replace(values=lent.values * factors // _SAME)
+    return lent._replace(values=np.minimum(lent.values, _SCORE_MAX) * factors // _SAME)
 
 
 def _counting(similar: Similar, own: _Sums) -> _Sums:
@@ -1002,7 +1003,7 @@ class _Range(NamedTuple):
     def loudest(self, scores: Array) -> Array:
         """What scores, neighbours included, are in the end at most."""
         for factor in self.heard:
-            scores = scores * max(factor, _SAME) // _SAME
+            scores = np.minimum(scores, _SCORE_MAX) * max(factor, _SAME) // _SAME
         return scores
 
     def _ends(
@@ -1011,10 +1012,10 @@ class _Range(NamedTuple):
         # The steps of `_own`, rounded alike.
         earned = round(relevance(words, max(1, peak), coverage, self.coverage, sqrt))
         for factor in self.said:
-            earned = earned * pick(factor, _SAME) // _SAME
+            earned = min(earned, _SCORE_MAX) * pick(factor, _SAME) // _SAME
         heard = earned
         for factor in self.heard:
-            heard = heard * pick(factor, _SAME) // _SAME
+            heard = min(heard, _SCORE_MAX) * pick(factor, _SAME) // _SAME
         return earned, heard
 
 
@@ -1025,7 +1026,7 @@ def _bar(words: Array, seqs: Array, docs: Array, most: int, factors: _Range) -> 
     so many, neither by itself nor in the end. Each step from words to scores rises with both words
     and coverage, also as it is rounded, so that the ends of a range bound what lies between.
     """
-    if len(docs) <= _SPARE * _SPARE * most or not 0 <= factors.coverage <= _SAME:
+    if most <= 0 or len(docs) <= _SPARE * _SPARE * most or not 0 <= factors.coverage <= _SAME:
         return 0
     peak = int(words.max())
     for wanted in (most + most // 4, _SPARE * most):  # an event may have several documents
@@ -1096,7 +1097,9 @@ def _replies(said: _Sums, frame: Frame, reply: int) -> _Sums:
     said = said.where(_asks(said.docs, frame))
     next_ = behind(said.docs, frame)
     there = (next_ >= 0) & (frame.speaker[next_] != frame.speaker[said.docs])
-    return _Sums(*_summed(next_[there], said.values[there] * reply // _SAME))
+    return _Sums(
+        *_summed(next_[there], np.minimum(said.values[there], _SCORE_MAX) * reply // _SAME)
+    )
 
 
 def _asks(docs: Array, frame: Frame) -> Array:
@@ -1126,7 +1129,7 @@ def _opens(docs: Array, frame: Frame) -> Array:
 def _raised(scores: Array, which: Array | bool, permille: int) -> Array:
     if permille == _SAME:
         return scores
-    found: Array = np.where(which, scores * permille // 1000, scores)
+    found: Array = np.where(which, np.minimum(scores, _SCORE_MAX) * permille // 1000, scores)
     return found
 
 
@@ -1165,7 +1168,7 @@ def _topped(
         kept = _raised(scores, True, session_best) >= lexical.reached(scores, most)
         docs, scores = docs[kept], scores[kept]
     first = _best_of_groups(docs, scores, frame)
-    scores[first] = scores[first] * session_best // _SAME
+    scores[first] = np.minimum(scores[first], _SCORE_MAX) * session_best // _SAME
     return docs, scores
 
 

@@ -1,12 +1,14 @@
 import numpy as np
+import pytest
 from builders_documents import WORDS, document_lists, made_up, texts
 from hypothesis import given, settings, strategies as st
 from rank_bm25 import BM25Okapi
 
+from memplane.errors import PlaneError
 from memplane.index import lexical, terms
 from memplane.index.bm25 import BM25, Weights, idf
 from memplane.index.store import SegmentedIndex
-from memplane.index.terms import Query, TermVocabulary, analyse
+from memplane.index.terms import Document, Query, TermVocabulary, analyse
 from memplane.ports import ONE
 from tests.examples import examples
 
@@ -200,3 +202,12 @@ def test_documents_are_counted_as_they_are_found(documents, upto):
     words = sorted({term for text in WORDS for term, _ in terms.query(text).words})
     matches = [view.match(Query(words=((word, 1.0),))) for word in words]
     assert view.counts(words) == [len(found.docs) for found in matches]
+
+
+def test_a_file_that_was_changed_since_its_sum_was_checked_is_named():
+    view = of([Document(1, 0, "s", "user", "", "a red kayak", "", 4)]).view()
+    (block,) = view._blocks
+    broken = block.postings._replace(docs=np.full_like(block.postings.docs, 60_000))
+    view._blocks = [block._replace(postings=broken)]
+    with pytest.raises(PlaneError, match="memplane rebuild"):
+        view.match(terms.query("kayak"))

@@ -14,7 +14,7 @@ from tests.examples import examples
 pytestmark = pytest.mark.skipif(kernel.BUILT is None, reason="the kernel was not built")
 
 SPEAKERS = np.array([0, 5, 6, 1 << 63], np.uint64)
-FACTORS = (0, 300, 1_000, 1_300, 5_000)
+FACTORS = (0, 300, 1_000, 1_300, 10_000)
 
 
 class Given:
@@ -64,8 +64,8 @@ def weights(draw):
         coverage=draw(st.sampled_from([0, 200, 1_000])),
         preferring=draw(st.sampled_from([1, 2, 48])),
         reply=draw(st.sampled_from([0, 400])),
-        session_best=draw(st.sampled_from([1_000, 1_300])),
-        sources_max=draw(st.integers(1, 20)),
+        session_best=draw(st.sampled_from([1_000, 1_300, 10_000])),
+        sources_max=draw(st.integers(0, 20)),
         wide_sources_max=draw(st.integers(1, 20)),
         near=Kernel(400, draw(st.sampled_from([9, 180])), draw(st.integers(0, 12))),
         bits=(2, 2),
@@ -142,3 +142,11 @@ def test_a_chain_that_leads_out_of_the_frame_ends_there():
     alone = kernel.BUILT.EventRanking(given_, None).of(matches, rules, 9)
     expected = EventRanking(given_, None).of(matches, rules, 9)
     assert [bytes(one) for one in alone] == [one.tobytes() for one in expected]
+
+
+def test_a_chain_that_is_a_circle_ends():
+    frame, matches, rules = small()
+    links = np.repeat(np.arange(frame.size), 2).astype(np.int32) * 2
+    round_ = frame._replace(links=links, seq=np.ones(frame.size, np.int64))
+    found = kernel.BUILT.EventRanking(round_, None).of(matches, rules, 9)
+    assert len(found[0]) == 4

@@ -44,8 +44,9 @@ def made(seed, sizes, *, limit, masks):
 WORLDS = st.builds(
     made,
     st.integers(0, 1 << 32),
-    st.lists(st.integers(0, 90), max_size=4),
-    limit=st.integers(0, 300),
+    # What is added up at a time are 1,024 documents.
+    st.lists(st.integers(0, 90) | st.sampled_from([1_023, 1_024, 1_025, 2_500]), max_size=4),
+    limit=st.integers(0, 300) | st.integers(1_000, 5_000),
     masks=st.tuples(st.booleans(), st.booleans()),
 )
 
@@ -100,3 +101,26 @@ def test_a_term_without_a_weight_and_a_short_mask_are_refused():
         kernel.BUILT.PostingSums([block()], slices, 2, None, None)
     with pytest.raises(TypeError):
         kernel.BUILT.PostingSums((block()[:5],), slices, 2, None, None)
+
+
+def test_a_file_that_changes_once_it_was_checked_leads_nowhere_else():
+    docs = np.array([0, 1_500, 1_600, 1_700], np.uint16)
+    column = np.ones(2_000, np.uint16)
+    given = ((0, 2_000, docs, np.ones(4, np.uint8), *[column] * 3),)
+    slices = np.array([(0, 0, 0, 0, 4)], np.int64)
+    apart = np.zeros(2_000, bool)
+    for changed in ([0, 0, 1_023, 1_700], [0, 1_500, 65_535, 3], [65_535] * 4, [0] * 4):
+        docs[:] = [0, 1_500, 1_600, 1_700]
+        sums = kernel.BUILT.PostingSums(given, slices, 2_000, None, apart)
+        slices_given = slices.copy()
+        docs[:] = changed
+        slices[:] = 1 << 40  # they are copied
+        counted, found = bytes(sums.counts()), sums.of(np.ones(1), np.ones(1), (1.0,) * 4, BM25())
+        slices[:] = slices_given
+        assert np.frombuffer(counted, np.int64)[0] == 4
+        assert np.frombuffer(found[0], np.int32).tolist() == [0, 1_500, 1_600, 1_700]
+
+
+def test_a_block_that_is_no_tuple_is_refused():
+    with pytest.raises(TypeError, match="tuple"):
+        kernel.BUILT.PostingSums((list(block()),), np.zeros((0, 5), np.int64), 2, None, None)
