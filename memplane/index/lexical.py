@@ -225,7 +225,7 @@ def match(
     except (ValueError, IndexError) as error:
         # Files count by their sums, and by their stamps once these were checked.
         raise PlaneError(
-            f"the files of the index do not hold together ({error}); make it again: memplane rebuild"
+            f"files of the index do not hold together ({error}); make it again: memplane rebuild"
         ) from error
 
 
