@@ -425,8 +425,6 @@ _QUERY: Final = regex(
 
 def _urls(text: str, lowered: str) -> Iterable[Span]:
     """Spans of passwords in URLs, `postgres://user:…@host/db`, and of keys in queries, `?key=…`."""
-    if "://" not in lowered:
-        return ()
     found = _credentials(text) if "@" in lowered else ()
     if "=" in lowered and ("?" in lowered or "&" in lowered):
         return merge_spans(found, _query_keys(text))
