@@ -60,6 +60,23 @@ def late_calls(module: str, *names: str) -> tuple[Callable[..., Any], ...]:
     return tuple(_late_call(module, name) for name in names)
 
 
+class _LateFunctions:
+    """A module whose functions are named before it is imported."""
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        found = _late_call(self._module, name)
+        setattr(self, name, found)  # the same one each time
+        return found
+
+
+def late_functions(module: str) -> Any:
+    """A module of functions, for tables that name them: it is imported when one is first called."""
+    return _LateFunctions(module)
+
+
 def _late_call(module: str, name: str) -> Callable[..., Any]:
     found: Callable[..., Any] | None = None
 

@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final, Literal
 
 from memplane.errors import InputError
-from memplane.lazy import NamedTuple, late, late_calls
+from memplane.lazy import NamedTuple, late, late_calls, late_functions
 from memplane.pack.block import Block, Omission
 from memplane.pack.evidence import (
     SECTIONS as REMINDER_SECTIONS,
@@ -56,88 +56,15 @@ from memplane.policy import Budgets, SectionBudget
 from memplane.projections.item import Printer
 
 if TYPE_CHECKING:
-    from memplane.pack import block as pack_block
-    from memplane.pack.head import (
-        contradictions,
-        omit_unshown_views,
-        place_cards,
-        place_decisions,
-        place_map,
-        place_more_decisions,
-        place_stated,
-        place_views,
-        place_window,
-        stated_since,
-    )
-    from memplane.pack.tail import (
-        is_own_section,
-        listed_files,
-        place_expansions,
-        place_files,
-        place_more_cards,
-        place_own,
-        place_sessions,
-        place_tasks,
-        place_tools,
-        place_traps,
-        place_wishes,
-    )
+    from memplane.pack import block as pack_block, head as pack_head, tail as pack_tail
     from memplane.projections.item import Item
     from memplane.recall.score import fades, fading, is_stale
     from memplane.recall.time_words import AskedTime
 else:
     pack_block = late("memplane.pack.block")
     # A hook's answer has but passages.
-    (
-        contradictions,
-        omit_unshown_views,
-        place_cards,
-        place_decisions,
-        place_map,
-        place_more_decisions,
-        place_stated,
-        place_views,
-        place_window,
-        stated_since,
-    ) = late_calls(
-        "memplane.pack.head",
-        "contradictions",
-        "omit_unshown_views",
-        "place_cards",
-        "place_decisions",
-        "place_map",
-        "place_more_decisions",
-        "place_stated",
-        "place_views",
-        "place_window",
-        "stated_since",
-    )
-    (
-        is_own_section,
-        listed_files,
-        place_expansions,
-        place_files,
-        place_more_cards,
-        place_own,
-        place_sessions,
-        place_tasks,
-        place_tools,
-        place_traps,
-        place_wishes,
-    ) = late_calls(
-        "memplane.pack.tail",
-        "is_own_section",
-        "listed_files",
-        "place_expansions",
-        "place_files",
-        "place_more_cards",
-        "place_own",
-        "place_sessions",
-        "place_tasks",
-        "place_tools",
-        "place_traps",
-        "place_wishes",
-    )
+    pack_head = late_functions("memplane.pack.head")
+    pack_tail = late_functions("memplane.pack.tail")
     fades, fading, is_stale = late_calls("memplane.recall.score", "fades", "fading", "is_stale")
 
 Mark = Callable[[str], None]
@@ -188,17 +115,17 @@ def _divides_by_priority(context: PackContext) -> bool:
 
 
 def _place_decisions_now(sheet: Sheet, context: PackContext, section: SectionBudget) -> None:
-    place_decisions(sheet, context._replace(epoch=context.as_of), section)
+    pack_head.place_decisions(sheet, context._replace(epoch=context.as_of), section)
 
 
 def _place_cards_now(sheet: Sheet, context: PackContext, section: SectionBudget) -> None:
-    place_cards(sheet, context._replace(epoch=context.as_of), section)
-    place_more_cards(sheet, context, section, None)
+    pack_head.place_cards(sheet, context._replace(epoch=context.as_of), section)
+    pack_tail.place_more_cards(sheet, context, section, None)
 
 
 def _place_at_tool(sheet: Sheet, context: PackContext, section: SectionBudget) -> None:
     """One line at a call of a tool: the trap that it names, else a passage."""
-    place_traps(sheet, context, section, None)
+    pack_tail.place_traps(sheet, context, section, None)
     if not sheet.spent:
         place_one(sheet, context, section)
 
@@ -213,54 +140,70 @@ def _place_decisions_at_start(sheet: Sheet, context: PackContext, section: Secti
 # printed before what followed the prompt, so it must not depend on the tail (R4). The window is
 # filled before it: evidence leaves out what the window shows.
 TABLE: Final = (
-    Row("identity", "head", "own", (place_views,)),
-    Row("rules", "head", "own", (place_views,)),
-    Row("system_map", "head", "own", (place_map,)),
-    Row("knowledge_cards", "head", "own", (place_cards,)),
-    Row(DECISIONS, "head", "own", (place_decisions,)),
-    Row("recent_window", "middle", "own", (place_window,)),
+    Row("identity", "head", "own", (pack_head.place_views,)),
+    Row("rules", "head", "own", (pack_head.place_views,)),
+    Row("system_map", "head", "own", (pack_head.place_map,)),
+    Row("knowledge_cards", "head", "own", (pack_head.place_cards,)),
+    Row(DECISIONS, "head", "own", (pack_head.place_decisions,)),
+    Row("recent_window", "middle", "own", (pack_head.place_window,)),
     Row(_EVIDENCE, "middle", "own", search=place_evidence, when=_is_early),
-    Row("knowledge_cards", "tail", "own", search=place_more_cards),
-    Row("recent_window", "tail", "rest", (place_sessions,), when=_asks_where),
-    Row("task_state", "tail", "priority", (place_views, place_tasks, place_stated)),
+    Row("knowledge_cards", "tail", "own", search=pack_tail.place_more_cards),
+    Row("recent_window", "tail", "rest", (pack_tail.place_sessions,), when=_asks_where),
+    Row(
+        "task_state",
+        "tail",
+        "priority",
+        (pack_head.place_views, pack_tail.place_tasks, pack_head.place_stated),
+    ),
     Row(
         "tool_state",
         "tail",
         "priority",
-        (place_views, place_files, place_tools),
-        again=(place_files, place_tools),
+        (pack_head.place_views, pack_tail.place_files, pack_tail.place_tools),
+        again=(pack_tail.place_files, pack_tail.place_tools),
     ),
-    Row("expansions", "tail", "priority", (place_views, place_expansions)),
-    Row(_OWN, "tail", "priority", (place_views, place_own), again=(place_own,)),
+    Row("expansions", "tail", "priority", (pack_head.place_views, pack_tail.place_expansions)),
+    Row(
+        _OWN,
+        "tail",
+        "priority",
+        (pack_head.place_views, pack_tail.place_own),
+        again=(pack_tail.place_own,),
+    ),
     Row(
         DECISIONS,
         "tail",
         "priority",
-        (place_more_decisions,),
-        again=(place_more_decisions,),
+        (pack_head.place_more_decisions,),
+        again=(pack_head.place_more_decisions,),
         when=_divides_by_priority,
     ),
     # What a prompt names; behind its own evidence, which stays until the next prompt.
-    Row(_EVIDENCE, "tail", "rest", search=place_traps),
+    Row(_EVIDENCE, "tail", "rest", search=pack_tail.place_traps),
     Row(_EVIDENCE, "tail", "rest", search=place_evidence, when=_is_late),
 )
 
 # For a reader that has just come: what comes first in the block also takes first what is left over.
 # The views and the map, which stay put, have their own rooms and no more.
 ORIENT_TABLE: Final = (
-    Row("identity", "tail", "steady", (place_views,)),
-    Row("rules", "tail", "steady", (place_views,)),
-    Row("system_map", "tail", "steady", (place_map,)),
-    Row("task_state", "tail", "rest", (place_views, place_tasks, place_stated)),
-    Row(DECISIONS, "tail", "rest", (_place_decisions_now, place_wishes)),
+    Row("identity", "tail", "steady", (pack_head.place_views,)),
+    Row("rules", "tail", "steady", (pack_head.place_views,)),
+    Row("system_map", "tail", "steady", (pack_head.place_map,)),
+    Row(
+        "task_state",
+        "tail",
+        "rest",
+        (pack_head.place_views, pack_tail.place_tasks, pack_head.place_stated),
+    ),
+    Row(DECISIONS, "tail", "rest", (_place_decisions_now, pack_tail.place_wishes)),
     Row("knowledge_cards", "tail", "rest", (_place_cards_now,)),
-    Row("recent_window", "tail", "rest", (place_sessions,)),
+    Row("recent_window", "tail", "rest", (pack_tail.place_sessions,)),
     # What the sessions came to is worth what others leave over; single turns are not.
-    Row("recent_window", "tail", "own", (place_window,)),
+    Row("recent_window", "tail", "own", (pack_head.place_window,)),
     # What a tool said last is of the work of others there.
-    Row("tool_state", "tail", "rest", (place_views, place_files)),
-    Row(_OWN, "tail", "rest", (place_views, place_own)),
-    Row("expansions", "tail", "rest", (place_views, place_expansions)),
+    Row("tool_state", "tail", "rest", (pack_head.place_views, pack_tail.place_files)),
+    Row(_OWN, "tail", "rest", (pack_head.place_views, pack_tail.place_own)),
+    Row("expansions", "tail", "rest", (pack_head.place_views, pack_tail.place_expansions)),
     Row(_EVIDENCE, "tail", "rest", search=place_evidence),
 )
 # Reminders: an answer to a prompt holds passages alone, one at a tool a single one. At a start
@@ -270,19 +213,19 @@ REMINDER_TABLES: Final = {
     "prompt": (Row(_EVIDENCE, "tail", "rest", (place_passages,)),),
     "tool": (Row(_EVIDENCE, "tail", "rest", (_place_at_tool,)),),
     "start": (
-        Row("task_state", "tail", "own", (place_tasks,)),
-        Row(DECISIONS, "tail", "own", (place_wishes, _place_decisions_at_start)),
+        Row("task_state", "tail", "own", (pack_tail.place_tasks,)),
+        Row(DECISIONS, "tail", "own", (pack_tail.place_wishes, _place_decisions_at_start)),
         Row(_EVIDENCE, "tail", "rest", (place_statements,)),
     ),
 }
 # What was done at a time that was asked for: what its sessions came to, what was decided in them,
 # and what people and agents said there.
 TIME_TABLE: Final = (
-    Row("identity", "tail", "steady", (place_views,)),
-    Row("rules", "tail", "steady", (place_views,)),
-    Row("recent_window", "tail", "rest", (place_sessions,)),
+    Row("identity", "tail", "steady", (pack_head.place_views,)),
+    Row("rules", "tail", "steady", (pack_head.place_views,)),
+    Row("recent_window", "tail", "rest", (pack_tail.place_sessions,)),
     Row(DECISIONS, "tail", "own", (_place_decisions_now,)),
-    Row(_OWN, "tail", "own", (place_views, place_own)),
+    Row(_OWN, "tail", "own", (pack_head.place_views, pack_tail.place_own)),
     Row(_EVIDENCE, "tail", "rest", (place_statements,)),
 )
 _TIME_SECTIONS: Final = frozenset(row.section for row in TIME_TABLE)
@@ -367,10 +310,12 @@ def lay(
         if not item.final:
             item.finish(printer.counter)
     context, query = prepare_pack(request, materials, pool, printer.counter)
-    context = context._replace(stated=stated_since(context))
+    context = context._replace(stated=pack_head.stated_since(context))
     mark("suppress")
     if context.asked is not None and context.orients:
-        sections = [one for one in sections if one.name in _TIME_SECTIONS or is_own_section(one)]
+        sections = [
+            one for one in sections if one.name in _TIME_SECTIONS or pack_tail.is_own_section(one)
+        ]
     names = frozenset(section.name for section in sections)
     reminder = remind(request, materials, query, context.scope) if request.remind else Reminder()
     if context.asked is not None:
@@ -386,7 +331,7 @@ def lay(
         early=steady and query.own,
         step=ladder(budget, most) if steady else budget,
         searches=query.retriever is not None,
-        files=listed_files(context, query.text) if "tool_state" in names else (),
+        files=pack_tail.listed_files(context, query.text) if "tool_state" in names else (),
         remind=request.remind,
         passages=reminder.passages,
         traps=reminder.traps[:1],
@@ -419,7 +364,9 @@ def _omit_unasked(
             Omission(str(pack_block.parse_handle(handle)), 0, "expansions", 0, "section", 0, 0)
             for handle in expand
         ]
-    omit_unshown_views(sheet, materials, frozenset(s.name for s in sections if _shows_views(s)))
+    pack_head.omit_unshown_views(
+        sheet, materials, frozenset(s.name for s in sections if _shows_views(s))
+    )
 
 
 def _asked_for_a_time(context: PackContext, asked: AskedTime) -> tuple[PackContext, Reminder]:
@@ -457,13 +404,13 @@ def _sections(wanted: tuple[str, ...], expands: bool, budgets: Budgets) -> list[
         and (
             expands
             if section.name == "expansions"
-            else section.name in _FIRST_ROWS or is_own_section(section)
+            else section.name in _FIRST_ROWS or pack_tail.is_own_section(section)
         )
     ]
 
 
 def _shows_views(section: SectionBudget) -> bool:
-    return section.name in _VIEWS_IN or is_own_section(section)
+    return section.name in _VIEWS_IN or pack_tail.is_own_section(section)
 
 
 def _rooms_of(
@@ -488,7 +435,7 @@ def _rooms_of(
     sheet = Sheet(given.room, printer, parts, given.cap, needs)
     half_lives = context.materials.policies.scoring.half_lives
     sheet.stale, sheet.fading = staleness(context), fading(half_lives)
-    sheet.notes = contradictions(context)
+    sheet.notes = pack_head.contradictions(context)
     layout = _Layout(sheet, context, given.room, total)
     if not context.steady:
         given = _small_rooms(layout, query, sections, spread, lone=lone)
@@ -517,7 +464,11 @@ def _turns(
         for row in table
         if row.stage == stage and (row.when is None or row.when(context))
         for section in sections
-        if (is_own_section(section) if row.section == _OWN else section.name == row.section)
+        if (
+            pack_tail.is_own_section(section)
+            if row.section == _OWN
+            else section.name == row.section
+        )
     ]
     for ordered, group in groupby(rows, key=lambda one: one[0].takes == "priority"):
         if ordered:
