@@ -129,13 +129,10 @@ def _composed(text: str) -> str:
     return unicodedata.normalize("NFKC", text.replace("\u2019", "'").replace("\u02bc", "'"))
 
 
-def _grouped(text: str) -> str:
-    return _DIGIT_GROUPS.sub("", text) if "," in text else text
-
-
 def normalise_text(text: str) -> str:
     """Return the text with one form of quotes, digits and composed characters."""
-    return _grouped(_composed(text))
+    text = _composed(text)
+    return _DIGIT_GROUPS.sub("", text) if "," in text else text
 
 
 # Letters that no accent can be taken from, and what they are written as without.
@@ -328,7 +325,7 @@ class TokenNumbers:
 
 def _pieces_of(token: str) -> list[str]:
     # Data without blanks: such a token does not come again, its words may.
-    return surfaces(_grouped(token))
+    return surfaces(_DIGIT_GROUPS.sub("", token))
 
 
 class TokenParts:
@@ -376,7 +373,7 @@ def _whole_atom(text: str) -> Atom:
 
 
 def _token_parts(traits: Callable[[str], int], token: str) -> tuple[tuple[Atom, ...], int]:
-    found = [atom for surface in surfaces(_grouped(token)) for atom in atoms(surface)]
+    found = [atom for surface in surfaces(_DIGIT_GROUPS.sub("", token)) for atom in atoms(surface)]
     bits = 0
     for word in _WORD.findall(token):
         bits |= traits(word)

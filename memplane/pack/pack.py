@@ -237,6 +237,7 @@ _VIEWS_IN: Final = frozenset(  # the sections whose rows place views
 # while evidence is still to come.
 _REST: Final = frozenset(("recent_window", _EVIDENCE))
 _THIN: Final = frozenset(("tool_state", "expansions"))
+_NO_QUERY: Final = PackQuery("", own=False, event=0, rule="")
 
 
 class Laid(NamedTuple):
@@ -337,8 +338,8 @@ def lay(
         traps=reminder.traps[:1],
         held_marks=frozenset(request.held_marks),
     )
-    lone = bool(request.query) and request.session is None
-    layout, given = _rooms_of(context, query, sections, printer, needs, budget, lone=lone)
+    lone, asks = bool(request.query) and request.session is None, bool(query.text)
+    layout, given = _rooms_of(context, sections, printer, needs, budget, lone=lone, asks=asks)
     mark("allocate")
     layout.walk(sections, query, mark)
     sheet = layout.sheet
@@ -415,13 +416,13 @@ def _shows_views(section: SectionBudget) -> bool:
 
 def _rooms_of(
     context: PackContext,
-    query: PackQuery,
     sections: list[SectionBudget],
     printer: Printer,
     needs: Needs,
     budget: int,
     *,
     lone: bool,
+    asks: bool,
 ) -> tuple[_Layout, Rooms]:
     """The empty sheet of a block of `budget` tokens, and the rooms of its sections."""
     budgets = context.materials.policies.budgets
@@ -438,7 +439,7 @@ def _rooms_of(
     sheet.notes = pack_head.contradictions(context)
     layout = _Layout(sheet, context, given.room, total)
     if not context.steady:
-        given = _small_rooms(layout, query, sections, spread, lone=lone)
+        given = _small_rooms(layout, sections, spread, lone=lone, asks=asks)
         layout.room, sheet.left = given.room, dict(given.room)
     return layout, given
 
@@ -563,7 +564,7 @@ class _Layout:
 
 
 def _small_rooms(
-    layout: _Layout, query: PackQuery, sections: list[SectionBudget], spread: int, *, lone: bool
+    layout: _Layout, sections: list[SectionBudget], spread: int, *, lone: bool, asks: bool
 ) -> Rooms:
     """The rooms of a block that is too small for a ladder.
 
@@ -574,7 +575,7 @@ def _small_rooms(
     every = [section.name for section in sections]
     budgets, orients = layout.context.materials.policies.budgets, layout.context.orients
     steady = rooms(budgets, every, STEADY_FROM, lone=lone, orient=orients)
-    holds = [section.name for section in sections if _holds(layout, query, section)]
+    holds = [section.name for section in sections if _holds(layout, section, asks=asks)]
     given = rooms(budgets, holds, spread, lone=lone, orient=orients)
     own = rooms(budgets, every, spread, lone=lone, orient=orients)
     room = dict.fromkeys(every, 0)
@@ -591,20 +592,20 @@ def _small_rooms(
     return Rooms(room, own.cap, own.share_ppm)
 
 
-def _holds(layout: _Layout, query: PackQuery, section: SectionBudget) -> bool:
+def _holds(layout: _Layout, section: SectionBudget, *, asks: bool) -> bool:
     """Whether the section has an entry at all: tried by itself, with room enough for one."""
     name, sheet = section.name, layout.sheet
     if name == "recent_window":
         return True
     if name == _EVIDENCE:
-        return bool(query.text or layout.context.passages)
+        return asks or bool(layout.context.passages)
     if name == "expansions":
         return bool(layout.context.materials.expansions)
     alone = Sheet({name: STEADY_FROM}, sheet.printer, tuple(sheet.laid.values()))
     alone.stale, alone.fading, alone.notes = sheet.stale, sheet.fading, sheet.notes
     trial = _Layout(alone, layout.context, {name: STEADY_FROM}, STEADY_FROM)
     row = _FIRST_ROWS.get(name) or _FIRST_ROWS[_OWN]
-    trial.run([_Step(section, "own", row.places)], query)
+    trial.run([_Step(section, "own", row.places)], _NO_QUERY)
     return bool(alone.spent)
 
 

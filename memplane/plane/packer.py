@@ -45,6 +45,8 @@ else:
     upkeep_reports = late("memplane.upkeep.reports")
     handles = late("memplane.work.handles")
 
+_Reach = tuple[int | None, int | None, bool, Callable[[int, int], None] | None, str | None]
+
 
 class Packer:
     """Packs for an open plane, and says what a prompt hook needs of it; `plain`: for a hook."""
@@ -79,8 +81,7 @@ class Packer:
         """
         context, clock = self.context, Stopwatch()
         said: dict[str, Any] = {"channel": asked.get("channel")}
-        span = context.span("pack", said)
-        with span, context.lock, counting(Tally()) as tally, context.log.held():
+        with context.span("pack", said), context.lock, counting(Tally()) as io, context.log.held():
             policies = context.seen_from(asked)
             clock.mark("policy")
             folds = context.caught_up(policies)
@@ -98,37 +99,33 @@ class Packer:
             expand = request.expand
             expansions = [handles.open_handle(context, folds, h, request, policies) for h in expand]
 
-            def made(request: Request) -> Block:
+            def made(dense_seq: int | None) -> Block:
+                reached = request._replace(dense_seq=dense_seq)
+                reach = dense_seq, request.index_seq, wait, progress, request.engine
                 source = PlaneSource(
                     context, folds, policies, scope, request.session, seen,
-                    self._search(policies, folds, request, wait=wait, progress=progress),
-                    partial(self._passages, policies, folds, request), request.held_seq,
+                    self._search(policies, folds, *reach),
+                    partial(self._passages, policies, folds, reached), request.held_seq,
                 )  # fmt: skip
                 return run_pack(
-                    context, folds, request, policies, seen, source, views=views,
+                    context, folds, reached, policies, seen, source, views=views,
                     expansions=expansions, lines=self._lines, clock=clock, watch=watch,
                 )  # fmt: skip
 
-            block = _made_anyhow(made, request)
+            block = _made_anyhow(made, request.dense_seq, request.as_of)
             if not self._plain:  # a hook only reads
                 context.keep_first()
             said |= {"tokens": block.tokens, "count": len(block.entries)}
-        block.report.update(_io_counts(tally, context))
+        block.report.update(_io_counts(io, context))
         return self.save_report(block) if save_report else block
 
     def _search(
-        self,
-        policies: Policies,
-        folds: Folds,
-        request: Request,
-        *,
-        wait: bool,
-        progress: Callable[[int, int], None] | None,
+        self, policies: Policies, folds: Folds, *reach: *_Reach
     ) -> Callable[[], Retriever[Scope, Item]]:
         """Opens the search of a pack: of the saved index alone for a hook."""
         if self._plain:
             return partial(search_passages.HookRetriever, self.context, policies, folds)
-        wanted = search_service.IndexReach.of(request, wait=wait, progress=progress)
+        wanted = search_service.IndexReach(*reach)
         return partial(index_service(self.context).retriever, policies, folds, wanted)
 
     def _passages(
@@ -201,17 +198,17 @@ def _io_counts(tally: Tally, context: PlaneContext) -> dict[str, Any]:
     return {"io": read} if shared is None else {"io": read, "shared": shared}
 
 
-def _made_anyhow(made: Callable[[Request], Block], request: Request) -> Block:
+def _made_anyhow(made: Callable[[int | None], Block], dense_seq: int | None, as_of: int) -> Block:
     """The block, without vectors where the embedder fails; its report lists what it lacks."""
     try:
-        block, without = made(request), list[str]()
+        block, without = made(dense_seq), list[str]()
     except DegradedError as error:
         # As if nothing were embedded: what the report names gives the same block again.
         note("degraded", {"part": error.part})
-        block, without = made(request._replace(dense_seq=0)), [error.part]
+        block, without = made(0), [error.part]
     index_seq = block.report["request"].get("index_seq")
     if index_seq is not None:
-        without += search_service.degraded_parts(request.as_of, index_seq)
+        without += search_service.degraded_parts(as_of, index_seq)
     if without:
         block.report["degraded"] = without
     return block

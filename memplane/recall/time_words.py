@@ -55,10 +55,13 @@ def read_time(question: str, now: str, languages: Iterable[TimeWords]) -> AskedT
     text = " ".join(question.split())
     if not text or len(text) > _CHARACTERS_MAX:
         return None
-    today = date.fromisoformat(now[:10])
+    today, said = date.fromisoformat(now[:10]), text.lower()
+    plain = text.isascii() and _ISO.search(text) is None
     first: AskedTime | None = None
     for table in languages:
-        if not _may_speak(text, table):
+        # Without such a word no pattern of the language matches, and to compile them all takes as
+        # long as a bare Python does.
+        if plain and not any(word in said for word in _speaking(table)):
             continue
         found = next(_readings(text, today, table), None)
         if found is None:
@@ -71,17 +74,6 @@ def read_time(question: str, now: str, languages: Iterable[TimeWords]) -> AskedT
 
 # Letters that a pattern takes for others where case does not count, and `str.lower` does not.
 _ODD: Final = frozenset("\u017f\u212a\u0130\u0131")
-
-
-def _may_speak(text: str, table: TimeWords) -> bool:
-    """Whether a word stands in the text without which no pattern of this language matches.
-
-    To compile them all takes as long as a bare Python does.
-    """
-    if not text.isascii() or _ISO.search(text) is not None:
-        return True
-    said = text.lower()
-    return any(word in said for word in _speaking(table))
 
 
 @lru_cache(maxsize=32)

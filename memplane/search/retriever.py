@@ -212,9 +212,9 @@ class ItemCache:
             found[at] = self._passages.keep(keys[at], texts[at][start:end].strip())
         return [one or "" for one in found]
 
-    def asked(self, query: str) -> terms.AskedTokens:
+    def asked(self, words: terms.WordFilter) -> terms.AskedTokens:
         """Return what finds the words of a query in texts, for the passages of one request."""
-        return AskedTokens(word_filter(query), self._fresh_vocabulary())
+        return AskedTokens(words, self._fresh_vocabulary())
 
     def words(self, text: str) -> frozenset[int]:
         """Return the words of a text, numbered as the terms of queries are."""
@@ -317,7 +317,7 @@ class LogRetriever:
         bytes_max: int | None = None,
     ) -> SearchResult:
         wanted = terms.query(query)
-        self._asked = self._seen.asked(query)
+        self._asked = self._seen.asked(word_filter(query))
         view = self._view(upto, scope)
         if not wanted.words or not view.there or most < 1:
             return SearchResult((), 0, {})
@@ -367,7 +367,14 @@ class LogRetriever:
         self, query: str, wanted: terms.Query, view: IndexView, hidden: Array
     ) -> tuple[terms.Query, Matches]:
         """What holds a word of the query, and the query as it was asked."""
-        wanted = wanted._replace(related=self._related(query, wanted, view))
+        said = self._scoring.retrieval
+        if said.related and said.related_most:
+            near, kept = neighbours()
+            most, least = said.related_most, said.related_least
+            kin = related(
+                query, near.near, view.present, kept, most=most, least=least, query=wanted
+            )
+            wanted = wanted._replace(related=kin)
         bm25, _ = policy_constants(self._scoring.retrieval)
         matches = view.match(wanted, hidden, bm25)
         if not matches.coverage.any():  # no word of it is there: the closest to them stand in
@@ -515,24 +522,6 @@ class LogRetriever:
         spoken = frozenset(term for name in names for term in _terms_of(name))
         words = tuple((term, weight if term in spoken else own) for term, own in wanted.words)
         return wanted._replace(words=words)
-
-    def _related(
-        self, query: str, wanted: terms.Query, view: IndexView
-    ) -> tuple[tuple[int, float], ...]:
-        said = self._scoring.retrieval
-        if not (said.related and said.related_most):
-            return ()
-
-        near, kept = neighbours()
-        return related(
-            query,
-            near.near,
-            view.present,
-            kept,
-            most=said.related_most,
-            least=said.related_least,
-            query=wanted,
-        )
 
     def _exact(
         self, query: str, view: IndexView, heeded: Mapping[str, bool]

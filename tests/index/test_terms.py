@@ -226,7 +226,7 @@ def test_what_stands_around_a_token_changes_none_of_its_words_and_traits(token):
     number = vocabulary[token]
     wanted = [
         (atom.word, atom.prefix, atom.chained)
-        for surface in terms.surfaces(terms._grouped(token))
+        for surface in terms.surfaces(terms._DIGIT_GROUPS.sub("", token))
         for atom in terms.atoms(surface)
     ]
     assert list(vocabulary.expansions[number]) == wanted
