@@ -282,6 +282,16 @@ def _word(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
+def is_extract(event: Event) -> bool:
+    """Whether it is a generated summary, which quotes the events in its `refs`."""
+    return event.kind == "summary" and event.data.get("extract") is True
+
+
+def is_derived(event: Event) -> bool:
+    """Whether it was made by rules of the events in its `refs`, and goes where they go."""
+    return is_extract(event) or event.data.get("derived") is True
+
+
 def lifting(markers: Iterable[str]) -> tuple[str, ...]:
     """Return the markers that may lift an event: all but `WISH_MARKER`."""
     return tuple(marker for marker in markers if marker != WISH_MARKER)

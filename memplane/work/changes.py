@@ -25,6 +25,8 @@ from memplane.event import (
     VOUCHED,
     Event,
     at_least,
+    is_derived,
+    is_extract,
     relayed_by,
 )
 from memplane.intake import namespace, normalise, time_bound, timestamp
@@ -32,7 +34,6 @@ from memplane.intake.redact import quoted_value, unexpected
 from memplane.lazy import NamedTuple, regex, word_set
 from memplane.projections.in_force import EVICTED, forget_of
 from memplane.projections.ledger import states_decision
-from memplane.projections.sessions import is_derived, is_extract
 from memplane.recall.score import FADING_KINDS, LASTING
 from memplane.recall.suppress import is_pattern, within
 
