@@ -17,9 +17,9 @@ from __future__ import annotations
 import json
 from enum import StrEnum
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, Final
 
-from memplane.lazy import NamedTuple, word_table
+from memplane.lazy import NamedTuple, Protocol, TypedDict, word_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import (
         NamedTuple as NamedTuple,  # noqa: PLC0414 - passed on
+        Protocol as Protocol,  # noqa: PLC0414
         Self,
+        TypedDict as TypedDict,  # noqa: PLC0414
     )
 
 _ALONE = allocate_lock()
@@ -294,3 +296,22 @@ if not TYPE_CHECKING:
     # As `typing.NamedTuple`, of which type checkers are told. Where it is used annotations are
     # texts (`from __future__ import annotations`).
     NamedTuple = _Named()
+
+
+class _Described:
+    """What stands in the place of `typing.Protocol` and `typing.TypedDict`.
+
+    Classes of these say to type checkers what others are like, and make no objects. typing's own
+    compile each annotation and ask `abc`: a hook imports 30 of them.
+    """
+
+    __slots__ = ()
+
+    def __init_subclass__(cls, **_: Any) -> None: ...
+
+    def __class_getitem__(cls, _: Any) -> Any:
+        return cls
+
+
+if not TYPE_CHECKING:
+    Protocol = TypedDict = _Described
