@@ -25,7 +25,7 @@ from memplane.projections.ledger import (
     Statement,
     statement_item,
 )
-from memplane.projections.memories import Memories
+from memplane.projections.memories import ACTS_NAME, Memories
 from memplane.projections.projector import Bundle, Folded, Follower, Replayable, catch_up
 from memplane.projections.system_map import MapsState, MapState, PlaneMaps
 from memplane.projections.tasks import ProjectTasks, Tasks, TaskTables, lines_of, owner_of
@@ -199,7 +199,14 @@ class Told:
 _RULES_KEPT: Final = 4  # sets of rules of episodes that are followed at once
 
 # Checkpoints that every pack needs, small enough to be read together.
-_BUNDLED: Final = ("decisions.json", "cards.json", "tasks.json", "plane_map.json", "artifacts.json")
+_BUNDLED: Final = (
+    "decisions.json",
+    "cards.json",
+    "tasks.json",
+    "plane_map.json",
+    "artifacts.json",
+    ACTS_NAME,
+)
 
 
 class Folds:
@@ -220,8 +227,8 @@ class Folds:
         self.log = log = log if isinstance(log, Prefix) else SnapshotLog(RememberedLog(log))
         self.variant = variant  # names the counter and its scale: another one is another fold
         variant, plain = variant_with(variant), variant_with("")
-        self.memories = memories = Memories(log, folder, plane=plane_id)
         self.bundle = Bundle(folder, plane_id, _BUNDLED)
+        self.memories = memories = Memories(log, folder, plane=plane_id, reads=self.bundle.read)
         self.hotset: Folded[HotsetsState] = Folded(
             Hotsets(counter),
             log,

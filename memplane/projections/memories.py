@@ -20,6 +20,10 @@ file with zeros in their place. A file with another sum (cut, patched together, 
 plane or of another version is made again. It is not synced: what a power cut leaves does not have
 its sum. Writers hold the lock of the folder (`memplane.index.storage.alone`); readers need no lock.
 
+`projections/cache.acts` is a checkpoint with the acts and the sum of the file that it was written
+beside. While that file has this sum, a process opens it when a value or a touch is first asked for:
+most hooks ask for none, and then import no sqlite3.
+
 A Python may have been built without the module `sqlite3`: then there is no such file, every use of
 one is `Broken` (`absent`), and its readers fold the log into memory.
 """
@@ -30,6 +34,7 @@ import contextlib
 import hashlib
 import heapq
 import itertools
+import json
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -40,7 +45,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from memplane import nofollow
 from memplane.event import Event
-from memplane.index.storage import alone, rename_over
+from memplane.index.storage import alone, rename_over, replace_bytes
 from memplane.ports import Line, Position
 from memplane.projections.in_force import (
     ORIGIN,
@@ -58,13 +63,25 @@ from memplane.projections.in_force import (
     place_of,
     settle_values,
 )
-from memplane.projections.projector import Replayable, Stretch, catch_up, fold, overtaken
+from memplane.projections.projector import (
+    Checkpoint,
+    Replayable,
+    Stretch,
+    canonical,
+    catch_up,
+    encode_checkpoint,
+    fold,
+    overtaken,
+    read_checkpoint,
+)
 
 if TYPE_CHECKING:
     import sqlite3
 
 
 CACHE_NAME: Final = "cache.sqlite"
+ACTS_NAME: Final = "cache.acts"
+_ACTS_BYTES_MAX: Final = 256 * 1024
 _WAIT_S: Final = 0.2  # a commit takes milliseconds; who holds the file longer is not one of us
 _PROJECTOR: Final = "memories"
 _COLUMNS: Final = (
@@ -240,20 +257,43 @@ def _broken(error: sqlite3.Error) -> Broken:
 
 
 class Cache:
-    """An open cache file, for reading. Every method may raise `Broken`."""
+    """A cache file, for reading. Every method may raise `Broken`."""
 
-    def __init__(self, path: Path, *, version: int, plane: str, summed: bool = False) -> None:
+    def __init__(
+        self, path: Path, *, version: int, plane: str, summed: bool = False,
+        position: Position | None = None, believed: Callable[[Position], bool] | None = None,
+    ) -> None:  # fmt: skip
         """Open the file; `Broken` when it is missing, harmed, foreign or of another version.
 
-        `summed`: the caller has just written it, and its sum.
+        `summed`: the caller has just written it, and its sum. With a `position`, up to which the
+        file is known to go, it is opened when something is first asked of it; another file in its
+        place must go further, and stand at a line that is `believed`.
         """
-        if not (summed or _is_whole(path)):
-            raise Broken(f"{path}: has not its sum", harmed=True)
-        self._database = Database(path, "kept")
+        self._path, self._of, self._believed = path, (version, plane), believed
+        self._open: Database | None = None
+        self.position = self._opened(summed=summed) if position is None else position
+
+    @property
+    def _database(self) -> Database:
+        if self._open is None:
+            known, found = self.position, self._opened()
+            if found != known and not (
+                found.seq > known.seq and self._believed is not None and self._believed(found)
+            ):
+                raise Broken(f"{self._path}: is another file")
+        assert self._open is not None
+        return self._open
+
+    def _opened(self, *, summed: bool = False) -> Position:
+        """Open the file; the line up to which it goes."""
+        if not (summed or _is_whole(self._path)):
+            raise Broken(f"{self._path}: has not its sum", harmed=True)
+        self._open = database = Database(self._path, "kept")
         try:
-            self.position = self._position(version, plane)
+            return self._position(*self._of)
         except BaseException:
-            self._database.close()
+            self._open = None
+            database.close()
             raise
 
     def newest(self, ns: str, key: str, upto: int) -> KeyValueRow | None:
@@ -334,7 +374,8 @@ class Cache:
 
     def close(self) -> None:
         """Close the file."""
-        self._database.close()
+        if self._open is not None:
+            self._open.close()
 
     def _position(self, version: int, plane: str) -> Position:
         made = self._database.rows(
@@ -442,6 +483,13 @@ def put_sum(path: Path) -> None:
         os.close(descriptor)
 
 
+def stated_sum(path: Path) -> bytes:
+    """The sum that a file states. OSError where there is no file of its own."""
+    with nofollow.open_regular(path) as file:
+        header = file.read(_HEADER_BYTES)
+    return b"".join(header[at] for at in _SUM)
+
+
 def _sums(path: Path) -> tuple[bytes, bytes]:
     """The sum that a file states, and the one that it has."""
     with nofollow.open_regular(path) as file:
@@ -501,7 +549,11 @@ class Memories:
 
     leads = True  # folds each batch before projections that call `arriving`
 
-    def __init__(self, log: Replayable, folder: Path | None, *, plane: str) -> None:
+    def __init__(
+        self, log: Replayable, folder: Path | None, *, plane: str,
+        reads: Callable[[Path], Checkpoint | None] = read_checkpoint,
+    ) -> None:  # fmt: skip
+        self._reads = reads
         self.unsaved = 0
         self._log, self._plane = log, plane
         self._path = folder / CACHE_NAME if folder is not None else None
@@ -862,6 +914,8 @@ class Memories:
                 there.close()
         kept = Cache(path, version=_FOLD.version, plane=self._plane, summed=True)
         self._adopt(kept, position)
+        with contextlib.suppress(OSError):  # else the file is opened by each process
+            self._keep_acts(path, position)
         return True
 
     def _create(self, path: Path, position: Position) -> None:
@@ -878,17 +932,55 @@ class Memories:
             self._create(path, position)
 
     def _open(self) -> None:
-        cache = self._usable(self._path) if self._path is not None else None
+        if self._path is None:
+            return
+        kept = self._kept(self._path)
+        cache = self._usable(self._path) if kept is None else kept[0]
         if cache is None:
             return
         try:
-            for act in sorted(cache.acts(cache.position.seq), key=lambda act: act.seq):
+            acts = cache.acts(cache.position.seq) if kept is None else kept[1]
+            for act in sorted(acts, key=lambda act: act.seq):
                 self._chains.acts.add(act)
         except Broken:
             cache.close()
             self._chains = Chains()
         else:
             self._cache, self._base = cache, cache.position
+
+    def _kept(self, path: Path) -> tuple[Cache, list[Act]] | None:
+        """The file, not opened yet, and its acts, where these are kept beside it."""
+        kept = self._reads(path.with_name(ACTS_NAME))
+        of = (_PROJECTOR, _FOLD.version, self._plane)
+        if kept is None or (kept.projector, kept.version, kept.plane) != of:
+            return None
+        try:
+            said = json.loads(kept.state)
+            acts = [
+                Act(Target(form, ns, value), seq, bool(undo), bool(evicted), *moment)
+                for form, ns, value, seq, undo, evicted, *moment in said["acts"]
+            ]
+            same = said["sum"] == stated_sum(path).hex()
+        except (OSError, ValueError, TypeError, LookupError, RecursionError):
+            return None
+        if not same or not self._log.matches(kept.position):
+            return None
+        return Cache(
+            path, version=_FOLD.version, plane=self._plane, position=kept.position,
+            believed=self._log.matches,
+        ), acts  # fmt: skip
+
+    def _keep_acts(self, path: Path, position: Position) -> None:
+        """Write beside the file what is asked of it in every process; nothing of too much."""
+        acts = [
+            (*act.target, act.seq, act.undo, act.evicted, act.time, act.turn, act.id)
+            for act in self._chains.acts
+        ]
+        state = canonical({"sum": stated_sum(path).hex(), "acts": acts})
+        kept = Checkpoint(_PROJECTOR, _FOLD.version, self._plane, "", position, state)
+        data = encode_checkpoint(kept)
+        if len(data) <= _ACTS_BYTES_MAX:
+            replace_bytes(path.with_name(ACTS_NAME), data)
 
     def _usable(self, path: Path) -> Cache | None:
         """Open the file if it is whole, of this fold and on this log."""

@@ -44,7 +44,7 @@ from memplane.projections import projector
 from memplane.projections.artifacts import is_digest
 from memplane.projections.digests import Digests
 from memplane.projections.files import AllFiles
-from memplane.projections.memories import CACHE_NAME, has_its_sum, position_of
+from memplane.projections.memories import ACTS_NAME, CACHE_NAME, has_its_sum, position_of
 from memplane.projections.projector import BUNDLE, Bundle
 from memplane.search.service import index_service
 from memplane.upkeep.reports import kept_bytes_path, saved
@@ -549,6 +549,7 @@ _CACHES: Final = (
     "tasks.json",
     "plane_map.json",
     "artifacts.json",
+    ACTS_NAME,
     BUNDLE,
     "cache.sqlite",
 )

@@ -13,6 +13,7 @@ from builders_journal import Journal
 import memplane
 from memplane.index.storage import alone
 from memplane.projections.memories import Memories
+from memplane.projections.projector import encode_checkpoint, read_checkpoint
 from tests.examples import paired
 from tests.projections.test_checkpoint import in_process
 from tests.projections.test_ledger import forget
@@ -168,7 +169,10 @@ def test_a_copy_is_believed_wherever_it_lies(tmp_path):
     copy.close()
 
 
-def test_a_file_patched_together_of_two_states_is_not_believed_wherever_the_seam_is(tmp_path):
+@pytest.mark.parametrize("beside", [True, False], ids=["acts kept beside it", "alone"])
+def test_a_file_patched_together_of_two_states_is_not_believed_wherever_the_seam_is(
+    tmp_path, beside
+):
     """A copy may be taken page by page, with a commit in between, or an older one half replaced."""
     journal = Journal(KEYED)
     before = saved(tmp_path, journal).read_bytes()
@@ -181,8 +185,13 @@ def test_a_file_patched_together_of_two_states_is_not_believed_wherever_the_seam
             if patched in (before, behind):
                 continue
             path.write_bytes(patched)
+            if not beside:
+                (tmp_path / "cache.acts").unlink(missing_ok=True)
             again = Memories(journal, tmp_path, plane="plane")
-            assert again.catch_up() == journal.head().seq
+            # With the sum that the acts know, it is found out when it is opened.
+            assert again.catch_up() == journal.head().seq or (
+                beside and patched[:100] == behind[:100]
+            )
             assert again.dump() == truth
             again.close()
 
@@ -253,3 +262,53 @@ with memplane.open(sys.argv[1]) as plane:
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("We move to SQLite 71 ")
+
+
+def test_a_file_whose_acts_are_kept_is_opened_when_a_value_is_asked_for(tmp_path):
+    journal = Journal([*KEYED, forget(session="s1")])
+    saved(tmp_path, journal)
+    truth = opened(journal)
+    memories = opened(journal, tmp_path)
+    assert memories._cache._open is None
+    assert memories.forgets() == truth.forgets()
+    assert memories._cache._open is None
+    assert memories.keys(limit=99) == truth.keys(limit=99)
+    assert memories._cache._open is not None
+    memories.close()
+
+
+def test_another_file_in_the_place_of_one_not_yet_opened_is_read_or_folded_again(tmp_path):
+    journal = Journal(KEYED)
+    older = saved(tmp_path, journal).read_bytes()
+    journal.extend([*KEYED[:50], forget(key="k01")])
+    path = saved(tmp_path, journal)
+    behind, ahead = opened(journal, tmp_path), opened(journal, tmp_path)
+    path.write_bytes(older)
+    truth = opened(journal).dump()
+    assert behind.dump() == truth
+    at = journal.head().seq
+    journal.extend([{"key": "k01", "text": "later"}])
+    path.unlink()
+    saved(tmp_path, journal)
+    assert ahead.current("/global", "k01", upto=at) == opened(journal).current(
+        "/global", "k01", upto=at
+    )
+    assert ahead._base is not None  # of the file that goes further
+    assert ahead.catch_up() == 1
+    assert ahead.dump() == opened(journal).dump()
+    behind.close()
+    ahead.close()
+
+
+@pytest.mark.parametrize(
+    "state", [b"{}", b"[]", b'{"sum":"","acts":[]}', b'{"sum":5,"acts":[[1]]}', b"nothing", b"9"]
+)
+def test_acts_of_another_form_are_not_believed(tmp_path, state):
+    journal = Journal([*KEYED, forget(session="s1")])
+    saved(tmp_path, journal)
+    beside = tmp_path / "cache.acts"
+    kept = read_checkpoint(beside)
+    beside.write_bytes(encode_checkpoint(kept._replace(state=state)))
+    memories = opened(journal, tmp_path)
+    assert memories.dump() == opened(journal).dump()
+    memories.close()

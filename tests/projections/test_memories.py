@@ -277,7 +277,11 @@ def test_the_file_is_its_owners_alone_and_nothing_is_left_beside_it(tmp_path):
     memories = opened(Journal(KEYED), tmp_path)
     assert memories.save()
     assert stat.S_IMODE((tmp_path / "cache.sqlite").stat().st_mode) == 0o600
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "cache.sqlite"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        ".lock",
+        "cache.acts",
+        "cache.sqlite",
+    ]
     memories.close()
 
 
@@ -285,7 +289,11 @@ def test_the_journal_of_a_killed_writer_is_not_left_for_the_new_file(tmp_path):
     (tmp_path / "cache.sqlite-journal").write_bytes(b"what a killed writer left" * 400)
     memories = opened(Journal(KEYED), tmp_path)
     assert memories.save()
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "cache.sqlite"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        ".lock",
+        "cache.acts",
+        "cache.sqlite",
+    ]
     memories.close()
 
 
