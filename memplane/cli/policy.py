@@ -521,10 +521,16 @@ def say_if_untrusted(path: str) -> None:
     """Say of a plane that was made around files that were there that it is not trusted."""
     found = upward(os.environ, path, user_folder())
     if found.passed is not None and not found.fault:
+        apart = Path(path) / ".memplane"
+        beside = (
+            ""
+            if Path(path).name == apart.name
+            else f". Apart from a folder's other files: `memplane init {shell_word(str(apart))}`"
+        )
         say(
             f"{printable(path)}: files were there before the plane, so it is not used where it is "
             f"found by looking upward until you trust it: `memplane trust {shell_word(path)}` "
-            "shows what its files say"
+            f"shows what its files say{beside}"
         )
 
 

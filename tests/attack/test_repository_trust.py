@@ -274,7 +274,13 @@ def test_init_trusts_what_it_makes_and_not_what_was_there(ann, tmp_path, reposit
     assert made.returncode == 0
     assert f"{bare / '.memplane'}: files were there before the plane, so it is not" in made.stderr
     assert f"until you trust it: `memplane trust {bare}" in made.stderr
+    assert "Apart from" not in made.stderr
     assert command(ann, bare, "pack").returncode == 3
+    within = tmp_path / "with files"
+    within.mkdir()
+    (within / "main.py").write_text("x = 1\n")
+    made = command(ann, within, "init", ".")
+    assert f"Apart from a folder's other files: `memplane init '{within}/.memplane'`" in made.stderr
 
 
 def test_restore_trusts_what_it_makes(ann, tmp_path):
