@@ -12,6 +12,7 @@
  *   PhraseCodes   memplane/search/indexing.py
  *   PostingLists  memplane/index/segment.py
  *   Literals      memplane/kernel.py
+ *   RecordMaker   memplane/kernel.py
  *
  * The twin is what counts: tests/kernel holds the two equal over any text. What is rare is asked
  * of Python by a callback, and remembered. Nothing here reads a clock, chance, a file or the
@@ -3602,6 +3603,135 @@ static PyType_Spec literals_spec = {
     "memplane._kernel.Literals", sizeof(Literals), 0, Py_TPFLAGS_DEFAULT, literals_slots,
 };
 
+/* ---- RecordMaker ---- */
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *fields, *defaults, *other; /* defaults are those of the last fields */
+    Py_ssize_t count, first;             /* how many fields; the first that has a default */
+} RecordMaker;
+
+static PyObject *record_maker_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    PyObject *fields, *defaults, *other;
+    if (kwargs != NULL && PyDict_Size(kwargs) > 0) {
+        PyErr_SetString(PyExc_TypeError, "RecordMaker takes no keyword arguments");
+        return NULL;
+    }
+    if (!PyArg_ParseTuple(args, "O!O!O", &PyTuple_Type, &fields, &PyTuple_Type, &defaults, &other))
+        return NULL;
+    if (PyTuple_Size(defaults) > PyTuple_Size(fields)) {
+        PyErr_SetString(PyExc_ValueError, "more defaults than fields");
+        return NULL;
+    }
+    RecordMaker *self = (RecordMaker *)PyType_GenericAlloc(type, 0);
+    if (self == NULL)
+        return NULL;
+    self->fields = Py_NewRef(fields);
+    self->defaults = Py_NewRef(defaults);
+    self->other = Py_NewRef(other);
+    self->count = PyTuple_Size(fields);
+    self->first = self->count - PyTuple_Size(defaults);
+    return (PyObject *)self;
+}
+
+static void record_maker_dealloc(RecordMaker *self)
+{
+    Py_CLEAR(self->fields);
+    Py_CLEAR(self->defaults);
+    Py_CLEAR(self->other);
+    freed((PyObject *)self);
+}
+
+/* The place of the field of a name from `start` on; -1: there is none. */
+static Py_ssize_t field_of(RecordMaker *self, PyObject *name, Py_ssize_t start)
+{
+    for (Py_ssize_t at = start; at < self->count; at++)
+        if (PyTuple_GetItem(self->fields, at) == name)
+            return at; /* both are interned, as names in code are */
+    for (Py_ssize_t at = start; at < self->count; at++)
+        if (PyUnicode_Compare(PyTuple_GetItem(self->fields, at), name) == 0)
+            return at;
+    return -1;
+}
+
+/* Put the arguments and the defaults in their places; 0 where they do not fit the fields. */
+static int record_filled(RecordMaker *self, PyObject *made, PyObject *const *args,
+                         Py_ssize_t given, PyObject *names)
+{
+    Py_ssize_t named = names == NULL ? 0 : PyTuple_Size(names);
+    for (Py_ssize_t at = 0; at < given; at++)
+        PyTuple_SetItem(made, at, Py_NewRef(args[at]));
+    for (Py_ssize_t at = 0; at < named; at++) {
+        Py_ssize_t place = field_of(self, PyTuple_GetItem(names, at), given);
+        if (place < 0) /* a name that is no field, or one of a value given before; none comes twice */
+            return 0;
+        PyTuple_SetItem(made, place, Py_NewRef(args[given + at]));
+    }
+    for (Py_ssize_t at = given; at < self->count; at++) {
+        if (PyTuple_GetItem(made, at) != NULL)
+            continue;
+        if (at < self->first)
+            return 0;
+        PyTuple_SetItem(made, at, Py_NewRef(PyTuple_GetItem(self->defaults, at - self->first)));
+    }
+    return 1;
+}
+
+/* What `other` makes of the same arguments: the error of a call that does not fit. */
+static PyObject *record_of_other(RecordMaker *self, PyObject *const *args, Py_ssize_t given,
+                                 PyObject *names)
+{
+    Py_ssize_t named = names == NULL ? 0 : PyTuple_Size(names);
+    PyObject *made = NULL, *kept = PyDict_New(), *values = PyTuple_New(given);
+    if (kept == NULL || values == NULL)
+        goto done;
+    for (Py_ssize_t at = 0; at < given; at++)
+        PyTuple_SetItem(values, at, Py_NewRef(args[at]));
+    for (Py_ssize_t at = 0; at < named; at++)
+        if (PyDict_SetItem(kept, PyTuple_GetItem(names, at), args[given + at]) < 0)
+            goto done;
+    made = PyObject_Call(self->other, values, kept);
+done:
+    Py_XDECREF(kept);
+    Py_XDECREF(values);
+    return made;
+}
+
+static PyObject *record_maker_make(RecordMaker *self, PyObject *const *args, Py_ssize_t given,
+                                   PyObject *names)
+{
+    if (given < 1 || given - 1 > self->count || !PyType_Check(args[0]) ||
+        !PyType_IsSubtype((PyTypeObject *)args[0], &PyTuple_Type) ||
+        args[0] == (PyObject *)&PyTuple_Type)
+        return record_of_other(self, args, given, names);
+    PyObject *made = PyType_GenericAlloc((PyTypeObject *)args[0], self->count);
+    if (made == NULL)
+        return NULL;
+    if (record_filled(self, made, args + 1, given - 1, names))
+        return made;
+    Py_DECREF(made);
+    return PyErr_Occurred() ? NULL : record_of_other(self, args, given, names);
+}
+
+static PyMethodDef record_maker_methods[] = {
+    {"make", (PyCFunction)(void (*)(void))record_maker_make, METH_FASTCALL | METH_KEYWORDS,
+     "Make an object of the class that is given first."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot record_maker_slots[] = {
+    {Py_tp_new, record_maker_new},
+    {Py_tp_dealloc, record_maker_dealloc},
+    {Py_tp_methods, record_maker_methods},
+    {0, NULL},
+};
+
+static PyType_Spec record_maker_spec = {
+    "memplane._kernel.RecordMaker", sizeof(RecordMaker), 0, Py_TPFLAGS_DEFAULT,
+    record_maker_slots,
+};
+
 /* ---- the module ---- */
 
 static int fill_module(PyObject *module)
@@ -3609,6 +3739,7 @@ static int fill_module(PyObject *module)
     PyType_Spec *specs[] = {
         &chunk_sums_spec, &token_numbers_spec, &token_parts_spec, &posting_sums_spec,
         &event_ranking_spec, &phrase_codes_spec, &posting_lists_spec, &literals_spec,
+        &record_maker_spec,
     };
     for (size_t at = 0; at < sizeof(specs) / sizeof(*specs); at++) {
         PyObject *type = PyType_FromModuleAndSpec(module, specs[at], NULL);

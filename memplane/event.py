@@ -17,9 +17,9 @@ from __future__ import annotations
 import json
 from enum import StrEnum
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, Final
 
-from memplane.lazy import NamedTuple, word_table
+from memplane.lazy import NamedTuple, Protocol, TypedDict, word_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -280,6 +280,16 @@ def relations_of(event: Event) -> tuple[Relation, ...]:
 
 def _word(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
+
+
+def is_extract(event: Event) -> bool:
+    """Whether it is a generated summary, which quotes the events in its `refs`."""
+    return event.kind == "summary" and event.data.get("extract") is True
+
+
+def is_derived(event: Event) -> bool:
+    """Whether it was made by rules of the events in its `refs`, and goes where they go."""
+    return is_extract(event) or event.data.get("derived") is True
 
 
 def lifting(markers: Iterable[str]) -> tuple[str, ...]:

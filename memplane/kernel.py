@@ -9,7 +9,10 @@ and no byte on disk depends on which of them a machine has.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Twin = TypeVar("Twin")
 
@@ -63,3 +66,29 @@ class Literals:
             words = frozenset(data.translate(self._table).split())
             return tuple([each for word, each in encoded if word in words])
         return tuple([each for literal, each in encoded if literal in data])
+
+
+class RecordMaker:
+    """Makes the objects of a record (see `memplane.lazy`): tuples of a class of its own.
+
+    `fields` are the names of the places, `defaults` the values of the last of them. Arguments that
+    do not fit the fields are given to `other`, for the error that a function of Python would raise.
+    """
+
+    __slots__ = ("_defaults", "_fields", "_other")
+
+    def __init__(
+        self, fields: tuple[str, ...], defaults: tuple[Any, ...], other: Callable[..., Any], /
+    ) -> None:
+        self._fields, self._other = fields, other
+        self._defaults = dict(zip(fields[len(fields) - len(defaults) :], defaults, strict=True))
+
+    def make(self, cls: type, /, *given: Any, **named: Any) -> Any:
+        """Make an object of the class, whose `__new__` this is."""
+        missing = self._fields[len(given) :]
+        if len(given) > len(self._fields) or not named.keys() <= set(missing):
+            return self._other(cls, *given, **named)
+        values = self._defaults | named
+        if not all(name in values for name in missing):
+            return self._other(cls, *given, **named)
+        return tuple.__new__(cls, (*given, *(values[name] for name in missing)))

@@ -14,11 +14,15 @@ from importlib.machinery import PathFinder
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, AnyStr, Final, cast
 
+from memplane.kernel import BUILT, RecordMaker, kernel_twin
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import (
         NamedTuple as NamedTuple,  # noqa: PLC0414 - passed on
+        Protocol as Protocol,  # noqa: PLC0414
         Self,
+        TypedDict as TypedDict,  # noqa: PLC0414
     )
 
 _ALONE = allocate_lock()
@@ -176,45 +180,64 @@ _COMPILED_FROM: Final = 3  # a record's object from which on its constructor is 
 _NO_FIELD: Final = TypeError if sys.version_info >= (3, 13) else ValueError
 
 
-def _bound(record: Any, given: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...] | None:
-    """The values of a record's fields by these arguments; None where they do not fit it."""
-    missing = record._fields[len(given) :]
-    if len(given) > len(record._fields) or not named.keys() <= set(missing):
-        return None
-    values = record._field_defaults | named
-    if not all(name in values for name in missing):
-        return None
-    return (*given, *(values[name] for name in missing))
+def _owner(cls: Any) -> Any:
+    """The record that a class is, or stands on."""
+    return next(one for one in cls.__mro__ if "_fields" in vars(one))
+
+
+def _constructor(owner: Any) -> Callable[..., Any]:
+    """A record's `__new__` as a function."""
+    names = ", ".join(owner._fields)
+    source = f"lambda _cls, {names}: _new(_cls, ({names}{',' if names else ''}))"
+    made: Any = eval(source, {"_new": tuple.__new__, "__builtins__": {}})  # noqa: S307 - our names
+    made.__name__, made.__qualname__ = "__new__", f"{owner.__qualname__}.__new__"
+    made.__defaults__ = tuple(owner._field_defaults.values())
+    return cast("Callable[..., Any]", made)
+
+
+def _called(cls: Any, /, *given: Any, **named: Any) -> Any:
+    """What a function makes of these arguments: the error where they do not fit."""
+    return _constructor(_owner(cls))(cls, *given, **named)
+
+
+class _Signature:
+    """`__signature__` of a record: that of its constructor, which the kernel's does not tell."""
+
+    def __get__(self, record: object, cls: Any) -> Any:
+        if "_fields" not in vars(cls):
+            return None  # its own `__new__` tells
+        import inspect  # noqa: PLC0415 - whoever asks has it
+
+        whole = inspect.signature(_constructor(cls))
+        return whole.replace(parameters=list(whole.parameters.values())[1:])
 
 
 class _Record(tuple[Any, ...]):
-    """What `typing.NamedTuple` gives its classes, except that `__new__` is compiled when it pays.
+    """What `typing.NamedTuple` gives its classes, except that no constructor is compiled for each.
 
     A hook imports 200 records and makes some of 100, most of them once or twice. Of a class of
     typing each takes 130 us: every annotation is compiled, and the constructor; of these it takes
-    11, and the constructor's 65 from the third of its objects on.
+    11. The kernel's `RecordMaker` is the constructor, where there is one; else it is compiled, in
+    65 us, from the third of a record's objects on.
     """
 
     __slots__ = ()
+    __signature__ = _Signature()
     if TYPE_CHECKING:
         _fields: tuple[str, ...]
         _field_defaults: dict[str, Any]
         __made__: int
 
     def __new__(cls, /, *given: Any, **named: Any) -> Self:
-        owner: Any = next(one for one in cls.__mro__ if "_fields" in vars(one))
+        owner = _owner(cls)
         owner.__made__ += 1
         if owner.__made__ < _COMPILED_FROM:
-            values = _bound(owner, given, named)
-            if values is not None:
-                return tuple.__new__(cls, values)
-        names = ", ".join(owner._fields)
-        source = f"lambda _cls, {names}: _new(_cls, ({names}{',' if names else ''}))"
-        made = eval(source, {"_new": tuple.__new__, "__builtins__": {}})  # noqa: S307 - our names
-        made.__name__, made.__qualname__ = "__new__", f"{owner.__qualname__}.__new__"
-        made.__defaults__ = tuple(owner._field_defaults.values())
-        owner.__new__ = staticmethod(made)
-        return cast("Self", made(cls, *given, **named))
+            defaults = tuple(owner._field_defaults.values())
+            return cast(
+                "Self", RecordMaker(owner._fields, defaults, _called).make(cls, *given, **named)
+            )
+        owner.__new__ = staticmethod(_constructor(owner))
+        return cast("Self", owner.__new__(cls, *given, **named))
 
     @classmethod
     def _make(cls, values: Iterable[Any]) -> Self:
@@ -253,6 +276,9 @@ class _Fields(type):
             raise TypeError(f"{name}: expected fields, those with a default last")
         body |= dict(zip(fields, _READERS[: len(fields)], strict=True))
         body |= {"__slots__": (), "__match_args__": fields, "_fields": fields, "__made__": 0}
+        if BUILT is not None:
+            maker = kernel_twin(RecordMaker)(fields, tuple(values.values()), _called)
+            body["__new__"] = staticmethod(maker.make)
         return type(name, (_Record,), body | {"_field_defaults": values})
 
 
@@ -270,3 +296,22 @@ if not TYPE_CHECKING:
     # As `typing.NamedTuple`, of which type checkers are told. Where it is used annotations are
     # texts (`from __future__ import annotations`).
     NamedTuple = _Named()
+
+
+class _Described:
+    """What stands in the place of `typing.Protocol` and `typing.TypedDict`.
+
+    Classes of these say to type checkers what others are like, and make no objects. typing's own
+    compile each annotation and ask `abc`: a hook imports 30 of them.
+    """
+
+    __slots__ = ()
+
+    def __init_subclass__(cls, **_: Any) -> None: ...
+
+    def __class_getitem__(cls, _: Any) -> Any:
+        return cls
+
+
+if not TYPE_CHECKING:
+    Protocol = TypedDict = _Described

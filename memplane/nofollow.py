@@ -23,10 +23,9 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from _thread import _local
+from _thread import _local, get_ident
 from contextlib import contextmanager, suppress
 from io import BufferedReader, FileIO
-from threading import get_ident
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from memplane.errors import StrangeFileError

@@ -19,10 +19,10 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar, Token
 from datetime import UTC, datetime
 from functools import wraps
-from typing import IO, TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Protocol, Self, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from memplane.errors import ConfigurationError, InputError
-from memplane.lazy import late
+from memplane.lazy import Protocol, late
 
 if TYPE_CHECKING:
     import logging
@@ -54,11 +54,9 @@ class Observer(Protocol):
 
     def event(self, name: str, fields: Mapping[str, Any]) -> None:
         """Something happened."""
-        ...
 
     def span(self, name: str, fields: Mapping[str, Any]) -> AbstractContextManager[object]:
         """Something begins; it ends when the context manager is left."""
-        ...
 
 
 @contextmanager

@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import memplane
+from memplane import lazy
 from memplane.lazy import NamedTuple, late, module_alone, regex
 
 
@@ -193,12 +194,19 @@ def test_a_record_does_what_a_named_tuple_of_typing_does(given, named):
         assert ours == theirs
 
 
-@given(st.lists(_VALUES, max_size=4), st.dictionaries(_NAMES, _VALUES, max_size=3))
-def test_the_first_objects_of_a_record_are_as_the_later_ones(given, named):
-    class Ours(NamedTuple):
-        one: int
-        two: str | None = None
-        three: tuple[int, ...] = ()
+@given(st.lists(_VALUES, max_size=4), st.dictionaries(_NAMES, _VALUES, max_size=3), st.booleans())
+def test_the_first_objects_of_a_record_are_as_the_later_ones(given, named, compiled):
+    built = lazy.BUILT
+    try:
+        lazy.BUILT = built if compiled else None
+
+        class Ours(NamedTuple):
+            one: int
+            two: str | None = None
+            three: tuple[int, ...] = ()
+
+    finally:
+        lazy.BUILT = built
 
     answers = [_answer(lambda: tuple(Ours(*given, **named))) for _ in range(5)]
     assert answers == [_answer(lambda: tuple(_Theirs(*given, **named)))] * 5

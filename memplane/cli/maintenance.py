@@ -59,7 +59,7 @@ from memplane.cli.output import (
 from memplane.cli.policy import ask_once
 from memplane.clock import clock
 from memplane.errors import HomeError, InputError, MemplaneError, NotFoundError, UntrustedError
-from memplane.event import UPKEEP_KINDS, Event
+from memplane.event import UPKEEP_KINDS, Event, is_extract
 from memplane.explain.replay import Shared, shared_by
 from memplane.home import ADDRESS_VARIABLE, VERSION, asset
 from memplane.importers import git, import_paths
@@ -71,7 +71,6 @@ from memplane.log.segments import erased_by
 from memplane.pack.block import Block
 from memplane.plane import Plane
 from memplane.policy import variables
-from memplane.projections.sessions import is_extract
 from memplane.projects import cache_id
 from memplane.recall.suppress import OWNER
 from memplane.shared.follower import FollowerLog

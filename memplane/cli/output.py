@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from rich import box, console, table, text
 
     from memplane import inspect as inspect_room
+    from memplane.context import calls
     from memplane.plane import Plane
     from memplane.projections import in_force
-    from memplane.search import service
 else:
     box, console = late("rich.box"), late("rich.console")
     table, text = late("rich.table"), late("rich.text")
     inspect_room = late("memplane.inspect")
     in_force = late("memplane.projections.in_force")
-    service = late("memplane.search.service")
+    calls = late("memplane.context.calls")
 
 # What every answer says that is made from a log with gaps.
 DAMAGED = "parts of the log do not verify and were left out; run `memplane verify`"
@@ -73,7 +73,7 @@ def data(value: Any) -> None:
 
 def degraded_words(part: str, else_words: str) -> str:
     """What an answer was made without, and the effect (`else_words`, except for the index)."""
-    if part.startswith(service.INDEX_BEHIND):
+    if part.startswith(calls.INDEX_BEHIND):
         return f"{part}: of those what the hotset holds was searched; --wait indexes them first"
     return f"{part}: {else_words}"
 

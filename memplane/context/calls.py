@@ -43,6 +43,7 @@ else:
 
 _SEQ_MAX: Final = 2**63 - 1
 MARKS_MAX: Final = 800  # sentences that a caller holds: they stand in the report
+INDEX_BEHIND: Final = "index: "  # how the line about what an answer lacks begins
 
 
 def check_text(value: object, where: str) -> str:
@@ -349,3 +350,9 @@ class Recorder:
     ) -> list[Appended | MemplaneError]:
         """Append rows of several callers in one write; each gets its own receipt or error."""
         return batches.each(self._append, rows, make)
+
+
+def degraded_parts(as_of: int, index_seq: int | None) -> list[str]:
+    """What an answer as of a seq lacks, where the index was used up to `index_seq` (None: all)."""
+    missing = 0 if index_seq is None else max(0, as_of - index_seq)
+    return [f"{INDEX_BEHIND}{missing} events behind"] if missing else []

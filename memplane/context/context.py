@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 import warnings
+from _thread import RLock
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from memplane import nofollow
 from memplane.context.calls import check_channel, check_texts
@@ -24,7 +24,7 @@ from memplane.event import GLOBAL, PROJECTS, UPKEEP_KINDS, Draft, Event
 from memplane.home import Home, RefoldWarning, replace_file
 from memplane.intake import Intake, Redactor, marker_of, namespace, same, timestamp
 from memplane.intake.redact import quoted_value, unexpected
-from memplane.lazy import NamedTuple, late
+from memplane.lazy import NamedTuple, Protocol, late
 from memplane.log import FileLog
 from memplane.log.reader import LineCache
 from memplane.nofollow import Tally, counting
@@ -143,11 +143,9 @@ class PlanePart(Protocol):
 
     def follow(self, seq: int, count: int) -> None:
         """Note the last `count` events, up to `seq`. The lock is held."""
-        ...
 
     def close(self) -> None:
         """Save if it is worth it, and close the files. The lock is held."""
-        ...
 
 
 class OfPlane:
@@ -216,7 +214,7 @@ class PlaneContext:
             else:
                 counts = overrides if home.passing else None
                 self.watched = Frozen(home.path, files, self.counter, overrides=counts)
-            self.lock = threading.RLock()
+            self.lock = RLock()
             loads = self._parted(home, loads)
             self.log = log or self._opened_log(loads, make_log, known)
         self._emptied = _emptied_later(self) if home.passing and log is None else None

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from memplane.errors import NotFoundError, ScopeError
 from memplane.event import UPKEEP_KINDS, Event
 from memplane.intake.redact import quoted_value
-from memplane.lazy import NamedTuple
+from memplane.lazy import NamedTuple, Protocol
 from memplane.projections.in_force import Timed, VisibleFields, out_of_time
 from memplane.recall.score import Remembered, importance_now, is_stale
 from memplane.recall.suppress import NAMED, Scope, is_pattern, within

@@ -27,7 +27,6 @@ from memplane.projections.ledger import (
 )
 from memplane.projections.memories import Memories
 from memplane.projections.projector import Bundle, Folded, Follower, Replayable, catch_up
-from memplane.projections.sessions import SessionsProjector, SessionsState
 from memplane.projections.system_map import MapsState, MapState, PlaneMaps
 from memplane.projections.tasks import ProjectTasks, Tasks, TaskTables, lines_of, owner_of
 
@@ -42,12 +41,18 @@ if TYPE_CHECKING:
     from memplane.projections import sessions as projections_sessions
     from memplane.projections.digests import Digests, DigestsState
     from memplane.projections.groups import Sees, VisibilityGroup
-    from memplane.projections.sessions import EpisodesProjector, EpisodesState
+    from memplane.projections.sessions import (
+        EpisodesProjector,
+        EpisodesState,
+        SessionsProjector,
+        SessionsState,
+    )
     from memplane.projections.tasks import TaskRecord, TaskTable
 else:
     pack_expansion_depths = late("memplane.pack.expansion_depths")
     projections_sessions = late("memplane.projections.sessions")
     (Digests,) = late_calls("memplane.projections.digests", "Digests")
+    (SessionsProjector,) = late_calls("memplane.projections.sessions", "SessionsProjector")
 
 
 class RememberedLog:

@@ -10,14 +10,14 @@ from __future__ import annotations
 import time
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane.context.calls import checked_request
 from memplane.context.folds import items_of_event, seq_by
 from memplane.event import Event
 from memplane.harness import remembered_lines
 from memplane.intake.redact import unexpected
-from memplane.lazy import NamedTuple, late, late_calls
+from memplane.lazy import NamedTuple, Protocol, late, late_calls
 from memplane.pack.layout import budget_of
 from memplane.pack.pack import Laid, pack
 from memplane.pack.request import (

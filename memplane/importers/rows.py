@@ -10,10 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane.intake import is_own_command
-from memplane.lazy import NamedTuple, late, word_table
+from memplane.lazy import NamedTuple, Protocol, late, word_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,15 +59,12 @@ class RecordReader(Protocol):
 
     def begin(self, state: Mapping[str, Any], file: str = "") -> None:
         """Begin a file, or go on with one where `state()` was left. `file` is its name."""
-        ...
 
     def read(self, record: dict[str, Any], body: bytes) -> ReadOutcome:
         """Say what the record comes to; never raises, whatever it holds. `body` is its line."""
-        ...
 
     def state(self) -> dict[str, Any]:
         """Return what later lines of this file need of the earlier ones, as JSON."""
-        ...
 
 
 def begins_decision(reply: str) -> bool:

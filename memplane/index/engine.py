@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from math import isqrt
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from memplane.index import storage
 from memplane.index.lexical import Matches
 from memplane.index.segment import Array
 from memplane.index.vectors import MILLION, cosines
-from memplane.lazy import NamedTuple, late
+from memplane.lazy import NamedTuple, Protocol, late
 from memplane.nofollow import read_bytes
 from memplane.ports import ONE, Hit, Index
 
@@ -109,7 +109,6 @@ class KeptIndex(Index, Protocol):
 
     def write(self, folder: Path) -> list[str]:
         """Write all that was added; return the names of the files. Raises OSError, ValueError."""
-        ...
 
 
 def require_tantivy() -> str:

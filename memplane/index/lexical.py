@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, groupby, pairwise
 from math import isqrt
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from memplane.index.bm25 import BM25, Weights, combined, idf, length_norm, term_
 from memplane.index.segment import LENGTHS, Array, Pieces, Postings
 from memplane.index.terms import Query
 from memplane.kernel import kernel_twin
-from memplane.lazy import NamedTuple
+from memplane.lazy import NamedTuple, Protocol
 from memplane.ports import ONE
 
 
@@ -53,15 +53,12 @@ class PostingBlock(Protocol):
     def totals(self) -> tuple[int, ...]: ...
     def find(self, wanted: Array) -> list[tuple[int, Array, Array]]:
         """Return (place in `wanted`, docs, times) of each wanted term that occurs here."""
-        ...
 
     def counts(self, wanted: Array) -> Array:
         """Return how many documents hold each of the terms."""
-        ...
 
     def text(self, place: int) -> str:
         """Return the text of a document, numbered within the block."""
-        ...
 
     @property
     def kept(self) -> Pieces: ...

@@ -25,7 +25,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache, partial
 from math import isqrt, sqrt
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 
@@ -36,7 +36,7 @@ from memplane.index.segment import ASKING, PERSONAL, TIMED, Array
 from memplane.index.terms import PREFERENCE, READ, ROLES
 from memplane.index.vectors import MILLION, Vectors
 from memplane.kernel import kernel_twin
-from memplane.lazy import NamedTuple
+from memplane.lazy import NamedTuple, Protocol
 from memplane.ports import ONE
 
 FULL: Final = 4  # the z that earns the weight
@@ -738,7 +738,6 @@ class ColumnSource(Protocol):
 
     def take(self, column: str, docs: Array) -> Array:
         """Values of a column, a document each."""
-        ...
 
 
 class Frame(NamedTuple):

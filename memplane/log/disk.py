@@ -8,9 +8,9 @@ from __future__ import annotations
 import fcntl
 import os
 import time
+from _thread import get_ident
 from collections.abc import Callable
 from contextlib import suppress
-from threading import get_ident
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 

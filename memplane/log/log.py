@@ -13,11 +13,11 @@ from __future__ import annotations
 import json
 import os
 import time
+from _thread import allocate_lock
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from hashlib import sha256
-from threading import Lock
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 from memplane.errors import (
     ConflictError,
@@ -31,7 +31,7 @@ from memplane.errors import (
     WriteError,
 )
 from memplane.event import Event, decode, same_place
-from memplane.lazy import NamedTuple
+from memplane.lazy import NamedTuple, Protocol
 from memplane.log.disk import Disk, LogLock
 from memplane.log.reader import Gap, LogReader
 from memplane.log.segments import (
@@ -415,7 +415,7 @@ class FileLog:
     def _begin_process(self) -> None:
         """Own lock, descriptors and locks among threads; those of a parent are never used."""
         self._pid = os.getpid()
-        self._mutex = Lock()
+        self._mutex = allocate_lock()
         self._lock = LogLock(f"{self._home}/log/.lock", self._lock_wait_ms_max)
         self._writer = self._make_writer(*self._settings)
         self._tail = Tail()
@@ -603,7 +603,7 @@ class MemoryLog:
         self._purges: dict[int, Erased] = {}
         self._head = Position(0, genesis(plane_id).decode(), 0, 0)
         self._rec = ""
-        self._mutex = Lock()
+        self._mutex = allocate_lock()
         self.waiting = _NothingWaits()
 
     def held(self) -> AbstractContextManager[None]:

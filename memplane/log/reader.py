@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import os
 import sys
+from _thread import allocate_lock
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from contextlib import suppress
 from hashlib import sha256
-from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from memplane import nofollow
@@ -339,7 +339,7 @@ class LinePlaces:
         self._folder = f"{home}/index/ids"
         self._beginning, self._believed = beginning, believed
         self._sealed: dict[int, SealedIds] = {}
-        self._mutex = Lock()
+        self._mutex = allocate_lock()
         self._table: IdTable | None = None
         self._searches, self._readings = _SEARCHES, _READINGS
         self._bytes: tuple[tuple[int, ...], bytes] = (), b""
@@ -348,7 +348,7 @@ class LinePlaces:
 
     def forget_locks(self) -> None:
         """After a fork: another thread of the parent may have held it."""
-        self._mutex = Lock()
+        self._mutex = allocate_lock()
 
     def take(self, other: LinePlaces) -> None:
         """Take over the verified tables that another reader of the same log has of its segments."""

@@ -11,8 +11,8 @@ from __future__ import annotations
 import json
 import os
 import time
+from _thread import allocate_lock
 from contextlib import suppress
-from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 from memplane import nofollow
@@ -84,7 +84,7 @@ class Active:
         self.h = b""
         self.rec = ""
         self.failed = False
-        self.sync_mutex = Lock()
+        self.sync_mutex = allocate_lock()
 
     def take(self, data: bytes, base: int, run: Run) -> None:
         """Go to the end of a run of the file's bytes that begin at `base`."""

@@ -43,7 +43,6 @@ from memplane.policy import Limits, Scoring, SectionBudget
 from memplane.ports import ONE, Candidates, FoundEvent, Retriever
 from memplane.projections.files import normalised
 from memplane.projections.item import TIERS, Item, Printer, limits, plain_text
-from memplane.projections.reports import ends_in_narration, is_narration, is_report, sentences_in
 from memplane.recall.gate import (
     Passage,
     PromptAnswer,
@@ -61,6 +60,12 @@ if TYPE_CHECKING:
     from memplane.index import fill_order
     from memplane.index.fill_order import FillingParameters, steps_of
     from memplane.pack.head import is_by_model, place_views
+    from memplane.projections.reports import (
+        ends_in_narration,
+        is_narration,
+        is_report,
+        sentences_in,
+    )
     from memplane.recall import score as recall_score, session_digest as recall_session_digest
     from memplane.recall.score import ScoredCandidate, circumstances, count, lifted, score
     from memplane.recall.session_digest import StandingNote
@@ -73,6 +78,13 @@ else:
         "memplane.index.fill_order", "FillingParameters", "steps_of"
     )
     is_by_model, place_views = late_calls("memplane.pack.head", "is_by_model", "place_views")
+    ends_in_narration, is_narration, is_report, sentences_in = late_calls(
+        "memplane.projections.reports",
+        "ends_in_narration",
+        "is_narration",
+        "is_report",
+        "sentences_in",
+    )
     circumstances, count, lifted, score = late_calls(
         "memplane.recall.score", "circumstances", "count", "lifted", "score"
     )

@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
-from memplane.event import TYPED_KINDS, UPKEEP_KINDS, Event
+from memplane.event import TYPED_KINDS, UPKEEP_KINDS, Event, is_extract
 from memplane.lazy import NamedTuple, regex, word_table
 from memplane.pack.block import EVENTS_FROM, Handle
 from memplane.projections.item import (
@@ -32,7 +32,6 @@ from memplane.projections.item import (
     plain_text,
     safe_name,
 )
-from memplane.projections.sessions import is_extract
 from memplane.projections.tasks import (
     CLOSED,
     SHOWN,

@@ -12,11 +12,11 @@ import re
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from memplane.errors import InputError
 from memplane.harness import remembered
-from memplane.lazy import NamedTuple, late
+from memplane.lazy import NamedTuple, TypedDict, late
 from memplane.policy import Policies, Scoring
 from memplane.projections.item import Item, saying
 
@@ -461,6 +461,36 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE)
 
 
+_LETTERS: Final = "abcdefghijklmnopqrstuvwxyz "
+
+
+@lru_cache(maxsize=256)
+def opening_words(pattern: str) -> tuple[str, ...]:
+    """Words of which every ASCII text that the pattern matches has one, in any case.
+
+    Read off how it begins, as most patterns do: with a word, or a choice of words, behind marks of
+    its place. () where it begins otherwise. To compile a policy's patterns of all intents takes a
+    sixth of the time of a bare Python.
+    """
+    begin = pattern.removeprefix("(?i)").removeprefix("^\\W*").removeprefix("\\b")
+    if begin.startswith("(?:"):
+        group, _, rest = begin[3:].partition(")")
+        words = tuple(group.split("|"))
+    else:
+        rest = begin.lstrip(_LETTERS)
+        words = (begin[: len(begin) - len(rest)],)
+    plain = all(word.strip(" ") and not word.strip(_LETTERS) for word in words)
+    # A class may hold brackets, and a group of its own kind may change what letters mean.
+    if not plain or rest[:1] in (*"*?+{",) or "[" in rest or "(?" in rest.replace("(?:", ""):
+        return ()
+    depth = 0
+    for sign in rest.replace("\\\\", "").replace("\\(", "").replace("\\)", ""):
+        depth += (sign == "(") - (sign == ")")
+        if sign == "|" and depth == 0:
+            return ()
+    return words
+
+
 def intent_of(asked: str, query: str, scoring: Scoring) -> str:
     """The intent alone: see `chosen_intent`."""
     return chosen_intent(asked, query, scoring)[0]
@@ -479,8 +509,12 @@ def chosen_intent(asked: str, query: str, scoring: Scoring) -> tuple[str, str]:
         return asked, "asked"
     if not query.strip():
         return "fast", "empty query"
+    said = query.lower() if query.isascii() else ""
     for intent, named in scoring.intents:
         for pattern in named:
+            words = opening_words(pattern) if said else ()
+            if words and not any(word in said for word in words):
+                continue
             if _compiled(pattern).search(query):
                 return intent, f"pattern: {pattern}"
     return scoring.default_intent, "default_intent"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from memplane.context.calls import checked_request
+from memplane.context.calls import checked_request, degraded_parts
 from memplane.context.context import PlaneContext
 from memplane.context.folds import seq_by
 from memplane.context.materials import (
@@ -208,7 +208,7 @@ def _made_anyhow(made: Callable[[int | None], Block], dense_seq: int | None, as_
         block, without = made(0), [error.part]
     index_seq = block.report["request"].get("index_seq")
     if index_seq is not None:
-        without += search_service.degraded_parts(as_of, index_seq)
+        without += degraded_parts(as_of, index_seq)
     if without:
         block.report["degraded"] = without
     return block

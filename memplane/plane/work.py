@@ -16,14 +16,14 @@ import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, Unpack
 
 from memplane.context.calls import Receipt
 from memplane.context.context import OfPlane, PlaneContext
 from memplane.errors import HomeError, InputError, MemplaneError, NotFoundError
 from memplane.event import Event, EventFields
 from memplane.intake.redact import quoted_value
-from memplane.lazy import NamedTuple, late
+from memplane.lazy import NamedTuple, Protocol, late
 from memplane.projects import (
     UNKNOWN,
     KnownProjects,

@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from memplane.event import UPKEEP_KINDS, Event
 from memplane.lazy import NamedTuple, regex, word_set
 from memplane.ports import Line
+from memplane.projections.function_words import SAID_ANYWHERE
 from memplane.projections.groups import Grouped, Groups, Sees, share_of
 from memplane.projections.in_force import Forget, VisibleFields, forget_of
 from memplane.projections.projector import canonical
-from memplane.projections.reports import SAID_ANYWHERE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar, Final, Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Final, Generic, Self, TypeVar
 
 from memplane.event import PROJECTS, UPKEEP_KINDS, Event
-from memplane.lazy import NamedTuple
+from memplane.lazy import NamedTuple, Protocol
 from memplane.ports import Line
 from memplane.projections.projector import canonical
 
@@ -58,7 +58,6 @@ class PartProjector(Protocol[State]):
 
     def fields(self, state: State) -> Any:
         """Return the state as JSON values, of which `of` makes the same state again."""
-        ...
 
     def of(self, fields: Any) -> State: ...
 

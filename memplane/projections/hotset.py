@@ -21,7 +21,7 @@ from collections.abc import Collection, Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from memplane.event import GLOBAL, PROJECTS, Event, encode
+from memplane.event import GLOBAL, PROJECTS, Event, encode, is_extract
 from memplane.harness import is_interruption
 from memplane.lazy import NamedTuple
 from memplane.log.segments import erased_by
@@ -30,7 +30,6 @@ from memplane.projections.files import FileTable, touched_by
 from memplane.projections.groups import Grouped, Groups, Sees, share_of
 from memplane.projections.in_force import KEYLESS_KINDS, forget_of
 from memplane.projections.item import Item, fields_getter, limits, row_size
-from memplane.projections.sessions import is_extract
 
 # The hotset's state: rings of sequence numbers over one table of items.
 #

@@ -38,10 +38,10 @@ from __future__ import annotations
 import bisect
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from memplane.event import GLOBAL, UPKEEP_KINDS, Event
-from memplane.lazy import NamedTuple
+from memplane.lazy import NamedTuple, Protocol
 from memplane.ports import Line
 from memplane.projections.projector import canonical
 

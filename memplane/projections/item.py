@@ -8,7 +8,6 @@ every later pack, and a provider's prompt cache stays valid.
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,13 +25,16 @@ from memplane.event import (
     speaker_mark,
 )
 from memplane.intake import hides_nothing, imitated, skeleton
-from memplane.lazy import NamedTuple, regex, word_table
+from memplane.lazy import NamedTuple, late, regex, word_table
 from memplane.ports import TokenCounter
 from memplane.tokens import SWING, cut
 
 if TYPE_CHECKING:
-    from memplane.projections.in_force import Archived
+    import copy
 
+    from memplane.projections.in_force import Archived
+else:
+    copy = late("copy")
 
 # Tokens that an event may take, by kind. A small window shows shorter turns,
 # not fewer: each tier divides the limits of the first.
@@ -122,9 +124,14 @@ def plain_text(text: str) -> str:
     return _BLANK_RUN.sub("\n\n", text) if "\n" in text else text
 
 
+def _has_controls(text: str) -> bool:
+    # Most texts need no pattern for it, and many processes then compile none.
+    return not text.replace("\n", " ").isprintable() and _CONTROLS.search(text) is not None
+
+
 def _settled(text: str) -> str:
     """The text with line feeds alone as line ends."""
-    return text if _CONTROLS.search(text) is None else _LINE_ENDS.sub("\n", text)
+    return _LINE_ENDS.sub("\n", text) if _has_controls(text) else text
 
 
 def _printed(text: str) -> str:
@@ -191,7 +198,7 @@ def entry_lines(head: str, text: str, mark: str = "") -> str:
     if not mark:
         text = own_end(text)
     text = f"{text}{mark}"
-    if _CONTROLS.search(text) is None:
+    if not _has_controls(text):
         if "\n" not in text:
             return f"{head}: {text}\n"
         if hides_nothing(text):
@@ -252,7 +259,7 @@ def _set_in(text: str) -> str:
 
 def is_own_line(line: str) -> bool:
     """Whether the line, even disguised, looks like a heading, fence or label of the block."""
-    if _CONTROLS.search(line) is None and hides_nothing(line):
+    if not _has_controls(line) and hides_nothing(line):
         return _OURS_PLAINLY.match(line) is not None
     if _OURS.match(skeleton(line)) is not None:
         return True

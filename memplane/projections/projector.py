@@ -44,12 +44,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from memplane import nofollow
 from memplane.errors import LockError
 from memplane.index.storage import alone, replace_bytes
-from memplane.lazy import NamedTuple
+from memplane.lazy import NamedTuple, Protocol
 from memplane.log.segments import erased_by
 from memplane.ports import Line, Position
 
@@ -75,19 +75,15 @@ class Projector(Protocol[State]):
 
     def initial(self) -> State:
         """Return the state before the first line."""
-        ...
 
     def apply(self, state: State, line: Line) -> None:
         """Fold one line into the state, in place. Lines come once each, in log order."""
-        ...
 
     def dump(self, state: State) -> bytes:
         """Return the state as canonical JSON: the same state, the same bytes."""
-        ...
 
     def load(self, data: bytes) -> State:
         """Return the state that was dumped; other bytes: ValueError, TypeError or LookupError."""
-        ...
 
 
 class Replayable(Protocol):
@@ -95,19 +91,15 @@ class Replayable(Protocol):
 
     def head(self) -> Position:
         """Where the log ends now; opens no file when nothing was appended."""
-        ...
 
     def matches(self, position: Position) -> bool:
         """Whether the log still holds this hash right before this byte of this segment."""
-        ...
 
     def read(self, after: int = 0, upto: int | None = None) -> Iterator[Line]:
         """Yield the verified lines with after < seq <= upto, in order."""
-        ...
 
     def read_from(self, position: Position) -> Iterator[Line]:
         """Yield the verified lines behind a position that matches."""
-        ...
 
 
 class Stretch(list[Line]):
@@ -339,15 +331,12 @@ class Follower(Protocol):
     @property
     def position(self) -> Position | None:
         """Behind the last folded line; None before the first."""
-        ...
 
     def fold(self, lines: Sequence[Line]) -> None:
         """Fold the next lines. One who is interrupted begins again from nothing."""
-        ...
 
     def reset(self) -> None:
         """Go back to before the first line."""
-        ...
 
 
 def catch_up(log: Replayable, followers: Sequence[Follower]) -> int:

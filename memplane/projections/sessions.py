@@ -36,7 +36,7 @@ from datetime import datetime
 from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Any, Final
 
-from memplane.event import KINDS, PROJECTS, UPKEEP_KINDS, Event, lifting
+from memplane.event import KINDS, PROJECTS, UPKEEP_KINDS, Event, is_extract, lifting
 from memplane.harness import is_interruption
 from memplane.lazy import NamedTuple, word_table
 from memplane.ports import Line, TokenCounter
@@ -222,16 +222,6 @@ class SessionsProjector:
             state.bytes += facts.size
             _spend(state, facts.space, 1, facts.size)
         return state
-
-
-def is_extract(event: Event) -> bool:
-    """Whether it is a generated summary, which quotes the events in its `refs`."""
-    return event.kind == "summary" and event.data.get("extract") is True
-
-
-def is_derived(event: Event) -> bool:
-    """Whether it was made by rules of the events in its `refs`, and goes where they go."""
-    return is_extract(event) or event.data.get("derived") is True
 
 
 def session_facts(

@@ -14,14 +14,13 @@ from collections.abc import Iterator, Sequence
 from json.encoder import encode_basestring
 from typing import Any, Final
 
-from memplane.event import GLOBAL, TYPED_KINDS, UPKEEP_KINDS, Event
+from memplane.event import GLOBAL, TYPED_KINDS, UPKEEP_KINDS, Event, is_derived, is_extract
 from memplane.harness import TURN_TAGS
 from memplane.lazy import NamedTuple
 from memplane.ports import Line
 from memplane.projections.groups import Grouped, Groups, Sees, share_of
 from memplane.projections.in_force import forget_of
 from memplane.projections.projector import canonical
-from memplane.projections.sessions import is_derived, is_extract
 from memplane.projections.tasks import CLOSED, status_of, task_of
 
 # The names that are kept, and how many of each sort. `keys`: the word before the first dot.

@@ -27,7 +27,7 @@ from memplane.harness import remembered
 from memplane.index.terms import Word, stem, text_words
 from memplane.lazy import NamedTuple, late, regex
 from memplane.projections.files import touched_by
-from memplane.projections.reports import FUNCTION_WORDS
+from memplane.projections.function_words import FUNCTION_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import (

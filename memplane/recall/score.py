@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from math import isqrt
 from operator import add
-from typing import Final, Protocol
+from typing import Final
 
 from memplane.errors import NotFoundError
 from memplane.event import WISH_MARKER
-from memplane.lazy import NamedTuple, regex, word_set
+from memplane.lazy import NamedTuple, Protocol, regex, word_set
 from memplane.policy import Scoring
 from memplane.ports import ONE, Candidates, Retriever
 from memplane.projections.item import Item

@@ -7,17 +7,21 @@ projects, who works in one sees it and `/global`; another one only where it is n
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Collection, Iterable
 from functools import lru_cache
-from typing import Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from memplane.errors import ScopeError
 from memplane.event import GLOBAL, PROJECTS, TYPED_KINDS
 from memplane.intake.redact import quoted_value
-from memplane.lazy import NamedTuple
+from memplane.lazy import NamedTuple, Protocol, late
 from memplane.policy import ALL_AGENTS, ChannelRule, Policies
 from memplane.projections.in_force import out_of_time
+
+if TYPE_CHECKING:
+    import copy
+else:
+    copy = late("copy")
 
 OWNER: Final = "private"  # who asks on this channel and is no agent owns the plane
 # Reasons for which an event may still be named: the card of an artifact that nobody approved or
@@ -63,15 +67,12 @@ class ApprovalLookup(Protocol):
 
     def covers(self, seq: int, id: str, *, as_of: int, now: str) -> bool:  # noqa: A002
         """Whether the artifact of this seq and id is approved as of a seq, at a time."""
-        ...
 
     def covered(self, *, as_of: int, now: str) -> Collection[int]:
         """Return the seqs of all artifacts that are."""
-        ...
 
     def changed(self, id: str) -> bool:  # noqa: A002
         """Whether the copy of this artifact is not what was added."""
-        ...
 
 
 class Labels(NamedTuple):

@@ -35,11 +35,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from random import Random
-from typing import IO, Any, Final, Protocol, TypeVar
+from typing import IO, Any, Final, TypeVar
 
 from memplane.errors import InputError, MemplaneError, Problem
 from memplane.intake import timestamp
-from memplane.lazy import NamedTuple, regex, word_table
+from memplane.lazy import NamedTuple, Protocol, regex, word_table
 from memplane.pack.block import Block, Entry, Omission
 from memplane.plane import Plane, SearchHit
 from memplane.policy.document import (

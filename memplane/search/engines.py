@@ -20,7 +20,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from memplane import nofollow
 from memplane.errors import (
@@ -48,7 +48,7 @@ from memplane.index.engine import (
 from memplane.index.ranking import Nearness, Similar, similar
 from memplane.index.vectors import Vectors
 from memplane.intake.redact import masked, quoted_value
-from memplane.lazy import NamedTuple
+from memplane.lazy import NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -261,7 +261,6 @@ class PlaneEngine(Protocol):
 
     def follow(self, indexed: Indexed, near: QueryVectors | None) -> None:
         """Add what the index has and the engine lacks."""
-        ...
 
     def matches(
         self, query: str, k: int, indexed: Indexed, hidden: Array, near: QueryVectors | None
@@ -271,11 +270,9 @@ class PlaneEngine(Protocol):
         What the index has and the engine lacks is added first. Raises DegradedError where an
         embedder fails.
         """
-        ...
 
     def save(self) -> None:
         """Write what is not written yet, where that is worth it."""
-        ...
 
 
 class WordEngine:

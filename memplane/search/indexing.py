@@ -27,7 +27,7 @@ import struct
 from binascii import unhexlify
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from memplane.artifacts import searched_text
 from memplane.errors import MemplaneError
@@ -39,7 +39,7 @@ from memplane.index.segment import ROW, row
 from memplane.index.store import IndexView, SegmentedIndex
 from memplane.index.terms import Document, blank_document
 from memplane.kernel import kernel_twin
-from memplane.lazy import regex
+from memplane.lazy import Protocol, regex
 from memplane.log.reader import id_hash
 from memplane.log.segments import erased_by
 from memplane.observe import OBSERVED

@@ -17,7 +17,12 @@ from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from memplane import nofollow
-from memplane.context.calls import check_kind, checked_request, texts_of_argument
+from memplane.context.calls import (
+    check_kind,
+    checked_request,
+    degraded_parts,
+    texts_of_argument,
+)
 from memplane.context.folds import seq_by
 from memplane.errors import (
     ChangedError,
@@ -27,7 +32,7 @@ from memplane.errors import (
     LockError,
     WriteError,
 )
-from memplane.event import Event
+from memplane.event import Event, is_extract
 from memplane.harness import is_typed_again, remembered
 from memplane.home import RefoldWarning
 from memplane.intake.redact import quoted_value, unexpected
@@ -36,7 +41,6 @@ from memplane.observe import note
 from memplane.policy.records import NO_EMBEDDER, OWN_ENGINE
 from memplane.ports import ONE, FoundEvent, Position
 from memplane.projections.item import plain_text, short_handle
-from memplane.projections.sessions import is_extract
 from memplane.projects import roots_of_folder
 from memplane.recall.score import Circumstances, count, lifted
 from memplane.recall.suppress import Filter, Scope
@@ -77,7 +81,6 @@ else:
 _STATIC: Final = "static"  # the embedder that needs no extra
 _NEAREST: Final = 50  # documents of which one answers a prompt
 _SAID: Final = frozenset(("message", "summary"))
-INDEX_BEHIND: Final = "index: "  # how the line about it begins
 HITS_MAX: Final = 1_000
 PASSAGE_TOKENS: Final = 40
 _TYPED_WITHIN: Final = 400  # events between a prompt and the same one, typed again
@@ -254,12 +257,6 @@ def scope_of_request(
         approvals=context.approvals(folds),
         only=Filter(request.tag, request.without_tag, request.importance_min),
     )
-
-
-def degraded_parts(as_of: int, index_seq: int | None) -> list[str]:
-    """What an answer as of a seq lacks, where the index was used up to `index_seq` (None: all)."""
-    missing = 0 if index_seq is None else max(0, as_of - index_seq)
-    return [f"{INDEX_BEHIND}{missing} events behind"] if missing else []
 
 
 class IndexReach(NamedTuple):

@@ -36,12 +36,12 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 from threading import Condition
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from memplane import nofollow
 from memplane.errors import ConflictError, FormatError, InputError, NotFoundError, WriteError
 from memplane.event import NO_EVENT, Draft, Event, decode, encode, encode_text
-from memplane.lazy import NamedTuple, regex, word_set
+from memplane.lazy import NamedTuple, Protocol, regex, word_set
 from memplane.log.disk import drop
 from memplane.log.reader import KnownIds, id_hash
 from memplane.log.segments import (

@@ -40,7 +40,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, Protocol, Self
+from typing import IO, TYPE_CHECKING, Any, Final, Self
 
 import orjson
 
@@ -61,7 +61,7 @@ from memplane.event import (
 )
 from memplane.intake import is_checksum, time_bound
 from memplane.intake.redact import masked_data, quoted_value
-from memplane.lazy import NamedTuple, late
+from memplane.lazy import NamedTuple, Protocol, late
 from memplane.log.disk import Disk, drop
 from memplane.log.export import Begun, Damaged, Export, ExportedLines, ExportHeader, export_pieces
 from memplane.log.log import take_in_all

@@ -30,7 +30,7 @@ from memplane.context.artifact_files import ArtifactApprovals
 from memplane.context.calls import check_texts
 from memplane.context.context import NO_END
 from memplane.errors import HomeError, InputError, LockError, NotFoundError, WriteError
-from memplane.event import SENSITIVITIES, Event, encode
+from memplane.event import SENSITIVITIES, Event, encode, is_derived
 from memplane.index.storage import alone, holder
 from memplane.intake import namespace, timestamp
 from memplane.intake.redact import quoted_value, unexpected
@@ -39,7 +39,6 @@ from memplane.log.segments import SUFFIX_BYTES, body_path, named_bodies
 from memplane.log.writer import KEPT, clear_cache
 from memplane.projections.artifacts import Artifacts
 from memplane.projections.memories import Memories
-from memplane.projections.sessions import is_derived
 from memplane.search.service import index_service
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane.clock import ulid
 from memplane.context.calls import Receipt, check_texts, texts_of_argument
@@ -25,14 +25,15 @@ from memplane.event import (
     VOUCHED,
     Event,
     at_least,
+    is_derived,
+    is_extract,
     relayed_by,
 )
 from memplane.intake import namespace, normalise, time_bound, timestamp
 from memplane.intake.redact import quoted_value, unexpected
-from memplane.lazy import NamedTuple, regex, word_set
+from memplane.lazy import NamedTuple, Protocol, TypedDict, regex, word_set
 from memplane.projections.in_force import EVICTED, forget_of
 from memplane.projections.ledger import states_decision
-from memplane.projections.sessions import is_derived, is_extract
 from memplane.recall.score import FADING_KINDS, LASTING
 from memplane.recall.suppress import is_pattern, within
 

@@ -25,7 +25,7 @@ from datetime import datetime, timedelta
 from difflib import get_close_matches
 from inspect import iscoroutinefunction
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from memplane.clock import ulid
 from memplane.context.calls import Receipt
@@ -43,7 +43,7 @@ from memplane.event import GLOBAL, PROJECTS, REFLECTOR, REFS_MAX, SENSITIVITIES,
 from memplane.harness import remembered_lines, typed_once
 from memplane.intake import with_permitted_actor
 from memplane.intake.redact import masked, quoted_value, unexpected
-from memplane.lazy import NamedTuple
+from memplane.lazy import NamedTuple, Protocol
 from memplane.observe import hashed, note
 from memplane.projections.digests import parts_of
 from memplane.projections.sessions import SessionFacts, session_facts

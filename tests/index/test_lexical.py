@@ -1,3 +1,5 @@
+from decimal import Context
+
 import numpy as np
 import pytest
 from builders_documents import WORDS, document_lists, made_up, texts
@@ -6,7 +8,7 @@ from rank_bm25 import BM25Okapi
 
 from memplane.errors import PlaneError
 from memplane.index import lexical, terms
-from memplane.index.bm25 import BM25, Weights, idf
+from memplane.index.bm25 import BM25, Weights, idf, ln
 from memplane.index.store import SegmentedIndex
 from memplane.index.terms import Document, Query, TermVocabulary, analyse
 from memplane.ports import ONE
@@ -211,3 +213,10 @@ def test_a_file_that_was_changed_since_its_sum_was_checked_is_named():
     view._blocks = [block._replace(postings=broken)]
     with pytest.raises(PlaneError, match="memplane rebuild"):
         view.match(terms.query("kayak"))
+
+
+@settings(max_examples=examples(500))
+@given(st.one_of(st.integers(1, 300_000), st.integers(1, 1 << 64)))
+def test_a_logarithm_is_that_of_decimal_with_20_digits(number):
+    context = Context(prec=20)
+    assert ln(number) == float(context.ln(context.create_decimal(number)))

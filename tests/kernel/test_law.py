@@ -20,7 +20,7 @@ from memplane.index.terms import (
     surfaces,
     whole_term,
 )
-from memplane.kernel import Literals, kernel_twin
+from memplane.kernel import Literals, RecordMaker, kernel_twin
 from memplane.search.indexing import PhraseCodes
 from memplane.tokens import ENCODINGS, Bound, ChunkSums
 from memplane.wiring import _table
@@ -450,3 +450,59 @@ def test_words_are_found_whole(words, text):
 def test_more_literals_than_there_is_room_for_are_refused_by_the_kernel_and_no_table_has_them():
     with pytest.raises(ValueError, match="too many texts"):
         kernel_twin(Literals)(tuple(map(str, range(2_000))))
+
+
+class Made(tuple):
+    """A class that makers make objects of."""
+
+    __slots__ = ()
+
+
+NAMES = ("one", "two", "three", "four")
+
+
+def refused(*given, **named):
+    """What a maker asks for arguments that do not fit."""
+    return "refused", given, named
+
+
+@settings(max_examples=examples(300))
+@given(
+    st.integers(0, 4), st.integers(0, 4), st.lists(st.integers(), max_size=5),
+    st.dictionaries(st.sampled_from([*NAMES, "five"]), st.integers(), max_size=4),
+    st.sampled_from([Made, tuple, int, None]),
+)  # fmt: skip
+def test_records_are_made_of_the_same_arguments(fields, defaults, given, named, cls):
+    names = NAMES[:fields]
+    values = tuple(range(min(defaults, fields)))
+    kernels = kernel_twin(RecordMaker)(names, values, refused).make
+    twins = RecordMaker(names, values, refused).make
+    if cls is Made:
+        named = {"".join([*name]): value for name, value in named.items()}  # not interned
+        made = kernels(cls, *given, **named)
+        assert made == twins(cls, *given, **named)
+        assert type(made) is type(twins(cls, *given, **named))
+    else:  # no class of a record
+        assert kernels(cls, *given, **named) == ("refused", (cls, *given), named)
+
+
+def test_a_maker_of_records_holds_nothing_that_it_made():
+    class Held:
+        pass
+
+    maker = kernel_twin(RecordMaker)(("one", "two"), (None,), refused)
+    held = Held()
+    seen = weakref.ref(held)
+    made = [maker.make(Made, held), maker.make(Made, one=held), maker.make(Made, held, held, held)]
+    del held
+    assert seen() is not None
+    del made
+    gc.collect()
+    assert seen() is None
+
+
+@pytest.mark.parametrize("given", [(("a",), (1, 2), refused), (["a"], (), refused), (("a",),)])
+def test_a_maker_of_no_record_is_refused(given):
+    with pytest.raises((TypeError, ValueError)):
+        kernel_twin(RecordMaker)(*given)
+    assert kernel_twin(RecordMaker)(("a",), (), refused).make() == ("refused", (), {})

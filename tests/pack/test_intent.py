@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from memplane.errors import InputError
-from memplane.pack.request import INTENTS, chosen_intent, intent_of
+from memplane.pack.request import INTENTS, chosen_intent, intent_of, opening_words
 from memplane.policy import NAMES, load_policies
+from tests.examples import examples
 
 TOP = Path(__file__).parents[2]
 DEFAULTS = {name: (TOP / "policies" / name).read_bytes() for name in NAMES}
@@ -77,3 +79,29 @@ def test_the_rule_that_chose_is_named():
     assert chosen_intent("auto", " ", named) == ("fast", "empty query")
     assert chosen_intent("auto", "who dropped it", named) == ("deep", "pattern: drop")
     assert chosen_intent("auto", "hello there", named) == ("fast", "default_intent")
+
+
+PIECES = st.sampled_from([
+    "(?i)", "^", r"\W*", r"\b", "what", "we did", "(?:", "(?:", "(", ")", ")", "|", "?", "*", "{0,1}",
+    "[a(|]", "\\\\", r"\(", r"\|", " ", "x", "(?!", "(?x:", "(?#", ".", "$",
+])  # fmt: skip
+SAID = st.lists(
+    st.sampled_from(["what", "We did", "x", "wha", " ", "(", "|", "\\", "wedid", "why"])
+)
+
+
+@settings(max_examples=examples(600))
+@given(st.lists(PIECES, max_size=9).map("".join), SAID.map("".join))
+def test_an_ascii_text_that_a_pattern_matches_has_one_of_its_opening_words(pattern, said):
+    try:
+        compiled = re.compile(pattern, re.IGNORECASE)
+    except re.error:
+        return
+    words = opening_words(pattern)
+    if words and compiled.search(said) is not None:
+        assert any(word in said.lower() for word in words)
+
+
+def test_of_the_shipped_patterns_most_are_compiled_for_no_prompt():
+    patterns = [one for _, named in OURS.intents for one in named]
+    assert sum(not opening_words(one) for one in patterns) <= 2
