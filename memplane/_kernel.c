@@ -28,7 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KERNEL_VERSION 7 /* the same as in memplane/kernel.py; raise both with any change */
+#define KERNEL_VERSION 8 /* the same as in memplane/kernel.py; raise both with any change */
 
 typedef uint8_t byte;
 
