@@ -23,11 +23,12 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define KERNEL_VERSION 7 /* the same as in memplane/kernel.py; raise both with any change */
+#define KERNEL_VERSION 8 /* the same as in memplane/kernel.py; raise both with any change */
 
 typedef uint8_t byte;
 
@@ -126,6 +127,12 @@ static size_t split_blank(const byte *at, const byte *end)
         return (at[0] >= 0x1C && at[0] <= ' ') || (at[0] >= '\t' && at[0] <= '\r');
     return wide_blank(at, end);
 }
+
+/* Whether such a blank may begin with a byte. */
+static const byte MAY_SPLIT[256] = {
+    [0x09] = 1, [0x0A] = 1, [0x0B] = 1, [0x0C] = 1, [0x0D] = 1, [0x1C] = 1, [0x1D] = 1,
+    [0x1E] = 1, [0x1F] = 1, [0x20] = 1, [0xC2] = 1, [0xE1] = 1, [0xE2] = 1, [0xE3] = 1,
+};
 
 /* ---- a table of texts, each with a number ---- */
 
@@ -722,186 +729,6 @@ static PyType_Spec chunk_sums_spec = {
     chunk_sums_slots,
 };
 
-/* ---- TokenNumbers ---- */
-
-#define TOKENS_MAX (1 << 20)
-
-typedef struct {
-    PyObject_HEAD
-    PyObject *pieces;
-    size_t longest; /* characters of a token that has a number of its own */
-    Table numbers;
-} TokenNumbers;
-
-/* Numbers as they are found. */
-typedef struct {
-    uint32_t *numbers;
-    size_t count, room;
-} Numbers;
-
-static int append(Numbers *found, uint32_t number)
-{
-    if (found->count == found->room) {
-        size_t room = 2 * found->room + 256;
-        uint32_t *longer = realloc(found->numbers, room * sizeof(*longer));
-        if (longer == NULL) {
-            PyErr_NoMemory();
-            return 0;
-        }
-        found->numbers = longer;
-        found->room = room;
-    }
-    found->numbers[found->count++] = number;
-    return 1;
-}
-
-/* Append the number that the mapping has for a text. */
-static int append_asked(Numbers *found, PyObject *mapping, PyObject *text)
-{
-    PyObject *number = text == NULL ? NULL : PyObject_GetItem(mapping, text);
-    if (number == NULL)
-        return 0;
-    unsigned long value = PyLong_AsUnsignedLong(number);
-    Py_DECREF(number);
-    if (value == (unsigned long)-1 && PyErr_Occurred())
-        return 0;
-    if (value > UINT32_MAX) {
-        PyErr_SetString(PyExc_OverflowError, "the number of a token is too large");
-        return 0;
-    }
-    return append(found, (uint32_t)value);
-}
-
-static int append_pieces(TokenNumbers *self, Numbers *found, PyObject *mapping, PyObject *token)
-{
-    PyObject *made = PyObject_CallFunctionObjArgs(self->pieces, token, NULL);
-    PyObject *pieces = made == NULL ? NULL : PySequence_List(made);
-    Py_XDECREF(made);
-    if (pieces == NULL)
-        return 0;
-    int done = 1;
-    for (Py_ssize_t at = 0; done && at < PyList_Size(pieces); at++)
-        done = append_asked(found, mapping, PyList_GetItem(pieces, at));
-    Py_DECREF(pieces);
-    return done;
-}
-
-/* Append the number of a token, or those of the pieces of a long one. */
-static int append_token(
-    TokenNumbers *self, Numbers *found, PyObject *mapping, const byte *token, size_t size)
-{
-    size_t characters = 0;
-    for (size_t at = 0; at < size; at++)
-        characters += (token[at] & 0xC0) != 0x80;
-    int is_one = characters <= self->longest;
-    uint32_t hash = is_one ? hash_of(token, size) : 0;
-    const Slot *slot = is_one ? slot_of(&self->numbers, token, size, hash) : NULL;
-    if (slot != NULL)
-        return append(found, slot->value);
-    PyObject *text = decoded(token, size);
-    int done = text != NULL && (is_one ? append_asked(found, mapping, text)
-                                       : append_pieces(self, found, mapping, text));
-    Py_XDECREF(text);
-    if (done && is_one && self->numbers.count < TOKENS_MAX)
-        put(&self->numbers, token, size, hash, found->numbers[found->count - 1]);
-    return done;
-}
-
-static int append_tokens(
-    TokenNumbers *self, Numbers *found, PyObject *mapping, const byte *at, const byte *end)
-{
-    while (at < end) {
-        size_t wide = split_blank(at, end);
-        if (wide > 0) {
-            at += wide;
-            continue;
-        }
-        const byte *token = at;
-        while (at < end && split_blank(at, end) == 0)
-            at++;
-        if (!append_token(self, found, mapping, token, (size_t)(at - token)))
-            return 0;
-    }
-    return 1;
-}
-
-static PyObject *token_numbers_of(TokenNumbers *self, PyObject *const *args, Py_ssize_t count)
-{
-    if (count != 2) {
-        PyErr_SetString(PyExc_TypeError, "expected a text and a mapping");
-        return NULL;
-    }
-    const byte *at, *end;
-    PyObject *data = looked_in(args[0], &at, &end), *made = NULL;
-    if (data == NULL)
-        return NULL;
-    Numbers found = {NULL, 0, 0};
-    if (append_tokens(self, &found, args[1], at, end))
-        made = PyBytes_FromStringAndSize(
-            (const char *)found.numbers, (Py_ssize_t)(found.count * sizeof(uint32_t)));
-    free(found.numbers);
-    Py_DECREF(data);
-    return made;
-}
-
-static PyObject *token_numbers_new(PyTypeObject *type, PyObject *args, PyObject *named)
-{
-    PyObject *pieces;
-    Py_ssize_t longest;
-    (void)named;
-    if (!PyArg_ParseTuple(args, "On", &pieces, &longest))
-        return NULL;
-    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
-    TokenNumbers *self = (TokenNumbers *)allocate(type, 0);
-    if (self == NULL)
-        return NULL;
-    Py_INCREF(pieces);
-    self->pieces = pieces;
-    self->longest = longest > 0 ? (size_t)longest : 0;
-    return (PyObject *)self;
-}
-
-static int token_numbers_traverse(TokenNumbers *self, visitproc visit, void *arg)
-{
-    Py_VISIT(Py_TYPE((PyObject *)self));
-    Py_VISIT(self->pieces);
-    return 0;
-}
-
-static int token_numbers_clear(TokenNumbers *self)
-{
-    Py_CLEAR(self->pieces);
-    return 0;
-}
-
-static void token_numbers_dealloc(TokenNumbers *self)
-{
-    PyObject_GC_UnTrack(self);
-    token_numbers_clear(self);
-    empty(&self->numbers);
-    freed((PyObject *)self);
-}
-
-static PyMethodDef token_numbers_methods[] = {
-    {"of", (PyCFunction)(void (*)(void))token_numbers_of, METH_FASTCALL,
-     "Return the numbers of the tokens of a text, four bytes each."},
-    {NULL, NULL, 0, NULL},
-};
-
-static PyType_Slot token_numbers_slots[] = {
-    {Py_tp_new, token_numbers_new},           {Py_tp_dealloc, token_numbers_dealloc},
-    {Py_tp_traverse, token_numbers_traverse}, {Py_tp_clear, token_numbers_clear},
-    {Py_tp_methods, token_numbers_methods},   {0, NULL},
-};
-
-static PyType_Spec token_numbers_spec = {
-    "memplane._kernel.TokenNumbers",
-    sizeof(TokenNumbers),
-    0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-    token_numbers_slots,
-};
-
 /* ---- BLAKE2b (RFC 7693) of eight bytes, without a key: the number of a term ---- */
 
 static const uint64_t BLAKE_START[8] = {
@@ -1350,6 +1177,18 @@ static PyObject *columns_of_parts(const Parts *parts)
     return made;
 }
 
+/* Find the parts of a token, the text of these bytes. */
+static int find_parts(
+    TokenParts *self, Parts *parts, PyObject *token, const byte *at, const byte *end)
+{
+    if (is_usual(at, end))
+        return add_surfaces(self, parts, at, end);
+    PyObject *found = PyObject_CallFunctionObjArgs(self->other, token, NULL);
+    int done = found != NULL && add_given(parts, found);
+    Py_XDECREF(found);
+    return done;
+}
+
 static PyObject *token_parts_of(TokenParts *self, PyObject *token)
 {
     const byte *at, *end;
@@ -1357,15 +1196,7 @@ static PyObject *token_parts_of(TokenParts *self, PyObject *token)
     Parts parts = {NULL, 0, 0, 0};
     if (data == NULL)
         return NULL;
-    int done;
-    if (is_usual(at, end))
-        done = add_surfaces(self, &parts, at, end);
-    else {
-        PyObject *found = PyObject_CallFunctionObjArgs(self->other, token, NULL);
-        done = found != NULL && add_given(&parts, found);
-        Py_XDECREF(found);
-    }
-    if (done)
+    if (find_parts(self, &parts, token, at, end))
         made = columns_of_parts(&parts);
     free(parts.atoms);
     Py_DECREF(data);
@@ -1440,6 +1271,399 @@ static PyType_Spec token_parts_spec = {
     0,
     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     token_parts_slots,
+};
+
+/* ---- TokenNumbers ---- */
+
+#define TOKENS_MAX (1 << 20)
+
+/* The columns of a vocabulary, in the order in which they are given. */
+enum { OWN_WORDS, OWN_PREFIXES, OWN_CHAINED, OWN_TRAITS, OWN_STARTS, COLUMNS_OF_TOKENS };
+
+/* A token that is not in the columns yet: where its atoms end, and its traits. */
+typedef struct {
+    uint32_t end, traits;
+} FreshToken;
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *pieces;
+    size_t longest; /* characters of a token that has a number of its own */
+    Table numbers;
+    /* Of a vocabulary to which new tokens are added here; else NULL. */
+    TokenParts *parts;
+    PyObject *columns;
+    byte around[256]; /* of each byte whether it is no part of a token that it begins or ends */
+    Parts atoms;      /* of the fresh tokens */
+    FreshToken *fresh;
+    size_t fresh_count, fresh_room;
+} TokenNumbers;
+
+/* Numbers as they are found. */
+typedef struct {
+    uint32_t *numbers;
+    size_t count, room;
+} Numbers;
+
+static int append(Numbers *found, uint32_t number)
+{
+    if (found->count == found->room) {
+        size_t room = 2 * found->room + 256;
+        uint32_t *longer = realloc(found->numbers, room * sizeof(*longer));
+        if (longer == NULL) {
+            PyErr_NoMemory();
+            return 0;
+        }
+        found->numbers = longer;
+        found->room = room;
+    }
+    found->numbers[found->count++] = number;
+    return 1;
+}
+
+static int as_number(PyObject *given, uint32_t *number)
+{
+    unsigned long value = PyLong_AsUnsignedLong(given);
+    if (value == (unsigned long)-1 && PyErr_Occurred())
+        return 0;
+    if (value > UINT32_MAX) {
+        PyErr_SetString(PyExc_OverflowError, "the number of a token is too large");
+        return 0;
+    }
+    *number = (uint32_t)value;
+    return 1;
+}
+
+/* Append the number that the mapping has for a text. */
+static int append_asked(Numbers *found, PyObject *mapping, PyObject *text)
+{
+    uint32_t number;
+    PyObject *given = text == NULL ? NULL : PyObject_GetItem(mapping, text);
+    int done = given != NULL && as_number(given, &number) && append(found, number);
+    Py_XDECREF(given);
+    return done;
+}
+
+/* ---- those of a vocabulary: what `TermVocabulary.__missing__` of terms.py does ---- */
+
+static PyObject *column_of(const TokenNumbers *self, int which)
+{
+    return PyTuple_GetItem(self->columns, which);
+}
+
+/* Make the number of a token; its words are put into the columns later. */
+static int make_number(
+    TokenNumbers *self, PyObject *text, const byte *token, size_t size, uint32_t *number)
+{
+    Parts parts = {NULL, 0, 0, 0};
+    int done = find_parts(self->parts, &parts, text, token, token + size);
+    /* From here on no Python runs: another thread finds a number and its words together. */
+    if (done && self->fresh_count == self->fresh_room) {
+        size_t room = 2 * self->fresh_room + 64;
+        FreshToken *longer = realloc(self->fresh, room * sizeof(*longer));
+        if (longer == NULL) {
+            PyErr_NoMemory();
+            done = 0;
+        } else {
+            self->fresh = longer;
+            self->fresh_room = room;
+        }
+    }
+    size_t before = self->atoms.count;
+    for (size_t at = 0; done && at < parts.count; at++) {
+        const Atom *one = &parts.atoms[at];
+        done = add_atom(&self->atoms, one->word, one->prefix, one->chained);
+    }
+    free(parts.atoms);
+    Py_ssize_t starts = done ? PyObject_Size(column_of(self, OWN_STARTS)) : -1;
+    if (starts < 1 || (uint64_t)starts + self->fresh_count > UINT32_MAX) {
+        if (done && !PyErr_Occurred())
+            PyErr_SetString(PyExc_OverflowError, "a vocabulary has no such number of tokens");
+        self->atoms.count = before;
+        return 0;
+    }
+    FreshToken fresh = {(uint32_t)self->atoms.count, parts.traits};
+    *number = (uint32_t)((size_t)starts - 1 + self->fresh_count);
+    self->fresh[self->fresh_count++] = fresh;
+    return 1;
+}
+
+/* The number of a token; one with other signs around it has that of the token without them. */
+static int number_in(TokenNumbers *self, PyObject *vocabulary, const byte *token, size_t size,
+                     uint32_t *number)
+{
+    uint32_t hash = hash_of(token, size);
+    const Slot *slot = slot_of(&self->numbers, token, size, hash);
+    if (slot != NULL) {
+        *number = slot->value;
+        return 1;
+    }
+    PyObject *text = decoded(token, size);
+    PyObject *known = text == NULL ? NULL : PyDict_GetItemWithError(vocabulary, text);
+    int done = 0;
+    if (known != NULL)
+        done = as_number(known, number);
+    else if (!PyErr_Occurred()) {
+        const byte *at = token, *end = token + size;
+        while (at < end && self->around[*at])
+            at++;
+        while (end > at && self->around[end[-1]])
+            end--;
+        done = at < end && (size_t)(end - at) < size
+                   ? number_in(self, vocabulary, at, (size_t)(end - at), number)
+                   : make_number(self, text, token, size, number);
+        PyObject *made = done ? PyLong_FromUnsignedLong(*number) : NULL;
+        done = made != NULL && PyDict_SetItem(vocabulary, text, made) == 0;
+        Py_XDECREF(made);
+    }
+    Py_XDECREF(text);
+    if (done && self->numbers.count < TOKENS_MAX)
+        put(&self->numbers, token, size, hash, *number);
+    return done;
+}
+
+static int extend(const TokenNumbers *self, int which, const void *from, size_t size)
+{
+    PyObject *column = column_of(self, which);
+    PyObject *done = column == Py_None
+                         ? Py_NewRef(Py_None)
+                         : PyObject_CallMethod(column, "frombytes", "y#", from, (Py_ssize_t)size);
+    Py_XDECREF(done);
+    return done != NULL;
+}
+
+/* Put the words of the fresh tokens into the columns. */
+static int fill_columns(TokenNumbers *self)
+{
+    size_t atoms = self->atoms.count, tokens = self->fresh_count;
+    Py_ssize_t before = PyObject_Size(column_of(self, OWN_WORDS));
+    uint64_t *words = malloc(2 * atoms * sizeof(*words) + 1);
+    uint32_t *starts = malloc(2 * tokens * sizeof(*starts) + 1);
+    byte *chained = malloc(atoms + 1);
+    int done = 0;
+    if (words == NULL || starts == NULL || chained == NULL)
+        PyErr_NoMemory();
+    else if (before >= 0 && (uint64_t)before + atoms > UINT32_MAX)
+        PyErr_SetString(PyExc_OverflowError, "a vocabulary has no room for so many words");
+    else if (before >= 0) {
+        for (size_t at = 0; at < atoms; at++) {
+            words[at] = self->atoms.atoms[at].word;
+            words[atoms + at] = self->atoms.atoms[at].prefix;
+            chained[at] = self->atoms.atoms[at].chained;
+        }
+        for (size_t at = 0; at < tokens; at++) {
+            starts[at] = (uint32_t)before + self->fresh[at].end;
+            starts[tokens + at] = self->fresh[at].traits;
+        }
+        self->atoms.count = self->fresh_count = 0;
+        done = extend(self, OWN_WORDS, words, atoms * sizeof(*words)) &&
+               extend(self, OWN_PREFIXES, words + atoms, atoms * sizeof(*words)) &&
+               extend(self, OWN_CHAINED, chained, atoms) &&
+               extend(self, OWN_TRAITS, starts + tokens, tokens * sizeof(*starts)) &&
+               extend(self, OWN_STARTS, starts, tokens * sizeof(*starts));
+    }
+    free(words);
+    free(starts);
+    free(chained);
+    return done;
+}
+
+/* The same, also behind an error, which stays. */
+static int filled(TokenNumbers *self, int done)
+{
+    if (self->fresh_count == 0)
+        return done;
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    if (!fill_columns(self)) {
+        if (done)
+            return 0;
+        PyErr_Clear();
+    }
+    PyErr_Restore(type, value, trace);
+    return done;
+}
+
+static int append_found(TokenNumbers *self, Numbers *found, PyObject *mapping, PyObject *text)
+{
+    if (self->parts == NULL)
+        return append_asked(found, mapping, text);
+    const byte *at, *end;
+    uint32_t number;
+    PyObject *data = looked_in(text, &at, &end);
+    int done = data != NULL && number_in(self, mapping, at, (size_t)(end - at), &number) &&
+               append(found, number);
+    Py_XDECREF(data);
+    return done;
+}
+
+static int append_pieces(TokenNumbers *self, Numbers *found, PyObject *mapping, PyObject *token)
+{
+    PyObject *made = PyObject_CallFunctionObjArgs(self->pieces, token, NULL);
+    PyObject *pieces = made == NULL ? NULL : PySequence_List(made);
+    Py_XDECREF(made);
+    if (pieces == NULL)
+        return 0;
+    int done = 1;
+    for (Py_ssize_t at = 0; done && at < PyList_Size(pieces); at++)
+        done = append_found(self, found, mapping, PyList_GetItem(pieces, at));
+    Py_DECREF(pieces);
+    return done;
+}
+
+static size_t characters_of(const byte *text, size_t size)
+{
+    size_t found = 0;
+    for (size_t at = 0; at < size; at++)
+        found += (text[at] & 0xC0) != 0x80;
+    return found;
+}
+
+/* Append the number of a token, or those of the pieces of a long one. */
+static int append_token(
+    TokenNumbers *self, Numbers *found, PyObject *mapping, const byte *token, size_t size)
+{
+    size_t characters = size <= self->longest ? 0 : characters_of(token, size);
+    int is_one = characters <= self->longest;
+    uint32_t number;
+    if (is_one && self->parts != NULL)
+        return number_in(self, mapping, token, size, &number) && append(found, number);
+    uint32_t hash = is_one ? hash_of(token, size) : 0;
+    const Slot *slot = is_one ? slot_of(&self->numbers, token, size, hash) : NULL;
+    if (slot != NULL)
+        return append(found, slot->value);
+    PyObject *text = decoded(token, size);
+    int done = text != NULL && (is_one ? append_asked(found, mapping, text)
+                                       : append_pieces(self, found, mapping, text));
+    Py_XDECREF(text);
+    if (done && is_one && self->numbers.count < TOKENS_MAX)
+        put(&self->numbers, token, size, hash, found->numbers[found->count - 1]);
+    return done;
+}
+
+static int append_tokens(
+    TokenNumbers *self, Numbers *found, PyObject *mapping, const byte *at, const byte *end)
+{
+    while (at < end) {
+        size_t wide = MAY_SPLIT[*at] ? split_blank(at, end) : 0;
+        if (wide > 0) {
+            at += wide;
+            continue;
+        }
+        const byte *token = at;
+        while (at < end && (!MAY_SPLIT[*at] || split_blank(at, end) == 0))
+            at++;
+        if (!append_token(self, found, mapping, token, (size_t)(at - token)))
+            return 0;
+    }
+    return 1;
+}
+
+static PyObject *token_numbers_of(TokenNumbers *self, PyObject *const *args, Py_ssize_t count)
+{
+    if (count != 2) {
+        PyErr_SetString(PyExc_TypeError, "expected a text and a mapping");
+        return NULL;
+    }
+    if (self->parts != NULL && !PyDict_Check(args[1])) {
+        PyErr_SetString(PyExc_TypeError, "expected a vocabulary");
+        return NULL;
+    }
+    const byte *at, *end;
+    PyObject *data = looked_in(args[0], &at, &end), *made = NULL;
+    if (data == NULL)
+        return NULL;
+    Numbers found = {NULL, 0, 0};
+    if (filled(self, append_tokens(self, &found, args[1], at, end)))
+        made = PyBytes_FromStringAndSize(
+            (const char *)found.numbers, (Py_ssize_t)(found.count * sizeof(uint32_t)));
+    free(found.numbers);
+    Py_DECREF(data);
+    return made;
+}
+
+/* Whether an object is a TokenParts: all of them are made by one function. */
+static int is_token_parts(PyObject *given)
+{
+    return PyType_GetSlot(Py_TYPE(given), Py_tp_new) == (void *)token_parts_new;
+}
+
+static PyObject *token_numbers_new(PyTypeObject *type, PyObject *args, PyObject *named)
+{
+    PyObject *pieces, *parts = NULL, *columns = NULL;
+    const char *around = NULL;
+    Py_ssize_t longest, around_size = 0;
+    (void)named;
+    if (!PyArg_ParseTuple(args, "On|(y#OO!)", &pieces, &longest, &around, &around_size, &parts,
+                          &PyTuple_Type, &columns))
+        return NULL;
+    if (parts != NULL && (!is_token_parts(parts) || PyTuple_Size(columns) != COLUMNS_OF_TOKENS)) {
+        PyErr_SetString(PyExc_TypeError, "expected the parts of tokens and the columns for them");
+        return NULL;
+    }
+    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    TokenNumbers *self = (TokenNumbers *)allocate(type, 0);
+    if (self == NULL)
+        return NULL;
+    Py_INCREF(pieces);
+    Py_XINCREF(parts);
+    Py_XINCREF(columns);
+    self->pieces = pieces;
+    self->longest = longest > 0 ? (size_t)longest : 0;
+    self->parts = (TokenParts *)parts;
+    self->columns = columns;
+    for (Py_ssize_t at = 0; at < around_size; at++)
+        self->around[(byte)around[at]] = 1;
+    return (PyObject *)self;
+}
+
+static int token_numbers_traverse(TokenNumbers *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE((PyObject *)self));
+    Py_VISIT(self->pieces);
+    Py_VISIT((PyObject *)self->parts);
+    Py_VISIT(self->columns);
+    return 0;
+}
+
+static int token_numbers_clear(TokenNumbers *self)
+{
+    PyObject *parts = (PyObject *)self->parts;
+    self->parts = NULL;
+    Py_XDECREF(parts);
+    Py_CLEAR(self->pieces);
+    Py_CLEAR(self->columns);
+    return 0;
+}
+
+static void token_numbers_dealloc(TokenNumbers *self)
+{
+    PyObject_GC_UnTrack(self);
+    token_numbers_clear(self);
+    empty(&self->numbers);
+    free(self->atoms.atoms);
+    free(self->fresh);
+    freed((PyObject *)self);
+}
+
+static PyMethodDef token_numbers_methods[] = {
+    {"of", (PyCFunction)(void (*)(void))token_numbers_of, METH_FASTCALL,
+     "Return the numbers of the tokens of a text, four bytes each."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot token_numbers_slots[] = {
+    {Py_tp_new, token_numbers_new},           {Py_tp_dealloc, token_numbers_dealloc},
+    {Py_tp_traverse, token_numbers_traverse}, {Py_tp_clear, token_numbers_clear},
+    {Py_tp_methods, token_numbers_methods},   {0, NULL},
+};
+
+static PyType_Spec token_numbers_spec = {
+    "memplane._kernel.TokenNumbers",
+    sizeof(TokenNumbers),
+    0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    token_numbers_slots,
 };
 
 /* ---- PostingSums ---- */
@@ -2981,19 +3205,24 @@ typedef struct {
     struct {
         const byte *text;
         size_t size;
+        uint32_t head, mask; /* its first bytes, as `head_of` has them, and which of these it has */
     } sorted[PHRASES_MAX]; /* by their first byte, the longest first */
     byte codes[PHRASES_MAX];
     byte begins[256 + 1]; /* where those of each first byte begin */
 } PhraseCodes;
 
-static PyObject *phrase_codes_packed(PhraseCodes *self, PyObject *given)
+/* Up to four bytes as a number, on any machine in the same order. */
+static uint32_t head_of(const byte *at, size_t size)
 {
-    char *buffer;
-    Py_ssize_t length;
-    if (PyBytes_AsStringAndSize(given, &buffer, &length) < 0)
-        return NULL;
-    const byte *at = (const byte *)buffer, *end = at + length;
-    byte *made = malloc((size_t)length + 1), *next = made;
+    uint32_t found = 0;
+    for (size_t place = 0; place < 4; place++)
+        found = found << 8 | (place < size ? at[place] : 0);
+    return found;
+}
+
+static PyObject *packed_text(const PhraseCodes *self, const byte *at, const byte *end)
+{
+    byte *made = malloc((size_t)(end - at) + 1), *next = made;
     if (made == NULL)
         return PyErr_NoMemory();
     for (const byte *one = at; one < end; one++)
@@ -3001,7 +3230,9 @@ static PyObject *phrase_codes_packed(PhraseCodes *self, PyObject *given)
             end = at;
     while (at < end) {
         size_t place = self->begins[*at], last = self->begins[*at + 1];
-        while (place < last && ((size_t)(end - at) < self->sorted[place].size ||
+        uint32_t head = place < last ? head_of(at, (size_t)(end - at)) : 0;
+        while (place < last && ((head & self->sorted[place].mask) != self->sorted[place].head ||
+                                (size_t)(end - at) < self->sorted[place].size ||
                                 memcmp(at, self->sorted[place].text, self->sorted[place].size)))
             place++;
         *next++ = place < last ? self->codes[place] : *at;
@@ -3010,6 +3241,102 @@ static PyObject *phrase_codes_packed(PhraseCodes *self, PyObject *given)
     PyObject *found = PyBytes_FromStringAndSize((const char *)made, next - made);
     free(made);
     return found;
+}
+
+static PyObject *phrase_codes_packed(PhraseCodes *self, PyObject *given)
+{
+    char *buffer;
+    Py_ssize_t length;
+    if (PyBytes_AsStringAndSize(given, &buffer, &length) < 0)
+        return NULL;
+    return packed_text(self, (const byte *)buffer, (const byte *)buffer + length);
+}
+
+#define NOWHERE UINT32_MAX
+static const byte TEXT_NAME[] = "\"text\":\"";
+#define TEXT_NAME_SIZE (sizeof(TEXT_NAME) - 1)
+
+/* Where a text ends that begins here as JSON has it, behind the quote that closes it; NULL where
+ * another one stands here. */
+static const byte *text_end(const byte *at, const byte *end, const byte *said, const byte *said_end)
+{
+    static const char HEX[] = "0123456789abcdef";
+    for (; said < said_end; said++) {
+        byte escape[6] = {'\\', *said}, one = *said;
+        size_t size = 2;
+        if (one >= ' ' && one != '"' && one != '\\') {
+            if (at == end || *at++ != one)
+                return NULL;
+            continue;
+        }
+        if (one < ' ') {
+            const char *named = one == 0 ? NULL : strchr("\bb\ff\nn\rr\tt", one);
+            if (named != NULL)
+                escape[1] = (byte)named[1];
+            else {
+                memcpy(escape + 1, "u00", 3);
+                escape[4] = (byte)HEX[one >> 4];
+                escape[5] = (byte)HEX[one & 15];
+                size = 6;
+            }
+        }
+        if ((size_t)(end - at) < size || memcmp(at, escape, size) != 0)
+            return NULL;
+        at += size;
+    }
+    return at < end && *at == '"' ? at + 1 : NULL;
+}
+
+/* Find a text in a line: where its name begins, and in `last` where it ends; NULL: not there. */
+static const byte *find_text(const byte *at, const byte *end, const byte *said,
+                             const byte *said_end, const byte **last)
+{
+    while (end - at > (ptrdiff_t)TEXT_NAME_SIZE) {
+        at = memchr(at, '"', (size_t)(end - at));
+        if (at == NULL || end - at <= (ptrdiff_t)TEXT_NAME_SIZE)
+            return NULL;
+        if (memcmp(at, TEXT_NAME, TEXT_NAME_SIZE) == 0 &&
+            (*last = text_end(at + TEXT_NAME_SIZE, end, said, said_end)) != NULL)
+            return at;
+        at++;
+    }
+    return NULL;
+}
+
+static PyObject *phrase_codes_without(PhraseCodes *self, PyObject *args)
+{
+    const char *raw;
+    PyObject *said, *data = NULL, *packed = NULL, *made = NULL;
+    Py_ssize_t length, most;
+    if (!PyArg_ParseTuple(args, "y#On", &raw, &length, &said, &most))
+        return NULL;
+    const byte *line = (const byte *)raw, *end = line + length, *at = NULL, *last = end;
+    if (said != Py_None) {
+        const byte *text, *text_last;
+        if ((data = looked_in(said, &text, &text_last)) == NULL)
+            return NULL;
+        at = find_text(line, end, text, text_last, &last);
+        Py_DECREF(data);
+    }
+    size_t before = at == NULL ? (size_t)length : (size_t)(at - line);
+    size_t behind = at == NULL ? 0 : (size_t)(end - last);
+    if (most < 0 || before + behind > (size_t)most)
+        packed = PyBytes_FromStringAndSize("", 0);
+    else if (at == NULL)
+        packed = packed_text(self, line, end);
+    else {
+        byte *rest = malloc(before + behind + 1);
+        if (rest == NULL)
+            return PyErr_NoMemory();
+        memcpy(rest, line, before);
+        memcpy(rest + before, last, behind);
+        packed = packed_text(self, rest, rest + before + behind);
+        free(rest);
+    }
+    if (packed != NULL)
+        made = Py_BuildValue("(kN)", at == NULL ? (unsigned long)NOWHERE : (unsigned long)before,
+                             packed);
+    return made;
 }
 
 static int open_phrases(PhraseCodes *self)
@@ -3032,6 +3359,8 @@ static int open_phrases(PhraseCodes *self)
             }
             self->sorted[at].text = (const byte *)text;
             self->sorted[at].size = (size_t)size;
+            self->sorted[at].head = head_of((const byte *)text, (size_t)size);
+            self->sorted[at].mask = size >= 4 ? UINT32_MAX : ~(UINT32_MAX >> 8 * size);
             self->codes[at] = (byte)code;
         }
     }
@@ -3067,6 +3396,8 @@ static void phrase_codes_dealloc(PhraseCodes *self)
 }
 
 static PyMethodDef phrase_codes_methods[] = {
+    {"without", (PyCFunction)phrase_codes_without, METH_VARARGS,
+     "Return where a line has a text, and the rest of it with codes."},
     {"packed", (PyCFunction)phrase_codes_packed, METH_O,
      "Return the bytes with a code for each phrase; of what holds a code nothing."},
     {NULL, NULL, 0, NULL},

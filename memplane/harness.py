@@ -29,12 +29,12 @@ from typing import TYPE_CHECKING, Final
 
 from memplane.event import TYPED_KINDS
 from memplane.lazy import NamedTuple, regex
+from memplane.ports import Line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from memplane.event import Event
-    from memplane.ports import Line
 
 VERSION: Final = 2
 
@@ -303,15 +303,28 @@ def variant_with(variant: str) -> str:
     return f"{variant}, harness {VERSION}" if variant else f"harness {VERSION}"
 
 
+class RememberedLine(Line):
+    """A line whose event, as memory has it, is another one than that of the line as `written`."""
+
+    written: Line
+
+    @classmethod
+    def of(cls, written: Line, event: Event) -> RememberedLine:
+        """The line with that event in place of its own."""
+        line = cls(event, *written[1:])
+        line.written = written
+        return line
+
+
 def remembered_lines(lines: Iterable[Line]) -> Iterator[Line]:
-    """Lines of a log with their events as memory has them."""
+    """Lines of a log with their events as memory has them: a `RememberedLine` where one changes."""
     for line in lines:
         event = line.event
         if event.kind == "tool_call":  # one of three; no client adds to it
             yield line
             continue
         kept = remembered(event)
-        yield line if kept is event else line._replace(event=kept)
+        yield line if kept is event else RememberedLine.of(line, kept)
 
 
 # What is the client's in a tool's result.

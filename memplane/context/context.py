@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from memplane.projections.in_force import KeyValueRow
     from memplane.projections.item import Item, Printer
     from memplane.projections.memories import Memories
+    from memplane.projections.projector import Follower
     from memplane.projections.sessions import SessionsState
     from memplane.recall.suppress import Scope
 else:
@@ -561,10 +562,11 @@ class PlaneContext:
         save_after: int = _CHECKPOINT_EVENTS,
         lines_max: int | None = None,
         progress: Callable[[int, int], None] | None = None,
+        beside: Sequence[Follower] = (),
     ) -> Folds:
         """The projections at the head of the log; `progress` is told the seqs. Hold `lock`.
 
-        Saved where more than `save_after` lines are not; `lines_max` as of `Folds.save`.
+        Saved where more than `save_after` lines are not; `lines_max` and `beside` as of `Folds`.
         """
         policies = policies or self.watched.policies_or_last()
         if self.as_of is not None:
@@ -573,7 +575,7 @@ class PlaneContext:
             return self.prefix(self.as_of, policies)
         folds = self._opened_folds(policies)
         self.follow()
-        if folds.catch_up(progress, for_all=lines_max != 0):
+        if folds.catch_up(progress, for_all=lines_max != 0, beside=beside):
             self._notice_purges()
             if self.observing is not None:
                 note("catch_up", {"seq": folds.log.head().seq})

@@ -366,11 +366,16 @@ class Folds:
         ]
 
     def catch_up(
-        self, progress: Callable[[int, int], None] | None = None, *, for_all: bool = True
+        self,
+        progress: Callable[[int, int], None] | None = None,
+        *,
+        for_all: bool = True,
+        beside: Sequence[Follower] = (),
     ) -> int:
         """Fold what was appended since; return the lines read. `progress` is told the seqs.
 
-        `for_all`: where all of the log is folded, also into files and digests.
+        `for_all`: where all of the log is folded, also into files and digests. Those `beside` are
+        shown the lines too: to read and verify them again would cost as much as some of the folds.
         """
         if isinstance(self.log, SnapshotLog):
             self.log.move()
@@ -381,7 +386,7 @@ class Folds:
             self.open_files()  # one pass over the log is to do for all
             self.open_digests()
         told = [] if progress is None else [Told(self.log, self.hotset.position, progress)]
-        read = catch_up(self.log, [*self.followers, *told])
+        read = catch_up(self.log, [*self.followers, *beside, *told])
         at = {one.position for one in self.followers}
         self._caught = at.pop() if len(at) == 1 else None
         return read

@@ -201,7 +201,7 @@ def is_whole(data: Buffer, header: SegmentFileHeader) -> bool:
     return body_sum(memoryview(data)[HEADER_BYTES:]) == header.body
 
 
-def replace_bytes(path: Path, data: bytes, *, sync: bool = False) -> None:
+def replace_bytes(path: Path, data: bytes | memoryview, *, sync: bool = False) -> None:
     """Replace the file by the bytes in one step; after an OSError the old file is whole.
 
     Only for the holder of `alone`: the temporary file has one name.

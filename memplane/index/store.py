@@ -582,7 +582,8 @@ class SegmentedIndex:
             entries.append(storage.ManifestEntry(part.level, header.number, header.documents, body))
         seen = storage.segments_stamp(folder, entries)
         if not seen or self._stamps.get(name) != seen:
-            storage.replace_bytes(folder / name, b"".join(written), sync=parts[0].level >= 0)
+            whole = written[0] if len(written) == 1 else b"".join(written)
+            storage.replace_bytes(folder / name, whole, sync=parts[0].level >= 0)
             seen = storage.segments_stamp(folder, entries)
         stamps[name] = seen
         kept = storage.map_segments(folder, entries, self._mark, stamps)

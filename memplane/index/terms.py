@@ -300,12 +300,21 @@ def _token_words(token: str, may: Callable[[str], bool] | None) -> Iterator[Word
 class TokenNumbers:
     """Numbers of the tokens of texts: of what stands between blanks. Its twin is in `_kernel.c`.
 
-    `pieces` are what a token of more than `longest` characters is looked up by.
+    `pieces` are what a token of more than `longest` characters is looked up by. With `grown` the
+    numbers are those of a `TermVocabulary`, to which the twin adds new tokens itself as
+    `TermVocabulary.__missing__` does: the signs around tokens, a `TokenParts`, and the columns.
     """
 
     __slots__ = ("_longest", "_pieces")
 
-    def __init__(self, pieces: Callable[[str], list[str]], longest: int) -> None:
+    def __init__(
+        self,
+        pieces: Callable[[str], list[str]],
+        longest: int,
+        grown: tuple[bytes, TokenParts, tuple[array[int] | None, ...]] | None = None,
+        /,
+    ) -> None:
+        del grown
         self._pieces, self._longest = pieces, longest
 
     def of(self, text: str, numbers: Mapping[str, int]) -> bytes:
@@ -404,10 +413,14 @@ class TermVocabulary(dict[str, int]):
         self.expansions: Mapping[int, tuple[Atom, ...]] = _Expansions(
             self.starts, self.words, self.prefixes, self.chained
         )
-        self._numbers = kernel_twin(TokenNumbers)(_pieces_of, _TOKEN_MAX)
         given = traits or _no_traits
         self._parts = kernel_twin(TokenParts)(
             partial(_word_parts, given), partial(_token_parts, given), _ENDINGS, partial(given, "0")
+        )
+        noted = None if traits is None else self.traits
+        columns = self.words, self.prefixes, self.chained, noted, self.starts
+        self._numbers = kernel_twin(TokenNumbers)(
+            _pieces_of, _TOKEN_MAX, (_AROUND.encode(), self._parts, columns)
         )
 
     def __missing__(self, token: str) -> int:
@@ -431,7 +444,7 @@ class TermVocabulary(dict[str, int]):
 
     def packed_numbers(self, text: str) -> bytes:
         """The same as the bytes of that array."""
-        return self._numbers.of(_composed(text), self)
+        return self._numbers.of(text if text.isascii() else _composed(text), self)
 
     def full(self) -> bool:
         """Whether it should be replaced by an empty one."""
@@ -676,14 +689,18 @@ def blank_document(seq: int, part: int) -> Document:
 # A passage is a run of whole sentences or lines. Sentences picked from all over a text were
 # measured too: they name as many events in the same tokens and say less of the answers.
 _SENTENCE_MAX: Final = 300  # characters; a longer one is cut between words
-_END: Final = regex(r"[.!?][ \t]+|\n\s*|[\u3002\uff01\uff1f]")
+# [.!?][ \t]+ or \n\s* or one of the wide signs: a pattern that begins with one set is found by it.
+_END: Final = regex(
+    r"[.!?\n\u3002\uff01\uff1f]"
+    r"(?:(?<=\n)\s*|(?<=[.!?])[ \t]+|(?<=[\u3002\uff01\uff1f]))"
+)
 
 
 def sentences(text: str) -> list[tuple[int, int]]:
     """Return the spans of the sentences and lines of a text; joined they are the text."""
     spans: list[tuple[int, int]] = []
     start = 0
-    for end in (*(match.end() for match in _END.finditer(text)), len(text)):
+    for end in [*[match.end() for match in _END.finditer(text)], len(text)]:
         while end - start > _SENTENCE_MAX:
             blank = text.rfind(" ", start + _SENTENCE_MAX // 2, start + _SENTENCE_MAX)
             cut = blank + 1 if blank >= 0 else start + _SENTENCE_MAX

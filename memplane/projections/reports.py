@@ -274,7 +274,10 @@ def _plain(line: str) -> str:
         line = _behind(_MARKS, line)
     if line.count("|") > 1:
         line = " \u2013 ".join(cell.strip() for cell in line.strip(" |").split("|") if cell.strip())
-    return " ".join(line.replace("**", "").replace("__", "").split())
+    line = line.replace("**", "").replace("__", "")
+    if "  " not in line and line.isprintable():  # as a rule: no other blank than single spaces
+        return line.strip(" ")
+    return " ".join(line.split())
 
 
 def _behind(opening: re.Pattern[str], text: str) -> str:
@@ -297,7 +300,7 @@ def meaning_words(text: str) -> list[str]:
 
 def clipped_words(text: str, most: int) -> str:
     """At most so many words of a text, with a mark where some are left out."""
-    words = text.split()
+    words = text.split(None, most)
     return (
         " ".join(words) if len(words) <= most else " ".join(words[:most]).rstrip(",;:") + " \u2026"
     )
@@ -305,7 +308,12 @@ def clipped_words(text: str, most: int) -> str:
 
 def is_narration(text: str) -> bool:
     """Whether an answer says only what the agent does next."""
-    return _narrates(text, len(text.split()))
+    return _narrates(text, _words_of(text))
+
+
+def _words_of(text: str) -> int:
+    """How many words a text has, as far as it matters here."""
+    return len(text.split(None, _LEAD_IN_WORDS))
 
 
 def _narrates(text: str, words: int) -> bool:
@@ -316,7 +324,7 @@ def _narrates(text: str, words: int) -> bool:
 
 def is_report(text: str) -> bool:
     """Whether an answer tells at some length of what was done."""
-    words = len(text.split())
+    words = _words_of(text)
     return words >= _REPORT_WORDS and not _narrates(text, words)
 
 

@@ -31,10 +31,11 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator
 from json.encoder import encode_basestring
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from memplane.event import GLOBAL, Event
-from memplane.lazy import late_calls
+from memplane.lazy import late_calls, word_table
 from memplane.ports import Line
 from memplane.projections.artifacts import facts_of
 from memplane.projections.groups import (
@@ -808,28 +809,36 @@ class EventQuote:
     ) -> EventQuote:
         """Quote a new event: its text, or another that its data gives."""
         quote = object.__new__(cls)
-        quote.seq, quote.id, quote.ts, quote.kind = event.seq, event.id, event.ts, event.kind
-        quote.ns, quote.session, quote.key, quote.role = (
-            event.ns,
-            event.session,
-            event.key,
-            event.role,
-        )
-        quote.sensitivity = event.sensitivity
-        quote.valid_from, quote.valid_until = event.valid_from, event.valid_until
-        data = event.data
-        said = event.text if text is None else text
-        whole = (text is None or text.strip() == event.text.strip()) and "body" not in data
+        # A digest quotes two of three events: their fields are read at once.
+        (
+            quote.seq,
+            quote.id,
+            quote.ts,
+            quote.kind,
+            quote.ns,
+            quote.session,
+            quote.key,
+            quote.role,
+            quote.sensitivity,
+            quote.valid_from,
+            quote.valid_until,
+            own,
+            data,
+        ) = _QUOTED(event)
+        said = own if text is None else text
+        whole = (text is None or text.strip() == own.strip()) and "body" not in data
         if quote.sensitivity == "secret":  # stored, never loaded
             said, whole = "", False
         elif len(said) > TEXT_CHARS_MAX:
-            said, whole = _cut(said, event.kind), False
+            said, whole = _cut(said, quote.kind), False
         quote.text, quote.whole = said, whole
         quote.forgotten = False
-        quote.tool, quote.path = _name(data.get("tool")), _name(data.get("path"))
+        quote.tool = quote.path = ""
+        if data:
+            quote.tool, quote.path = _name(data.get("tool")), _name(data.get("path"))
         quote.call = call
         quote.more = [] if more is None else more
-        of_other_plane = event.kind == "task" and is_foreign(event)
+        of_other_plane = quote.kind == "task" and is_foreign(event)
         quote.moment = moment_of(event, None) if of_other_plane else None
         quote._size, quote.forms = 0, {}
         return quote
@@ -867,6 +876,14 @@ class EventQuote:
         return _ROW_BYTES + size + _MORE_BYTES * len(texts) + of_moment
 
 
+_QUOTED: Final = itemgetter(
+    *map(
+        Event._fields.index,
+        word_table("""
+            seq id ts kind ns session key role sensitivity valid_from valid_until text data
+        """),
+    )
+)
 _USUAL: Final[tuple[tuple[str, object], ...]] = (
     ("ns", GLOBAL),
     ("session", None),

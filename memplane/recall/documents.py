@@ -100,32 +100,30 @@ def documents_of(event: Event, text: str, tool_result_tokens: int) -> list[Docum
         return []
     if text is not event.text and "body" not in event.data:
         event = remembered(event)  # whose tokens nobody has counted
-    parts = _parts(text, tool_result_tokens if event.kind == "tool_result" else None)
-    # A model that notes what people said is none of them.
-    by_model = said_by(event.kind, event.role, event.actor, event.id) == "model"
-    actor = "" if by_model else event.actor or ""
-    speaker = actor.lower()
-    extra = " ".join((actor or event.role or "", _date_words(event.ts[:10]), *names))
-    flags, labels = flags_of(event, text), labels_of(event)
-    group = f"{event.ns} {event.session}" if event.session is not None else ""
-    role, at = event.role or "", microseconds(event.ts)
-    return [
-        Document(
-            event.seq,
-            part,
-            group,
-            role,
-            speaker,
-            said,
-            extra,
-            tokens,
-            event.importance,
-            flags,
-            at,
-            labels,
-        )
-        for part, (said, tokens) in enumerate(zip(parts, _shares(event, text, parts), strict=True))
-    ]
+    kind, role, actor, ts = event.kind, event.role or "", event.actor or "", event.ts
+    parts = _parts(text, tool_result_tokens if kind == "tool_result" else None)
+    if actor and said_by(kind, event.role, actor, event.id) == "model":
+        actor = ""  # a model that notes what people said is none of them
+    extra = " ".join((actor or role, _date_words(ts[:10]), *names))
+    session = event.session
+    first = Document(
+        event.seq,
+        0,
+        "" if session is None else f"{event.ns} {session}",
+        role,
+        actor.lower(),
+        parts[0],
+        extra,
+        event.tokens or 0,
+        event.importance,
+        flags_of(event, text),
+        microseconds(ts),
+        labels_of(event),
+    )
+    if len(parts) == 1 and event.tokens is not None:
+        return [first]  # as a rule
+    shares = enumerate(zip(parts, _shares(event, text, parts), strict=True))
+    return [first._replace(part=part, text=said, tokens=tokens) for part, (said, tokens) in shares]
 
 
 def _of_artifact(event: Event, text: str) -> list[Document]:
@@ -231,6 +229,12 @@ def _cut(text: str) -> list[str]:
         return [text]
     found: list[str] = []
     begin = size = 0
+    if text.isascii():  # of which each character counts once
+        for start, end in sentences(text):
+            if end - begin > _CHUNK and start > begin:
+                found.append(text[begin:start])
+                begin = start
+        return [*found, text[begin:]]
     for start, end in sentences(text):
         cost = _size(text[start:end])
         if size + cost > _CHUNK and start > begin:
@@ -287,7 +291,10 @@ def _shares(event: Event, text: str, parts: list[str]) -> list[int]:
 
 def _names(event: Event) -> list[str]:
     """Tool, file, key and tags: an event may be asked for by them."""
-    named = [event.data.get("tool"), event.data.get("path"), event.key, *event.tags]
+    data, key, tags = event.data, event.key, event.tags
+    if not data and key is None and not tags:
+        return []
+    named = [data.get("tool"), data.get("path"), key, *tags]
     return [name[:_NAME_MAX] for name in named if isinstance(name, str) and name]
 
 
@@ -297,21 +304,34 @@ def labels_of(event: Event) -> tuple[str, ...]:
     Namespace, session, task, tags, key, markers, the sources that its id names; and the file that
     it is about (`data.path`): by its whole path or any end of it, name by name.
     """
-    # Events one after another share most of them.
-    placed = _placed(event.kind, event.ns, event.session, event.task)
-    own: list[str] = []
-    if event.tags or event.key is not None or event.markers:
-        own += [f"tag:{tag.lower()}" for tag in event.tags]
-        if event.key is not None:
-            own.append(f"key:{event.key.lower()}")
-        for marker in event.markers:
-            alone = marker in _STANDING or marker == WISH_MARKER
-            own.append(f"marker:{marker if alone else marker.partition(':')[0]}")
+    kind, ns, session, task = event.kind, event.ns, event.session, event.task
     source, colon, _ = event.id.rpartition(":")
-    sources = _sources(source) if colon else ()
+    if event.tags or event.key is not None or event.markers:
+        sources = _sources(source) if colon else ()
+        found = (*_placed(kind, ns, session, task), *_own_labels(event), *sources)
+    else:  # events one after another share all of these
+        found = _shared_labels(kind, ns, session, task, source if colon else None)
     path = event.data.get("path")
-    about = _about(path) if isinstance(path, str) and len(path) <= _NAME_MAX else ()
-    return (*placed, *own, *sources, *about)
+    if isinstance(path, str) and len(path) <= _NAME_MAX:
+        return (*found, *_about(path))
+    return found
+
+
+def _own_labels(event: Event) -> Iterator[str]:
+    for tag in event.tags:
+        yield f"tag:{tag.lower()}"
+    if event.key is not None:
+        yield f"key:{event.key.lower()}"
+    for marker in event.markers:
+        alone = marker in _STANDING or marker == WISH_MARKER
+        yield f"marker:{marker if alone else marker.partition(':')[0]}"
+
+
+@lru_cache(maxsize=256)
+def _shared_labels(
+    kind: str, ns: str, session: str | None, task: str | None, source: str | None
+) -> tuple[str, ...]:
+    return (*_placed(kind, ns, session, task), *(() if source is None else _sources(source)))
 
 
 @lru_cache(maxsize=256)
@@ -332,7 +352,7 @@ def _sources(source: str) -> tuple[str, ...]:
     return tuple([f"source:{source[:end]}" for end in (*ends, None)])
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1_024)
 def _about(path: str) -> tuple[str, ...]:
     """The labels of a file, by its path and the ends of it."""
     return tuple(map(file_label, _ends(path)))

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Final
 from memplane.artifacts import searched_text
 from memplane.errors import MemplaneError
 from memplane.event import KINDS, PROJECTS, SENSITIVITIES, encode_text
-from memplane.harness import remembered, remembered_text
+from memplane.harness import RememberedLine, remembered, remembered_text
 from memplane.index import engine, storage
 from memplane.index.ranking import Bits, Columns, Fates, Flagged, Frame, Mask, Spans, Speakers
 from memplane.index.segment import ROW, row
@@ -108,34 +108,19 @@ def keeping(documents: list[Document], line: Line, before: bytes, raw: bytes) ->
     event, segment, offset, end = line
     if not documents or not _HASH.fullmatch(before) or end > NOWHERE:
         return documents
-    first = documents[0]
-    said = first.text if len(documents) == 1 else "".join([one.text for one in documents])
-    hole, rest = NOWHERE, raw
-    if said == event.text:
-        written, found = _as_written(said, raw)
-        if found >= 0:
-            hole, rest = found, raw[:found] + raw[found + len(written) :]
-    place = _FIELDS.pack(unhexlify(before), segment, offset, end - offset, hole)
-    kept = place + (_packed(rest) if len(rest) <= _REST_MAX else b"")
+    first, *others = documents
+    said = first.text if not others else "".join([one.text for one in documents])
+    hole, rest = _CODES.without(raw, said if said == event.text else None, _REST_MAX)
+    kept = _FIELDS.pack(unhexlify(before), segment, offset, end - offset, hole) + rest
     # Its last two fields: to replace them by name costs four times as much, for every event.
-    named: Document = tuple.__new__(Document, (*first[:-2], id_hash(event.id), kept))
-    return [named, *documents[1:]] if len(documents) > 1 else [named]
+    return [tuple.__new__(Document, (*first[:-2], id_hash(event.id), kept)), *others]
 
 
-def _as_written(said: str, raw: bytes) -> tuple[bytes, int]:
-    """A text as a line has it, and where; below 0: it does not have it so."""
-    if said.isascii() and '"' not in said and "\\" not in said:
-        # No control character in it either, if a line of JSON has it as it is: nothing to escape.
-        plain = f'"text":"{said}"'.encode()
-        found = raw.find(plain)
-        if found >= 0:
-            return plain, found
-    written = _text_of(said)
-    return written, raw.find(written)
+_TEXT: Final = b'"text":'
 
 
 def _text_of(said: str) -> bytes:
-    return b'"text":' + encode_text(said).encode()
+    return _TEXT + encode_text(said).encode("utf-8", "surrogatepass")
 
 
 # What lines are made of: a byte each that no line of JSON holds. Not deflate, of which each library
@@ -169,8 +154,25 @@ class PhraseCodes:
         """The text with a code for each phrase; of one that holds a code nothing."""
         return b"" if _CODE.search(text) else _replaced(text, self._phrase, self._codes)
 
+    def without(self, raw: bytes, said: str | None, most: int) -> tuple[int, bytes]:
+        """Where a line has a text, and the rest of it packed: nothing of one of more than `most`.
 
-_packed: Final = kernel_twin(PhraseCodes)(_PHRASES).packed
+        NOWHERE, and all of the line, where no text is given or the line has it not so.
+        """
+        hole, rest = NOWHERE, raw
+        if said is not None:
+            written = _text_of(said)
+            # As a rule it stands at the first of these names: to search for all of it costs more.
+            found = raw.find(_TEXT)
+            if found >= 0 and not raw.startswith(written, found):
+                found = raw.find(written)
+            if found >= 0:
+                hole, rest = found, raw[:found] + raw[found + len(written) :]
+        return hole, self.packed(rest) if len(rest) <= most else b""
+
+
+_CODES: Final = kernel_twin(PhraseCodes)(_PHRASES)
+_packed: Final = _CODES.packed
 
 
 def unpacked_line(kept: bytes) -> bytes:
@@ -517,6 +519,8 @@ class Indexed:
     def _begin(self) -> None:
         """Take up the documents that the index has, if they are this log's."""
         self._unsaved = 0
+        self._batch: list[Document] = []  # of the lines up to `_last`, not in the index yet
+        self._last: Line | None = None
         self._renew()
         index = self._index
         self._position = Position.from_mark(*index.reached)
@@ -534,9 +538,14 @@ class Indexed:
         """Whether the log still holds the place up to which it was read."""
         return self._position is None or self._log.matches(self._position)
 
+    def reset(self) -> None:
+        """Begin again with no document. See `Follower`."""
+        self._restart()
+
     def _restart(self) -> None:
         self._index.clear()
         self._position, self._unsaved = None, 0
+        self._batch, self._last = [], None
         self._renew()
 
     def _look_around(self, head: Position) -> None:
@@ -559,38 +568,51 @@ class Indexed:
     def _follow(self, end: int, *, save: bool, progress: Progress | None) -> int:
         start, count = self.seq, 0
         told = progress if end - start > _ANNOUNCED else None
-        batch: list[Document] = []
-        at = start
         for lines in self._lines(end):
-            for line, documents in self._with_documents(lines):
-                event = line.event
-                if event.seq > at + 1:
-                    batch += self._blanks(at, event.seq)
-                batch += documents
-                at = event.seq
-                if event.kind == "purge":
-                    self._add(batch, line)
-                    batch = []
-                    self._erase([one.seq for one in erased_by(event)])
+            self.fold(lines, save=save)
             count += len(lines)
-            if self._index.count % _BATCH + len(batch) >= _BATCH:
-                self._add(batch, lines[-1])
-                batch = []
-                if save:
-                    self.save()
             if told is not None:
                 told(lines[-1].event.seq - start, end - start)
-            last = lines[-1]
         if count:
-            self._add(batch, last)
+            self.folded()
             if save and self._unsaved >= _SAVED_AFTER:
                 self.save()
         return count
 
-    def _add(self, batch: list[Document], last: Line) -> None:
-        self._index.add_many(batch)
-        self._position = last.position
-        self._unsaved += len(batch)
+    @property
+    def position(self) -> Position | None:
+        """Behind the last line that was folded; None before the first. See `Follower`."""
+        return self._position if self._last is None else self._last.position
+
+    def fold(self, lines: Sequence[Line], *, save: bool = True) -> None:
+        """Take in the documents of the next lines, as written or as memory has them.
+
+        Saved now and then. Those that `folded` does not put into the index yet are not found.
+        """
+        batch, at = self._batch, self.seq if self._last is None else self._last.event.seq
+        for line, documents in self._with_documents(lines):
+            event = line.event
+            if event.seq > at + 1:
+                batch += self._blanks(at, event.seq)
+            batch += documents
+            at, self._last = event.seq, line
+            if event.kind == "purge":
+                self.folded()
+                batch = self._batch
+                self._erase([one.seq for one in erased_by(event)])
+        if self._index.count % _BATCH + len(batch) >= _BATCH:
+            self.folded()
+            if save:
+                self.save()
+
+    def folded(self) -> None:
+        """Put what `fold` has gathered into the index."""
+        batch, last = self._batch, self._last
+        self._batch, self._last = [], None
+        if last is not None:
+            self._index.add_many(batch)
+            self._position = last.position
+            self._unsaved += len(batch)
 
     def _lines(self, end: int) -> Iterator[list[Line]]:
         """The lines that are not indexed yet, up to a seq, by the dozens."""
@@ -612,7 +634,8 @@ class Indexed:
         """Each line with the documents of its event."""
         source = iter(lines)
         while some := list(islice(source, _LINES)):
-            for line, (before, raw) in zip(some, raw_lines(self._log, some), strict=True):
+            for each, (before, raw) in zip(some, raw_lines(self._log, some), strict=True):
+                line = each.written if isinstance(each, RememberedLine) else each
                 yield line, keeping(self._documents(line.event), line, before, raw)
 
     def _documents(self, event: Event) -> list[Document]:

@@ -282,6 +282,13 @@ class IndexReach(NamedTuple):
         return cls(request.dense_seq, request.index_seq, wait, progress, request.engine)
 
 
+class BegunIndex(NamedTuple):
+    """An index without documents, to fold the log into. `filled`: the policy's engine had some."""
+
+    indexed: Indexed
+    filled: bool
+
+
 class IndexService:
     """Hold the plane's lock for every call."""
 
@@ -451,6 +458,12 @@ class IndexService:
 
     def rebuild(self, policies: Policies, progress: Progress | None = None) -> None:
         """Throw the index away, and make it again if there was one."""
+        begun = self.begin_again(policies)
+        if begun is not None:
+            self.finish(policies, begun, progress)
+
+    def begin_again(self, policies: Policies) -> BegunIndex | None:
+        """Throw the index away; None where there was none, and so none is to be made."""
         folder = self._context.home.path / "index"
         names, there = nofollow.folder_names(folder), self.is_there()
         filled = index_engine.read_header(folder / policies.plane.engine) is not None
@@ -461,14 +474,20 @@ class IndexService:
                 if ".bin" in name or ".json" in name:
                     with contextlib.suppress(OSError):
                         nofollow.remove_name(folder / name)
-        if there:
-            indexed = self.index(policies, progress)
-            indexed.save()
-            if filled:
-                near = self._near(policies, indexed, None, indexed.seq)
-                engine = self._made_engine(policies)
-                engine.follow(indexed, near)
-                engine.save()
+        return BegunIndex(self._opened(policies), filled) if there else None
+
+    def finish(
+        self, policies: Policies, begun: BegunIndex, progress: Progress | None = None
+    ) -> None:
+        """Index what was not folded into it since it was begun again, and save it."""
+        begun.indexed.folded()
+        indexed = self.index(policies, progress)
+        indexed.save()
+        if begun.filled:
+            near = self._near(policies, indexed, None, indexed.seq)
+            engine = self._made_engine(policies)
+            engine.follow(indexed, near)
+            engine.save()
 
     def is_there(self) -> bool:
         """Whether there is an index, in memory or in the folder."""

@@ -46,7 +46,7 @@ from memplane.projections.digests import Digests
 from memplane.projections.files import AllFiles
 from memplane.projections.memories import ACTS_NAME, CACHE_NAME, has_its_sum, position_of
 from memplane.projections.projector import BUNDLE, Bundle
-from memplane.search.service import index_service
+from memplane.search.service import IndexService, index_service
 from memplane.upkeep.reports import kept_bytes_path, saved
 
 if TYPE_CHECKING:
@@ -121,6 +121,11 @@ class IndexProcess:
             assert self._child.stdin is not None
             with self._child.stdin as pipe:
                 pipe.write(json.dumps(told).encode())
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a process was started for it."""
+        return self._child is not None
 
     def looked_after(self, progress: Progress) -> Progress:
         """The caller's own progress; at each call of it that of the process is passed on too."""
@@ -199,6 +204,7 @@ def serve_index(context: PlaneContext, told: dict[str, Any], out: IO[str]) -> No
 _PARTS: Final = {"log": 800, "sums": 200}
 _DEEP_PARTS: Final = {"log": 40, "sums": 10, "projections": 600, "index": 350}
 _REBUILT_PARTS: Final = {"projections": 600, "index": 400}
+_TOGETHER_PARTS: Final = {"projections": 980, "index": 20}  # to save the last of it
 
 
 _OTHER_FORM: Final = LogProblem(
@@ -602,6 +608,8 @@ def _made_again(context: PlaneContext, progress: Progress | None, processes: int
     shares = Shares(progress, _REBUILT_PARTS, "projections", "index")
     apart = processes if service.is_there() else 1
     with IndexProcess(context, policies, "rebuild", apart, shares.of("index")) as beside:
+        if not beside.is_running and context.keeps:
+            return _made_together(context, policies, service, progress)
         folds = context.caught_up(progress=beside.looked_after(shares.of("projections")))
         if context.keeps:
             folds.save()
@@ -610,6 +618,25 @@ def _made_again(context: PlaneContext, progress: Progress | None, processes: int
         service.drop()  # the folder has it
     else:
         service.rebuild(policies, shares.of("index"))
+    shares.of("index")(1, 1)
+    return folds.log.head().seq
+
+
+def _made_together(
+    context: PlaneContext, policies: Policies, service: IndexService, progress: Progress | None
+) -> int:
+    """Make projections and index in one pass: each line is read, verified and parsed once."""
+    shares = Shares(progress, _TOGETHER_PARTS, "projections", "index")
+    begun = service.begin_again(policies)
+    try:
+        beside = () if begun is None else (begun.indexed,)
+        folds = context.caught_up(progress=shares.of("projections"), beside=beside)
+        folds.save()
+        if begun is not None:
+            service.finish(policies, begun, shares.of("index"))
+    except BaseException:
+        service.drop()  # half a batch may be in: what is in the folder is whole
+        raise
     shares.of("index")(1, 1)
     return folds.log.head().seq
 

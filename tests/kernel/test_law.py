@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from memplane import kernel
+from memplane.event import encode_text
 from memplane.index.segment import word_traits
 from memplane.index.terms import (
     IRREGULAR,
@@ -164,6 +165,56 @@ def test_a_vocabulary_is_the_same(texts):
     for number in range(len(built.starts) - 1):
         assert built.expansions[number] == plain.expansions[number]
     assert dict(built) == dict(plain)
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(st.lists(st.tuples(st.booleans(), TEXTS), max_size=6))
+def test_a_vocabulary_is_the_same_whatever_its_tokens_are_asked_by(asked):
+    built, plain = twins(lambda: TermVocabulary(word_traits))
+    for alone, text in asked:
+        for vocabulary in (built, plain):
+            if alone:
+                for token in text.split():
+                    assert vocabulary[token] < len(vocabulary.starts) - 1
+        assert built.numbers(text) == plain.numbers(text)
+    for column in ("words", "prefixes", "chained", "starts", "traits"):
+        assert getattr(built, column) == getattr(plain, column)
+    assert list(built.items()) == list(plain.items())
+
+
+def test_behind_an_error_a_vocabulary_has_the_words_of_all_its_tokens():
+    def traits(word):
+        if word == "bad":
+            raise ValueError(word)
+        return len(word)
+
+    vocabulary = TermVocabulary(traits)
+    with pytest.raises(ValueError, match="bad"):
+        vocabulary.numbers("one (two) bad three")
+    assert dict(vocabulary) == {"one": 0, "two": 1, "(two)": 1}
+    assert vocabulary.words.tolist() == [whole_term("one"), whole_term("two")]
+    assert vocabulary.starts.tolist() == [0, 1, 2]
+    assert vocabulary.traits.tolist() == [3, 3]
+    assert vocabulary.numbers("three two").tolist() == [2, 1]
+
+
+def test_a_vocabulary_whose_columns_are_held_by_another_is_an_error():
+    vocabulary = TermVocabulary()
+    with memoryview(vocabulary.words), pytest.raises(BufferError):
+        vocabulary.numbers("heron")
+
+
+def test_what_grows_no_vocabulary_is_refused():
+    numbers, parts = kernel.BUILT.TokenNumbers, TermVocabulary()._parts
+    columns = tuple(array(code) for code in "QQBII")
+    for grown in ((b"", object(), columns), (b"", parts, columns[1:]), (b"", parts, [*columns])):
+        with pytest.raises(TypeError):
+            numbers(surfaces, 60, grown)
+    made = numbers(surfaces, 60, (b"", parts, columns))
+    with pytest.raises(TypeError, match="vocabulary"):
+        made.of("heron", [])
+    with pytest.raises(OverflowError):  # there is no place at which the first one starts
+        made.of("heron", {})
 
 
 def test_many_tokens_are_kept_apart():
@@ -325,6 +376,31 @@ def test_the_same_phrases_have_codes(phrases, text, rest):
         assert built.packed(one) == plain.packed(one)
         clean = one.translate(None, bytes(range(32)))
         assert built.packed(clean) == plain.packed(clean)
+
+
+SAID = st.text('ab"\\/\n\t\x01\x1f\x7f{') | TEXTS.map(lambda text: text[:60])
+
+
+@settings(max_examples=examples(500), deadline=None)
+@given(SAID, SAID, st.binary(max_size=30), st.integers(-1, 200))
+def test_a_text_is_taken_out_of_the_same_place_of_a_line(said, other, beside, most):
+    built, plain = twins(lambda: kernel_twin(PhraseCodes)((b'"data":', b"ab", b'{"seq":')))
+    texts = [
+        b'"text":' + encode_text(one).encode("utf-8", "surrogatepass") for one in (said, other)
+    ]
+    for parts in (texts, texts[::-1], [b'"text":"', texts[0]], [texts[0][:-1]], [], [b'"text":']):
+        line = b'{"seq":1,' + b",".join([*parts, beside])
+        for text in (said, other, None):
+            assert built.without(line, text, most) == plain.without(line, text, most)
+    hole, rest = built.without(b"{" + texts[0] + b"}", said, 9)
+    assert (hole, rest) == (1, b"{}")
+
+
+def test_what_is_no_line_or_no_text_is_an_error():
+    codes = kernel.BUILT.PhraseCodes(())
+    for asked in (("", "a", 9), (b"", b"", None), (b"", 5, 9)):
+        with pytest.raises(TypeError):
+            codes.without(*asked)
 
 
 def test_more_phrases_than_there_are_codes_for_are_refused():
