@@ -453,7 +453,7 @@ def stated_positions(home: Path, plane: str) -> Iterator[tuple[str, Position | N
     """
     folder = home / "projections"
     for name in nofollow.folder_names(folder):
-        if name.endswith(".json") and not name.startswith(_OTHERS):
+        if name == ACTS_NAME or (name.endswith(".json") and not name.startswith(_OTHERS)):
             kept = projector.read_checkpoint(folder / name)
             yield name, kept.position if kept is not None and kept.plane == plane else None
     cache = folder / CACHE_NAME
