@@ -7,6 +7,7 @@
  *   ChunkSums     memplane/tokens/__init__.py
  *   TokenNumbers  memplane/index/terms.py
  *   TokenParts    memplane/index/terms.py
+ *   AskedSentences  memplane/index/terms.py
  *   PostingSums   memplane/index/lexical.py
  *   EventRanking  memplane/index/ranking.py
  *   PhraseCodes   memplane/search/indexing.py
@@ -28,7 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KERNEL_VERSION 8 /* the same as in memplane/kernel.py; raise both with any change */
+#define KERNEL_VERSION 9 /* the same as in memplane/kernel.py; raise both with any change */
 
 typedef uint8_t byte;
 
@@ -3424,7 +3425,6 @@ typedef struct {
 } Literal;
 
 typedef struct {
-    PyObject_HEAD
     PyObject *texts, *encoded; /* the texts, and the bytes that `literals` point into */
     Literal *literals;
     uint16_t *order;            /* by their first byte */
@@ -3433,17 +3433,22 @@ typedef struct {
     byte is_word[256];          /* of which words are made */
     int words;                  /* literals are words */
     size_t count;
+} LiteralTable;
+
+typedef struct {
+    PyObject_HEAD
+    LiteralTable table;
 } Literals;
 
 static size_t pair_of(byte one, byte two) { return (size_t)one << 8 | two; }
 
-static void mark_pair(Literals *self, byte one, byte two)
+static void mark_pair(LiteralTable *self, byte one, byte two)
 {
     self->pairs[pair_of(one, two) >> 3] |= (byte)(1 << (two & 7));
 }
 
 /* Whether the literal begins at this place, as a word where it is to be one. */
-static int stands(const Literals *self, const Literal *one, const byte *from, const byte *at,
+static int stands(const LiteralTable *self, const Literal *one, const byte *from, const byte *at,
                   const byte *end)
 {
     if ((size_t)(end - at) < one->size || memcmp(at, one->text, one->size) != 0)
@@ -3455,7 +3460,7 @@ static int stands(const Literals *self, const Literal *one, const byte *from, co
 }
 
 /* Mark what the text holds; return how many. */
-static size_t mark_found(const Literals *self, const byte *from, const byte *end, byte *found)
+static size_t mark_found(const LiteralTable *self, const byte *from, const byte *end, byte *found)
 {
     size_t left = self->count;
     for (size_t at = 0; at < self->count; at++)
@@ -3481,8 +3486,9 @@ static size_t mark_found(const Literals *self, const byte *from, const byte *end
     return count;
 }
 
-static PyObject *literals_among(Literals *self, PyObject *given)
+static PyObject *literals_among(Literals *object, PyObject *given)
 {
+    const LiteralTable *self = &object->table;
     const byte *from, *end;
     byte found[LITERALS_MAX];
     PyObject *data = NULL;
@@ -3511,7 +3517,7 @@ static PyObject *literals_among(Literals *self, PyObject *given)
 }
 
 /* Put the literals in the order of their first bytes. */
-static void sort_literals(Literals *self)
+static void sort_literals(LiteralTable *self)
 {
     size_t place = 0;
     for (int first = 0; first < 256; first++) {
@@ -3529,8 +3535,11 @@ static void sort_literals(Literals *self)
     self->begins[256] = (uint16_t)place;
 }
 
-static int open_literals(Literals *self, const char *letters, Py_ssize_t letter_count)
+static int open_literals(
+    LiteralTable *self, PyObject *texts, const char *letters, Py_ssize_t letter_count)
 {
+    Py_INCREF(texts);
+    self->texts = texts;
     self->count = (size_t)PyTuple_Size(self->texts);
     self->words = letter_count > 0;
     for (Py_ssize_t at = 0; at < letter_count; at++)
@@ -3571,19 +3580,22 @@ static PyObject *literals_new(PyTypeObject *type, PyObject *args, PyObject *name
     Literals *self = (Literals *)allocate(type, 0);
     if (self == NULL)
         return NULL;
-    Py_INCREF(texts);
-    self->texts = texts;
-    if (!open_literals(self, letters, letter_count))
+    if (!open_literals(&self->table, texts, letters, letter_count))
         Py_CLEAR(self);
     return (PyObject *)self;
 }
 
-static void literals_dealloc(Literals *self)
+static void close_literals(LiteralTable *self)
 {
     free(self->literals);
     free(self->order);
     Py_CLEAR(self->texts);
     Py_CLEAR(self->encoded);
+}
+
+static void literals_dealloc(Literals *self)
+{
+    close_literals(&self->table);
     freed((PyObject *)self);
 }
 
@@ -3601,6 +3613,250 @@ static PyType_Slot literals_slots[] = {
 
 static PyType_Spec literals_spec = {
     "memplane._kernel.Literals", sizeof(Literals), 0, Py_TPFLAGS_DEFAULT, literals_slots,
+};
+
+/* ---- AskedSentences ---- */
+
+#define SENTENCE_MAX 300 /* characters; a longer one is cut between words */
+
+typedef struct {
+    TokenNumbers tokens;
+    LiteralTable openings;
+    int digits;
+} AskedSentences;
+
+/* Whether any of the literals begins between the two places and ends there. */
+static int holds_any(const LiteralTable *self, const byte *from, const byte *end)
+{
+    for (size_t at = 0; at < self->count; at++)
+        if (self->literals[at].size == 0)
+            return 1;
+    for (const byte *at = from; at < end; at++) {
+        byte two = at + 1 < end ? at[1] : 0;
+        if (!(self->pairs[pair_of(*at, two) >> 3] & 1 << (two & 7)))
+            continue;
+        for (size_t place = self->begins[*at]; place < self->begins[*at + 1]; place++)
+            if (stands(self, &self->literals[self->order[place]], from, at, end))
+                return 1;
+    }
+    return 0;
+}
+
+/* Whether the token, in small letters, may hold what is asked for. */
+static int may_hold(const AskedSentences *self, const byte *from, const byte *end)
+{
+    for (const byte *at = from; self->digits && at < end; at++)
+        if (is_digit(*at))
+            return 1;
+    return holds_any(&self->openings, from, end);
+}
+
+/* Whether a comma stands between groups of digits: the pattern _DIGIT_GROUPS of terms.py. */
+static int is_grouping(const byte *from, const byte *at, const byte *end)
+{
+    return *at == ',' && at > from && is_digit(at[-1]) && end - at > 3 && is_digit(at[1]) &&
+           is_digit(at[2]) && is_digit(at[3]) && (end - at == 4 || !is_digit(at[4]));
+}
+
+/* Copy a token without what groups its digits; return where the copy ends. */
+static byte *ungrouped(byte *to, const byte *from, const byte *end)
+{
+    for (const byte *at = from; at < end; at++)
+        if (!is_grouping(from, at, end))
+            *to++ = *at;
+    return to;
+}
+
+/* What is read of a text: the same in small letters, room for a token, and what is found. */
+typedef struct {
+    byte *lower, *token;
+    Numbers numbers, ends, rows;
+} Reading;
+
+/* Append a row for each number of a token but 0: the sentence and the number. */
+static int append_rows(
+    AskedSentences *self, Reading *reading, PyObject *mapping, const byte *token, size_t size)
+{
+    reading->numbers.count = 0;
+    if (!append_token(&self->tokens, &reading->numbers, mapping, token, size))
+        return 0;
+    for (size_t at = 0; at < reading->numbers.count; at++)
+        if (reading->numbers.numbers[at] != 0 &&
+            !(append(&reading->rows, (uint32_t)reading->ends.count) &&
+              append(&reading->rows, reading->numbers.numbers[at])))
+            return 0;
+    return 1;
+}
+
+/* Append the rows of a sentence: of its tokens that may hold what is asked for. */
+static int append_sentence(AskedSentences *self, Reading *reading, PyObject *mapping,
+                           const byte *text, size_t begin, size_t end)
+{
+    for (size_t at = begin; at < end;) {
+        if (split_blank(text + at, text + end)) {
+            at++;
+            continue;
+        }
+        size_t from = at;
+        int commas = 0;
+        for (; at < end && !split_blank(text + at, text + end); at++)
+            commas |= text[at] == ',';
+        const byte *token = text + from, *token_end = text + at;
+        if (commas) {
+            token_end = ungrouped(reading->token, token, token_end);
+            token = reading->token;
+        }
+        size_t size = (size_t)(token_end - token);
+        int whole = size == at - from; /* else what was apart may stand together now */
+        if (whole && !may_hold(self, reading->lower + from, reading->lower + at))
+            continue;
+        if (!append_rows(self, reading, mapping, token, size))
+            return 0;
+    }
+    return 1;
+}
+
+/* Where the sentence or line ends that begins or goes on here. */
+static size_t sentence_end(const byte *text, size_t at, size_t size)
+{
+    for (; at < size; at++) {
+        if (text[at] == '\n') {
+            for (at++; at < size && split_blank(text + at, text + size); at++)
+                ;
+            return at;
+        }
+        if ((text[at] != '.' && text[at] != '!' && text[at] != '?') || at + 1 == size ||
+            (text[at + 1] != ' ' && text[at + 1] != '\t'))
+            continue;
+        for (at++; at < size && (text[at] == ' ' || text[at] == '\t'); at++)
+            ;
+        return at;
+    }
+    return size;
+}
+
+/* Where a sentence is cut that is too long. */
+static size_t sentence_cut(const byte *text, size_t begin)
+{
+    for (size_t at = begin + SENTENCE_MAX; at > begin + SENTENCE_MAX / 2; at--)
+        if (text[at - 1] == ' ')
+            return at;
+    return begin + SENTENCE_MAX;
+}
+
+/* Read a text of ASCII. */
+static int read_sentences(
+    AskedSentences *self, Reading *reading, PyObject *mapping, const byte *text, size_t size)
+{
+    for (size_t at = 0; at < size; at++)
+        reading->lower[at] = lowered(text[at]);
+    for (size_t begin = 0, goes_on = 0; begin < size;) {
+        size_t end = goes_on > begin ? goes_on : sentence_end(text, begin, size);
+        goes_on = end;
+        if (end - begin > SENTENCE_MAX)
+            end = sentence_cut(text, begin);
+        if (!append_sentence(self, reading, mapping, text, begin, end) ||
+            !append(&reading->ends, (uint32_t)end))
+            return 0;
+        begin = end;
+    }
+    return 1;
+}
+
+static PyObject *bytes_of_numbers(const Numbers *found)
+{
+    return PyBytes_FromStringAndSize((const char *)found->numbers,
+                                     (Py_ssize_t)(found->count * sizeof(*found->numbers)));
+}
+
+static PyObject *asked_sentences_of(AskedSentences *self, PyObject *const *args, Py_ssize_t count)
+{
+    if (count != 2 || !PyUnicode_Check(args[0])) {
+        PyErr_SetString(PyExc_TypeError, "expected a text and a mapping");
+        return NULL;
+    }
+    Py_ssize_t length = 0;
+    const byte *text = (const byte *)PyUnicode_AsUTF8AndSize(args[0], &length);
+    if (text == NULL)
+        return NULL;
+    size_t size = (size_t)length;
+    if (!is_ascii(text, size) || size > UINT32_MAX) {
+        PyErr_SetString(PyExc_ValueError, "expected a text of ASCII");
+        return NULL;
+    }
+    Reading reading = {.lower = malloc(2 * size + 1)};
+    if (reading.lower == NULL)
+        return PyErr_NoMemory();
+    reading.token = reading.lower + size;
+    PyObject *made = NULL;
+    if (read_sentences(self, &reading, args[1], text, size)) {
+        PyObject *ends = bytes_of_numbers(&reading.ends), *rows = bytes_of_numbers(&reading.rows);
+        made = ends == NULL || rows == NULL ? NULL : PyTuple_Pack(2, ends, rows);
+        Py_XDECREF(ends);
+        Py_XDECREF(rows);
+    }
+    free(reading.lower);
+    free(reading.numbers.numbers);
+    free(reading.ends.numbers);
+    free(reading.rows.numbers);
+    return made;
+}
+
+static PyObject *asked_sentences_new(PyTypeObject *type, PyObject *args, PyObject *named)
+{
+    PyObject *openings, *pieces;
+    int digits;
+    Py_ssize_t longest;
+    (void)named;
+    if (!PyArg_ParseTuple(args, "O!pOn", &PyTuple_Type, &openings, &digits, &pieces, &longest))
+        return NULL;
+    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    AskedSentences *self = (AskedSentences *)allocate(type, 0);
+    if (self == NULL)
+        return NULL;
+    Py_INCREF(pieces);
+    self->tokens.pieces = pieces;
+    self->tokens.longest = longest > 0 ? (size_t)longest : 0;
+    self->digits = digits;
+    if (!open_literals(&self->openings, openings, NULL, 0))
+        Py_CLEAR(self);
+    return (PyObject *)self;
+}
+
+static int asked_sentences_traverse(AskedSentences *self, visitproc visit, void *arg)
+{
+    return token_numbers_traverse(&self->tokens, visit, arg);
+}
+
+static int asked_sentences_clear(AskedSentences *self)
+{
+    return token_numbers_clear(&self->tokens);
+}
+
+static void asked_sentences_dealloc(AskedSentences *self)
+{
+    close_literals(&self->openings);
+    token_numbers_dealloc(&self->tokens);
+}
+
+static PyMethodDef asked_sentences_methods[] = {
+    {"of", (PyCFunction)(void (*)(void))asked_sentences_of, METH_FASTCALL,
+     "Return where each sentence of a text ends, and a row for each number that its tokens have."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot asked_sentences_slots[] = {
+    {Py_tp_new, asked_sentences_new},           {Py_tp_dealloc, asked_sentences_dealloc},
+    {Py_tp_traverse, asked_sentences_traverse}, {Py_tp_clear, asked_sentences_clear},
+    {Py_tp_methods, asked_sentences_methods},   {0, NULL},
+};
+
+static PyType_Spec asked_sentences_spec = {
+    "memplane._kernel.AskedSentences",
+    sizeof(AskedSentences),
+    0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    asked_sentences_slots,
 };
 
 /* ---- RecordMaker ---- */
@@ -3739,7 +3995,7 @@ static int fill_module(PyObject *module)
     PyType_Spec *specs[] = {
         &chunk_sums_spec, &token_numbers_spec, &token_parts_spec, &posting_sums_spec,
         &event_ranking_spec, &phrase_codes_spec, &posting_lists_spec, &literals_spec,
-        &record_maker_spec,
+        &asked_sentences_spec, &record_maker_spec,
     };
     for (size_t at = 0; at < sizeof(specs) / sizeof(*specs); at++) {
         PyObject *type = PyType_FromModuleAndSpec(module, specs[at], NULL);

@@ -471,8 +471,7 @@ class PlaneContext:
 
     def redact(self, policies: Policies) -> Callable[[str], str]:
         """A function that masks secrets in text that leaves the plane."""
-        redactor = self.intake(policies).redactor
-        return lambda text: redactor.redact(text)[0]
+        return self.intake(policies).redactor.emitted
 
     def counter(self, policies: Policies) -> TokenCounter:
         """The counter that the policies name."""

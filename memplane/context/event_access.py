@@ -254,7 +254,7 @@ class EventAccess:
         return self._covers(event.seq, event.id, scope.as_of, scope.now)
 
     def _redact(self, text: str) -> str:
-        return self._redactor.redact(text)[0]
+        return self._redactor.emitted(text)
 
     def one(self, line: Line | None, named: str | int) -> Event:
         """The event of a line; raises NotFoundError where the reader may not see it."""

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 _DOC_BITS = 32
 _MANY = 1_000
+_NONE = np.zeros(0, np.int64)
 
 
 class IndexView:
@@ -153,8 +154,14 @@ class IndexView:
 
     def bearing(self, labels: Sequence[int]) -> list[Array]:
         """Return the documents that bear each of the labels (`terms.exact_term`), rising."""
-        docs, places = self._members(np.array(labels, np.uint64))
-        return [docs[places == place] for place in range(len(labels))]
+        wanted = np.array(labels, np.uint64)
+        parts: list[list[Array]] = [[] for _ in labels]
+        for block in self._blocks:
+            limit = self.count - block.first
+            for place, docs, _ in block.find(wanted):
+                kept = docs if limit >= block.size else docs[: docs.searchsorted(limit)]
+                parts[place].append(kept.astype(np.int64) + block.first)
+        return [part[0] if len(part) == 1 else np.concatenate((_NONE, *part)) for part in parts]
 
     def _members(self, wanted: Array) -> tuple[Array, Array]:
         """Give the documents of each label term, and the place of the term in `wanted`."""

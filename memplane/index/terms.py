@@ -760,6 +760,44 @@ def word_filter(text: str) -> WordFilter:
     return WordFilter(frozenset(found), tuple(sorted(openings)), digits)
 
 
+class AskedSentences:
+    """Where the sentences of texts end, and what they hold of what is asked for.
+
+    Its twin is in `_kernel.c`. A token that has none of the `openings`, and no digit where `digits`
+    is set, has the number 0: the twin does not ask for it. `pieces` and `longest` are as for
+    `TokenNumbers`.
+    """
+
+    __slots__ = ("_numbers",)
+
+    def __init__(
+        self,
+        openings: tuple[str, ...],
+        digits: bool,
+        pieces: Callable[[str], list[str]],
+        longest: int,
+        /,
+    ) -> None:
+        del openings, digits
+        self._numbers = TokenNumbers(pieces, longest)
+
+    def of(self, text: str, numbers: Mapping[str, int], /) -> tuple[bytes, bytes]:
+        """The ends of the sentences of a text of ASCII, and rows of a sentence and a number.
+
+        A row for each token of the normalised text whose number is not 0; arrays `I`. Always asked
+        with the same `numbers`, which change for no token.
+        """
+        if not text.isascii():
+            raise ValueError("expected a text of ASCII")
+        ends, rows = array("I"), array("I")
+        for at, (start, end) in enumerate(sentences(text)):
+            ends.append(end)
+            for number in array("I", self._numbers.of(normalise_text(text[start:end]), numbers)):
+                if number:
+                    rows.extend((at, number))
+        return ends.tobytes(), rows.tobytes()
+
+
 class AskedTokens(dict[str, int]):
     """Which of the words of a filter a token holds, as found out so far for one request.
 
@@ -773,6 +811,9 @@ class AskedTokens(dict[str, int]):
         few = len(only.openings) <= _OPENINGS_MAX
         self._openings = (kernel_twin(Literals) if few else Literals)(only.openings)
         self._numbers = kernel_twin(TokenNumbers)(_pieces_of, _TOKEN_MAX)
+        self._sentences = (kernel_twin(AskedSentences) if few else AskedSentences)(
+            only.openings, only.digits, _pieces_of, _TOKEN_MAX
+        )
         self._held = [_NO_WORDS]
 
     def __missing__(self, token: str) -> int:
@@ -782,7 +823,8 @@ class AskedTokens(dict[str, int]):
             known = vocabulary[token]
         number = 0
         if known is not None:
-            words = [word for word, _, _ in vocabulary.expansions[known]]
+            start, end = vocabulary.starts[known : known + 2]
+            words = vocabulary.words[start:end]
             if not self.terms.isdisjoint(words):
                 number = len(self._held)
                 self._held.append(self.terms.intersection(words))
@@ -803,6 +845,16 @@ class AskedTokens(dict[str, int]):
         numbers = dict.fromkeys(array("I", self._numbers.of(text, self)))
         return _NO_WORDS.union(*map(self._held.__getitem__, numbers))
 
+    def in_sentences(self, text: str) -> tuple[list[tuple[int, int]], list[frozenset[int]]]:
+        """The spans of the sentences of a text of ASCII, and which of the words each holds."""
+        ends, rows = self._sentences.of(text, self)
+        stops = memoryview(ends).cast("I").tolist()
+        holds = [_NO_WORDS] * len(stops)
+        found, held = memoryview(rows).cast("I").tolist(), self._held
+        for at, number in zip(found[::2], found[1::2], strict=True):
+            holds[at] = holds[at] | held[number]
+        return list(zip([0, *stops], stops, strict=False)), holds
+
 
 class Sentences:
     """A text cut into sentences, each with its words: the part that no query changes.
@@ -811,14 +863,21 @@ class Sentences:
     first asked for.
     """
 
-    __slots__ = ("_costs", "_vocabulary", "_words", "spans", "text")
+    __slots__ = ("_costs", "_spans", "_vocabulary", "_words", "text")
 
     def __init__(self, text: str, vocabulary: TermVocabulary) -> None:
         self.text = text
-        self.spans = sentences(text)
         self._vocabulary = vocabulary
+        self._spans: list[tuple[int, int]] | None = None
         self._words: list[frozenset[int]] | None = None
-        self._costs: list[int] = [-1] * len(self.spans)
+        self._costs: dict[int, int] = {}
+
+    @property
+    def spans(self) -> list[tuple[int, int]]:
+        """The spans of the sentences; joined they are the text."""
+        if self._spans is None:
+            self._spans = sentences(self.text)
+        return self._spans
 
     @property
     def words(self) -> list[frozenset[int]]:
@@ -836,7 +895,10 @@ class Sentences:
     ) -> list[frozenset[int]]:
         """Which of the words asked for each sentence holds; `only` knows some words alone."""
         if self._words is None and only is not None and asked <= only.terms:
-            return [only.of(text) & asked for text in self._texts()]
+            if not self.text.isascii():
+                return [only.of(text) & asked for text in self._texts()]
+            self._spans, holds = only.in_sentences(self.text)
+            return holds if len(asked) == len(only.terms) else [one & asked for one in holds]
         return [words & asked for words in self.words]
 
     def _texts(self) -> Iterator[str]:
@@ -844,8 +906,8 @@ class Sentences:
 
     def cost(self, at: int, count: Callable[[str], int]) -> int:
         """Tokens of a sentence without the blanks around it. Always by the same counter."""
-        cost = self._costs[at]
-        if cost < 0:
+        cost = self._costs.get(at)
+        if cost is None:
             start, end = self.spans[at]
             cost = self._costs[at] = count(self.text[start:end].strip())
         return cost
@@ -883,12 +945,14 @@ def best_run(
     if not spans:
         return 0, 0
     best = (0, 0, 0, 0)
-    for first, own in enumerate(holds):
-        if not own:
-            continue
+    bearing = [at for at, own in enumerate(holds) if own]
+    every = len(frozenset().union(*(holds[at] for at in bearing)))
+    for first in bearing:
         held: set[int] = set()
         cost = worth = 0
-        for last in range(first, len(spans)):
+        for last in range(first, bearing[-1] + 1):
+            if len(held) == every:  # what comes next adds nothing
+                break
             cost += said.cost(last, count)
             if cost > limit and last > first:
                 break

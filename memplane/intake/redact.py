@@ -860,6 +860,8 @@ _FINDER_WORDS: Final = kernel_twin(Literals)(
     tuple({word: None for words in (STEMS, *(each.words for each in FINDERS)) for word in words})
 )
 _SHORT: Final = 128  # characters of what may come again
+_EMITTED_TEXT_MAX: Final = 1 << 16  # characters of one of these texts
+_EMITTED_MAX: Final = 4_000_000  # characters of all texts that are known to be clean
 _MANY: Final = 10_000
 # A pattern that begins with a plain word can only match where that word stands.
 _FIRST_WORD: Final = regex(
@@ -875,7 +877,15 @@ class Redactor:
     `policy-2`, ... for patterns in their order, and `<detector>:<rule>`.
     """
 
-    __slots__ = ("_clean", "_detector", "_identifiers", "_names", "_patterns")
+    __slots__ = (
+        "_clean",
+        "_detector",
+        "_emitted",
+        "_emitted_size",
+        "_identifiers",
+        "_names",
+        "_patterns",
+    )
 
     def __init__(self, patterns: tuple[str, ...] = (), detector: Detector | None = None) -> None:
         self._patterns = tuple(
@@ -887,6 +897,24 @@ class Redactor:
         self._clean: set[str] = set()
         self._identifiers: set[str] = set()  # in which `in_name` found nothing
         self._names: dict[str, bool] = {}  # of clean keys: whether a secret stands under them
+        self._emitted: set[str] = set()  # texts without secrets that left the plane
+        self._emitted_size = 0
+
+    def emitted(self, text: str) -> str:
+        """The text with every secret masked, on its way out: what is clean is found out once.
+
+        For texts that are kept anyway, and shown again and again.
+        """
+        if text in self._emitted:
+            return text
+        masked = self.redact(text)[0]
+        if masked == text and self._detector is None and len(text) <= _EMITTED_TEXT_MAX:
+            self._emitted_size += len(text)
+            if self._emitted_size > _EMITTED_MAX:
+                self._emitted.clear()
+                self._emitted_size = len(text)
+            self._emitted.add(text)
+        return masked
 
     def redact(self, text: str, taken: list[str] | None = None) -> tuple[str, Counts]:
         """The text with every secret masked, and the counts by rule. Deterministic.

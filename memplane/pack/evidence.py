@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from itertools import islice, tee, zip_longest
 from math import isqrt
 from typing import TYPE_CHECKING, Final
@@ -538,6 +538,9 @@ class _Filling:
         self._cited: dict[str, int] = {}  # ids -> the seq shown that a model made of them
         self._lines: dict[str, int] = {}  # a line of some words -> the seq that shows it
         self._narrated: list[int] = []  # places of what only says what comes next
+        self._forms: dict[tuple[int, int], tuple[Item, Form]] = {}  # what no room decides
+        self._split: dict[str, list[str]] = {}  # the lines of some words of each form
+        self._shows = 0  # how often an event was shown, or more of it
         self._steps: Iterator[tuple[int, bool]] = iter(())  # what to try: see `steps_of`
 
     def place(self, above: int, materials: Materials, marked: Marked) -> None:
@@ -567,11 +570,12 @@ class _Filling:
         self._left += kept
         first = NONE_FIRST
         if kept:
-            first = self._first()
+            first, shows = self._first(), self._shows
             self._left, self._misses = self._left - first.tokens, 0
             self._spend(packing, marked.chosen)
             self._left += first.tokens
-            first = self._first()
+            if self._shows != shows:
+                first = self._first()
         chosen = list(self._shown.values())
         rows = self._found.rows([one.at for one in chosen])
         for found, (_, item, form, group) in zip(rows, chosen, strict=True):
@@ -679,8 +683,9 @@ class _Filling:
         self._shown[seq] = _Shown(at, item, form, group)
         self._ids[item.id] = seq
         self._cited.update(dict.fromkeys(item.sources, seq))
-        for line in _lines_of(form[0]):
+        for line in self._lines_of(form):
             self._lines.setdefault(line, seq)
+        self._shows += 1
         self._left -= more
         return max(1, more)
 
@@ -707,7 +712,7 @@ class _Filling:
         if not told and _narrates(item):
             self._narrated += [at] if at not in self._narrated else []
             return "not_relevant"
-        lines = _lines_of(form[0])
+        lines = self._lines_of(form)
         shown = [line for line in lines if self._lines.get(line, seq) != seq]
         part = sum(map(len, shown)) * _PERMILLE
         if len(lines) < _LINES_LEAST or part < _REPEATED_PART * sum(map(len, lines)):
@@ -715,11 +720,21 @@ class _Filling:
         self._sheet.same[seq] = self._lines[shown[0]]
         return "duplicate"
 
+    def _lines_of(self, form: Form) -> list[str]:
+        text = form[0]
+        lines = self._split.get(text)
+        if lines is None:
+            lines = self._split[text] = _lines_of(text)
+        return lines
+
     def _formed(self, at: int, limit: int, room: int) -> tuple[Item, Form] | str:
         """The event at a place and how it prints (see `_form`), or why it cannot be read.
 
         A passage of `limit` tokens, or a longer one of the best, where there is `room` for it.
         """
+        known = self._forms.get((at, limit))
+        if known is not None:
+            return known
         seq = self._found.seqs[at]
         try:
             item = self._item(seq) if seq in self._counted else self._needed(seq)
@@ -730,9 +745,11 @@ class _Filling:
                 form = self._form(at, item, times * limit, goes_on=True)
                 if form[1] + self._dated(entry_group(item)) <= room:
                     return item, form
-            return item, self._form(at, item, limit)
+                return item, self._form(at, item, limit)
+            made = self._forms[at, limit] = item, self._form(at, item, limit)
         except NotFoundError as error:  # the index remembers what the log or a file has lost
             return "changed" if isinstance(error, ChangedError) else "gap"
+        return made
 
     def _times(self, at: int, item: Item) -> int:
         """How many times the usual tokens the passage of the event at a place may have."""
@@ -825,9 +842,10 @@ class _Filling:
         """
         section, sheet, why = self._part.section, self._sheet, self._why
         found, seqs = self._found, self._found.seqs
+        placed, omitted, passed = sheet.seqs, sheet.omitted, sheet.passed
         named = at = 0
         for at, seq in enumerate(seqs):
-            if seq in sheet.seqs:
+            if seq in placed:
                 continue
             named += 1
             if named > _NAMED_MAX:
@@ -836,8 +854,9 @@ class _Filling:
             reason, short_by = why.get(seq, ("budget" if at < above else "not_relevant", 0))
             if reason == "budget":
                 short_by = max(1, short_by or tokens - self._left)
-            row = (self._read.get(seq), section, tokens, reason, score, short_by)
-            sheet.omit_unread(seq, row)
+            omitted[seq] = (self._read.get(seq), section, tokens, reason, score, short_by)
+            if seq in passed:
+                del passed[seq]
         if named > _NAMED_MAX:
             # Thousands of them, and nothing but a count comes of it: none is looked at alone.
             rest = dict.fromkeys(seqs[at:], "not_relevant")
@@ -981,7 +1000,12 @@ class ValueMention(NamedTuple):
 
 def says_a_value(text: str) -> bool:
     """Whether a text states a value that may change: a number, a negation, a change."""
-    return _VALUE.search(text[:_VALUE_CHARACTERS]) is not None
+    return _begins_with_a_value(text[:_VALUE_CHARACTERS])
+
+
+@lru_cache(maxsize=512)
+def _begins_with_a_value(text: str) -> bool:
+    return _VALUE.search(text) is not None
 
 
 def on_one_matter(asked: Collection[int], told: Sequence[ValueMention]) -> frozenset[int]:

@@ -126,7 +126,7 @@ class ItemCache:
         self._items: _Kept[int, Item] = _Kept(_ITEMS_KEPT)
         self._told: _Kept[tuple[int, bool, int], Item] = _Kept(_ITEMS_KEPT)
         self._ids: _Kept[int, str] = _Kept(_IDS_KEPT)
-        self._passages: _Kept[tuple[object, ...], str] = _Kept(_PASSAGES_KEPT)
+        self._passages: _Kept[tuple[str, str], str] = _Kept(_PASSAGES_KEPT)
         self._sentences: _Kept[str, Sentences] = _Kept(_SENTENCES_KEPT)
         self._vocabulary = terms.TermVocabulary()
         self._names: dict[int, str] = {}
@@ -200,8 +200,8 @@ class ItemCache:
         only: AskedTokens | None = None,
     ) -> list[str]:
         """Return the passage of each text."""
-        how = (limit, goes_on, *sorted(wanted.items()))
-        keys = [(text, *how) for text in texts]
+        how = f"{limit} {goes_on} {sorted(wanted.items())}"  # a text, for it keeps its hash
+        keys = [(text, how) for text in texts]
         found = list(map(self._passages.get, keys))
         places = [at for at, one in enumerate(found) if one is None]
         said = [self._said(texts[at]) for at in places]

@@ -441,3 +441,12 @@ def test_a_pattern_that_meets_one_mark_twice_takes_it_in_once():
     text, counts = Redactor((r"eda|cte",)).redact("a [redacted:jwt] b")
     assert text == "a [redacted:policy-1] b"
     assert set(counts) == {"policy-1"}
+
+
+def test_what_leaves_the_plane_is_masked_however_often_it_does(monkeypatch):
+    monkeypatch.setattr("memplane.intake.redact._EMITTED_MAX", 200)
+    redactor = Redactor()
+    texts = [f"{'a text ' * 5}{number}" for number in range(9)] + [f"token {GITHUB}", "x" * 70_000]
+    for text in texts * 3:
+        assert redactor.emitted(text) == redactor.redact(text)[0]
+    assert GITHUB not in redactor.emitted(f"token {GITHUB}")

@@ -14,6 +14,7 @@ from memplane.index.segment import word_traits
 from memplane.index.terms import (
     IRREGULAR,
     STOP,
+    AskedSentences,
     Atom,
     TermVocabulary,
     TokenNumbers,
@@ -225,6 +226,55 @@ def test_many_tokens_are_kept_apart():
         assert array("I", built.of("\n".join(tokens), numbers)).tolist() == [
             numbers[token] for token in tokens
         ]
+
+
+class Asked(Numbers):
+    """Numbers of the tokens that hold what is asked for; of all others 0."""
+
+    def __init__(self, openings, digits):
+        super().__init__()
+        self.may = lambda token: (
+            any(one in token.lower() for one in openings)
+            or (digits and any(map(str.isdigit, token)))
+        )
+
+    def __missing__(self, token):
+        assert token
+        self[token] = (len(token) + 7 * token.count("b")) % 3 if self.may(token) else 0
+        return self[token]
+
+
+SPOKEN = st.sampled_from(
+    [
+        *("Does it? ", "1,000,000", "a1,000b", ",123", "9,1234 ", "1,23", "e.g.", "\n \x1c", "!\t"),
+        *("ab " * 80, "b" * 310, " " * 400, "x." * 20, "...  ", "?\x0b", "A_b-C/d.py", "0" * 61),
+    ]
+)
+
+
+@settings(max_examples=examples(600), deadline=None)
+@given(
+    texts=st.lists(st.lists(SPOKEN | ASCII, max_size=9).map("".join), min_size=1, max_size=3),
+    openings=st.lists(st.text("abz1_", min_size=1, max_size=3), max_size=4, unique=True),
+    digits=st.booleans(),
+    longest=st.integers(0, 70),
+)
+def test_the_same_is_found_in_sentences(texts, openings, digits, longest):
+    built, plain = twins(
+        lambda: kernel_twin(AskedSentences)(tuple(openings), digits, surfaces, longest)
+    )
+    assert type(built) is not type(plain)
+    numbers, others = Asked(openings, digits), Asked(openings, digits)
+    for text in [*texts, *texts]:
+        assert built.of(text, numbers) == plain.of(text, others)
+    assert numbers.items() <= others.items()
+
+
+def test_sentences_are_cut_in_texts_of_ascii_alone():
+    for twin in twins(lambda: kernel_twin(AskedSentences)(("a",), False, surfaces, 60)):
+        assert twin.of("", {}) == (b"", b"")
+        with pytest.raises(ValueError):
+            twin.of("\xe9", {})
 
 
 def test_numbers_that_do_not_fit_are_an_error():
