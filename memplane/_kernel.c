@@ -7,7 +7,7 @@
  *   ChunkSums     memplane/tokens/__init__.py
  *   TokenNumbers  memplane/index/terms.py
  *   TokenParts    memplane/index/terms.py
- *   AskedSentences  memplane/index/terms.py
+ *   AskedSentences memplane/index/terms.py
  *   PostingSums   memplane/index/lexical.py
  *   EventRanking  memplane/index/ranking.py
  *   PhraseCodes   memplane/search/indexing.py
