@@ -182,7 +182,10 @@ _NO_FIELD: Final = TypeError if sys.version_info >= (3, 13) else ValueError
 
 def _owner(cls: Any) -> Any:
     """The record that a class is, or stands on."""
-    return next(one for one in cls.__mro__ if "_fields" in vars(one))
+    for one in cls.__mro__ if isinstance(cls, type) else ():
+        if "_fields" in vars(one):
+            return one
+    raise TypeError(f"{cls!r} is no record")
 
 
 def _constructor(owner: Any) -> Callable[..., Any]:
@@ -204,11 +207,12 @@ class _Signature:
     """`__signature__` of a record: that of its constructor, which the kernel's does not tell."""
 
     def __get__(self, record: object, cls: Any) -> Any:
-        if "_fields" not in vars(cls):
+        made = [one for one in cls.__mro__ if {"__new__", "_fields"} & vars(one).keys()]
+        if "_fields" not in vars(made[0]):
             return None  # its own `__new__` tells
         import inspect  # noqa: PLC0415 - whoever asks has it
 
-        whole = inspect.signature(_constructor(cls))
+        whole = inspect.signature(_constructor(made[0]))
         return whole.replace(parameters=list(whole.parameters.values())[1:])
 
 

@@ -240,8 +240,16 @@ def test_a_class_that_stands_on_a_record_makes_its_own():
 
     assert type(First(1)) is First
     assert Wider(3) == (3, "wide", ())
+    assert list(inspect.signature(Wider).parameters) == ["one"]
+    assert list(inspect.signature(First).parameters) == ["one", "two", "three"]
     assert type(Wider(3)._replace(two="x")) is Wider
     assert type(_Ours(1)) is _Ours
+
+
+@pytest.mark.parametrize("other", [int, 5])
+def test_a_record_makes_no_object_of_another_class(other):
+    with pytest.raises(TypeError):
+        _Ours.__new__(other, 1)
 
 
 def test_a_default_before_a_field_without_one_and_a_second_base_are_refused():

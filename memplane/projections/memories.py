@@ -483,6 +483,13 @@ def put_sum(path: Path) -> None:
         os.close(descriptor)
 
 
+def _is_act(act: Act, upto: int) -> bool:
+    """Whether an act that was read has the types of one, and stands where it may."""
+    texts = (*act.target, act.time, act.id)
+    numbers = type(act.seq) is int and type(act.turn) is int and 0 < act.seq <= upto
+    return numbers and all(type(text) is str for text in texts)
+
+
 def stated_sum(path: Path) -> bytes:
     """The sum that a file states. OSError where there is no file of its own."""
     with nofollow.open_regular(path) as file:
@@ -902,6 +909,10 @@ class Memories:
 
     def _save(self, path: Path, position: Position) -> bool:
         there = self._usable(path)
+        behind = there is not None and there.position.seq < position.seq
+        if there is not None and behind and overtaken(self._log, there.position):
+            there.close()  # of before a purge, which has not removed it yet, or put back since
+            there = None
         try:
             if self._base is not None and (there is None or there.position.seq < self._base.seq):
                 self._refold()  # the file that held our rows is no longer the one that is read
@@ -960,7 +971,9 @@ class Memories:
                 Act(Target(form, ns, value), seq, bool(undo), bool(evicted), *moment)
                 for form, ns, value, seq, undo, evicted, *moment in said["acts"]
             ]
-            same = said["sum"] == stated_sum(path).hex()
+            same = said["sum"] == stated_sum(path).hex() and all(
+                _is_act(act, kept.position.seq) for act in acts
+            )
         except (OSError, ValueError, TypeError, LookupError, RecursionError):
             return None
         if not same or not self._log.matches(kept.position):
@@ -1013,7 +1026,7 @@ class Memories:
             _FOLD.apply(self._chains, line)
             last = line
         self._base, self._last = None, last
-        self.unsaved = max(self.unsaved, 1)
+        self.unsaved = max(self.unsaved, seq)  # so that the next save replaces the file
 
     def _read(self, answer: Callable[[], Answer]) -> Answer:
         if self._cache is not None and self._pid != os.getpid():

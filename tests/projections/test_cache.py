@@ -1,5 +1,6 @@
 """The cache file of the memories: harmed, lost, locked, shared or killed, the answers stay the same."""
 
+import json
 import os
 import shutil
 import sqlite3
@@ -12,7 +13,7 @@ from builders_journal import Journal
 
 import memplane
 from memplane.index.storage import alone
-from memplane.projections.memories import Memories
+from memplane.projections.memories import Memories, stated_sum
 from memplane.projections.projector import encode_checkpoint, read_checkpoint
 from tests.examples import paired
 from tests.projections.test_checkpoint import in_process
@@ -312,3 +313,36 @@ def test_acts_of_another_form_are_not_believed(tmp_path, state):
     memories = opened(journal, tmp_path)
     assert memories.dump() == opened(journal).dump()
     memories.close()
+
+
+ACT = ["key", "/global", "k01", 3, 0, 0, "2026-01-05T10:00:00.000000Z", 0, "one"]
+
+
+@pytest.mark.parametrize(
+    ("at", "value"),
+    [(0, ["a"]), (1, None), (2, {}), (3, "x"), (3, None), (3, 10**9), (3, -1), (6, 5), (7, "y"), (8, 8)],
+)  # fmt: skip
+def test_acts_with_the_sum_of_the_file_and_of_other_types_are_not_believed(tmp_path, at, value):
+    journal = Journal([*KEYED, forget(session="s1")])
+    path = saved(tmp_path, journal)
+    beside = tmp_path / "cache.acts"
+    kept = read_checkpoint(beside)
+    act = [*ACT[:at], value, *ACT[at + 1 :]]
+    state = json.dumps({"sum": stated_sum(path).hex(), "acts": [act]}).encode()
+    beside.write_bytes(encode_checkpoint(kept._replace(state=state)))
+    memories = opened(journal, tmp_path)
+    assert memories.dump() == opened(journal).dump()
+    memories.close()
+
+
+def test_a_file_that_was_harmed_behind_the_sum_that_the_acts_know_is_replaced(tmp_path):
+    journal = Journal([*KEYED, forget(session="s1")])
+    path = saved(tmp_path, journal)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-4096])
+    memories = opened(journal, tmp_path)
+    assert memories.keys(limit=99) == opened(journal).keys(limit=99)
+    assert memories.unsaved >= journal.head().seq  # who saves what is much to fold saves this
+    assert memories.save()
+    memories.close()
+    assert path.read_bytes() == whole

@@ -14,6 +14,7 @@ import memplane
 from memplane.log import verify_log
 from memplane.log.segments import body_path
 from memplane.search.service import index_service
+from memplane.upkeep import purge
 
 
 def test_planes_that_others_have_open_give_it_no_more_and_do_not_bring_it_back(plane):
@@ -193,3 +194,55 @@ def test_a_purge_beside_who_adds_the_same_file_takes_the_copy_of_neither(plane, 
     assert plane.upkeep.purge(first.id, progress=progress).bodies == 1
     assert plane.work.artifacts.show(added[0].id).changed is None
     assert verify_log(plane.home, plane.id).ok
+
+
+def keyed(plane):
+    """A purged key, a purged value of a key that stays, and more than one save's worth of others."""
+    plane.record("first", kind="fact", key="gone", id="one")
+    plane.record("first", kind="fact", key="stays", id="two")
+    plane.record("second", kind="fact", key="stays")
+    plane.record_many([{"text": f"f{n}", "kind": "fact", "key": f"f{n}"} for n in range(700)])
+
+
+def keys_and_history(plane):
+    keys = plane.keys(limit=2_000)
+    return keys, [(one.event.seq, one.supersedes) for one in plane.history("stays")]
+
+
+def test_who_packs_while_a_purge_clears_the_caches_keeps_no_purged_key(plane, monkeypatch):
+    keyed(plane)
+    plane.upkeep.rebuild()
+    other = memplane.open(plane.home)
+    assert "gone" in keys_and_history(other)[0]
+    cleared = purge._cleared
+
+    def meanwhile(home, cache):
+        other.pack("anything")  # the log has lost it, and the files are still there
+        return cleared(home, cache)
+
+    monkeypatch.setattr(purge, "_cleared", meanwhile)
+    plane.upkeep.purge("one", "two")
+    found = keys_and_history(plane)
+    assert "gone" not in found[0]
+    assert keys_and_history(other) == found
+    other.close()
+    with memplane.open(plane.home) as fresh:
+        assert keys_and_history(fresh) == found
+
+
+def test_a_cache_from_before_a_purge_that_is_put_back_is_not_extended(plane):
+    keyed(plane)
+    plane.upkeep.rebuild()
+    cache = Path(plane.home) / "projections" / "cache.sqlite"
+    before = cache.read_bytes()
+    plane.upkeep.purge("one", "two")
+    cache.parent.mkdir(exist_ok=True)
+    cache.write_bytes(before)
+    plane.record_many([{"text": f"g{n}", "kind": "fact", "key": f"g{n}"} for n in range(700)])
+    plane.pack("anything")
+    found = keys_and_history(plane)
+    plane.close()
+    assert b"gone" not in cache.read_bytes()
+    with memplane.open(plane.home) as fresh:
+        assert keys_and_history(fresh) == found
+        assert fresh.upkeep.verify(deep=True).problems == ()
