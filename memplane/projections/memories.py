@@ -260,9 +260,15 @@ class Cache:
     """A cache file, for reading. Every method may raise `Broken`."""
 
     def __init__(
-        self, path: Path, *, version: int, plane: str, summed: bool = False,
-        position: Position | None = None, believed: Callable[[Position], bool] | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        path: Path,
+        *,
+        version: int,
+        plane: str,
+        summed: bool = False,
+        position: Position | None = None,
+        believed: Callable[[Position], bool] | None = None,
+    ) -> None:
         """Open the file; `Broken` when it is missing, harmed, foreign or of another version.
 
         `summed`: the caller has just written it, and its sum. With a `position`, up to which the
@@ -557,9 +563,13 @@ class Memories:
     leads = True  # folds each batch before projections that call `arriving`
 
     def __init__(
-        self, log: Replayable, folder: Path | None, *, plane: str,
+        self,
+        log: Replayable,
+        folder: Path | None,
+        *,
+        plane: str,
         reads: Callable[[Path], Checkpoint | None] = read_checkpoint,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._reads = reads
         self.unsaved = 0
         self._log, self._plane = log, plane
@@ -979,9 +989,12 @@ class Memories:
         if not same or not self._log.matches(kept.position):
             return None
         return Cache(
-            path, version=_FOLD.version, plane=self._plane, position=kept.position,
+            path,
+            version=_FOLD.version,
+            plane=self._plane,
+            position=kept.position,
             believed=self._log.matches,
-        ), acts  # fmt: skip
+        ), acts
 
     def _keep_acts(self, path: Path, position: Position) -> None:
         """Write beside the file what is asked of it in every process; nothing of too much."""
