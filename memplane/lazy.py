@@ -210,7 +210,7 @@ class _Signature:
         made = [one for one in cls.__mro__ if {"__new__", "_fields"} & vars(one).keys()]
         if "_fields" not in vars(made[0]):
             return None  # its own `__new__` tells
-        import inspect  # noqa: PLC0415 - whoever asks has it
+        import inspect  # noqa: PLC0415 - the caller has imported it
 
         whole = inspect.signature(_constructor(made[0]))
         return whole.replace(parameters=list(whole.parameters.values())[1:])

@@ -199,7 +199,7 @@ class Told:
 _RULES_KEPT: Final = 4  # sets of rules of episodes that are followed at once
 
 # Checkpoints that every pack needs, small enough to be read together.
-_BUNDLED: Final = (
+BUNDLED: Final = (
     "decisions.json",
     "cards.json",
     "tasks.json",
@@ -227,7 +227,7 @@ class Folds:
         self.log = log = log if isinstance(log, Prefix) else SnapshotLog(RememberedLog(log))
         self.variant = variant  # names the counter and its scale: another one is another fold
         variant, plain = variant_with(variant), variant_with("")
-        self.bundle = Bundle(folder, plane_id, _BUNDLED)
+        self.bundle = Bundle(folder, plane_id, BUNDLED)
         self.memories = memories = Memories(log, folder, plane=plane_id, reads=self.bundle.read)
         self.hotset: Folded[HotsetsState] = Folded(
             Hotsets(counter),

@@ -842,10 +842,9 @@ class _Filling:
         """
         section, sheet, why = self._part.section, self._sheet, self._why
         found, seqs = self._found, self._found.seqs
-        placed, omitted, passed = sheet.seqs, sheet.omitted, sheet.passed
         named = at = 0
         for at, seq in enumerate(seqs):
-            if seq in placed:
+            if seq in sheet.seqs:
                 continue
             named += 1
             if named > _NAMED_MAX:
@@ -854,9 +853,8 @@ class _Filling:
             reason, short_by = why.get(seq, ("budget" if at < above else "not_relevant", 0))
             if reason == "budget":
                 short_by = max(1, short_by or tokens - self._left)
-            omitted[seq] = (self._read.get(seq), section, tokens, reason, score, short_by)
-            if seq in passed:
-                del passed[seq]
+            row = (self._read.get(seq), section, tokens, reason, score, short_by)
+            sheet.omit_unread(seq, row)
         if named > _NAMED_MAX:
             # Thousands of them, and nothing but a count comes of it: none is looked at alone.
             rest = dict.fromkeys(seqs[at:], "not_relevant")

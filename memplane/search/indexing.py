@@ -172,7 +172,6 @@ class PhraseCodes:
 
 
 _CODES: Final = kernel_twin(PhraseCodes)(_PHRASES)
-_packed: Final = _CODES.packed
 
 
 def unpacked_line(kept: bytes) -> bytes:

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, Self
 
 from memplane import log as logs, nofollow
-from memplane.context.folds import Folds, Prefix, RememberedLog
+from memplane.context.folds import BUNDLED, Folds, Prefix, RememberedLog
 from memplane.errors import LockError, NotFoundError, PolicyError, Problem, WriteError
 from memplane.index import storage
 from memplane.index.storage import alone, holder, remove_index_file
@@ -550,14 +550,9 @@ def _dumped(folded: Folded[State]) -> bytes:
 # `rebuild`: delete what was made from the log and make it again, or raise why not.
 _CACHES: Final = (
     "hotset.json",
-    "decisions.json",
-    "cards.json",
-    "tasks.json",
-    "plane_map.json",
-    "artifacts.json",
-    ACTS_NAME,
+    *BUNDLED,
     BUNDLE,
-    "cache.sqlite",
+    CACHE_NAME,
 )
 # Opened for who asks for them: no pack does but, for files, that of a session without any.
 _LAZY: Final = (

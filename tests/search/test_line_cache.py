@@ -102,7 +102,7 @@ def test_an_id_that_the_hash_beside_it_does_not_fit_is_none(home):
     ).map(b"".join)
 )
 def test_what_is_packed_always_comes_back_or_is_not_kept(line):
-    packed = indexing._packed(line)
+    packed = indexing._CODES.packed(line)
     if any(one < 32 for one in line):
         assert not packed
     else:
