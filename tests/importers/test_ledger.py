@@ -246,7 +246,7 @@ def test_what_is_sensitive_private_or_of_others_does_not_leave(plane, empty):
     token = "ghp_" + "a1B2" * 9
     plane.record("tabs, always", kind="preference", key="style")
     plane.record("never on Fridays", kind="rule", key="deploy")
-    plane.record("the code is 4711", kind="fact", key="door", sensitivity="high")
+    plane.record("the code is quagga-4711", kind="fact", key="door", sensitivity="high")
     plane.record(f"the token is {token}", kind="fact", key="token")
     plane.record("Jon said so", kind="fact", key="jon", actor="person:Jon", role=None)
     run(plane, WRITTEN / "set")
@@ -255,7 +255,7 @@ def test_what_is_sensitive_private_or_of_others_does_not_leave(plane, empty):
     assert report.withheld["rule of the user's"] == 1
     assert report.withheld["from a ledger"] == 1
     whole = b"".join(path.read_bytes() for path in shards_of(empty).iterdir())
-    for word in (b"tabs", b"Fridays", b"4711", token.encode(), b"oak"):
+    for word in (b"tabs", b"Fridays", b"quagga-4711", token.encode(), b"oak"):
         assert word not in whole
 
 

@@ -18,7 +18,7 @@ from memplane.adapters.memory_tool import MemoryFiles
 from memplane.errors import LockError, NotFoundError
 from memplane.log import log, verify_log
 
-SECRET = "Alice lives in Paris, door code 4711"
+SECRET = "Alice lives in Paris, door code quagga-4711"
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def test_a_purge_takes_what_waits(plane, named):
     plane.upkeep.purge(**{named: {"session": "s1", "source": "notes", "key": "alice.home"}[named]})
     plane.close()
     files = [file for file in plane.home.rglob("*") if file.is_file()]
-    assert [file for file in files if b"4711" in file.read_bytes()] == []
+    assert [file for file in files if b"quagga-4711" in file.read_bytes()] == []
 
 
 def test_a_purge_takes_more_files_than_one_append_takes_in(plane):
