@@ -29,7 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KERNEL_VERSION 9 /* the same as in memplane/kernel.py; raise both with any change */
+#define KERNEL_VERSION 10 /* the same as in memplane/kernel.py; raise both with any change */
 
 typedef uint8_t byte;
 
@@ -1673,7 +1673,10 @@ static PyType_Spec token_numbers_spec = {
 #define LENGTHS 3    /* the related words are measured by the words */
 #define SLICE_SIZE 5 /* block, field, place, begin, end */
 #define NORMS 512    /* longer texts are computed one by one */
-#define PART 1024    /* documents whose sums are added up at a time: the cache holds them */
+#define GAINS 256    /* lengths up to which what a frequent term adds is in a table */
+#define OFTEN 4      /* how often it stands in such a text */
+#define PART 512     /* documents whose sums are added up at a time: the cache holds them */
+#define POINT 1048576.0 /* 2**20: scores are whole numbers of its parts */
 
 typedef struct {
     Py_ssize_t first, size;
@@ -1683,102 +1686,47 @@ typedef struct {
 typedef struct {
     PyObject_HEAD
     PostingBlock *blocks;
-    Py_ssize_t block_count, limit, count; /* of documents that have a posting and may be seen */
-    byte *seen;                           /* which these are */
-    int64_t *rows, row_count;             /* the slices, a copy: they are checked once */
-    Py_buffer hidden, apart; /* the last two without an object where there is none */
+    Py_ssize_t block_count, limit;
+    int64_t *rows, row_count; /* the slices, a copy: they are checked once */
+    Py_buffer hidden, apart;  /* without an object where there is none */
 } PostingSums;
 
-/* One term in one block. */
-typedef struct {
-    const PostingBlock *block;
-    const uint16_t *docs, *lengths;
-    const byte *times;
-    int64_t field, place, count;
-} Slice;
-
-/* What a postings' document is worth. */
+/* What a posting is worth, and what a document's sums are. */
 typedef struct {
     const double *strength, *rare;
-    double average[FIELDS], k1, b;
+    double average[FIELDS], k1, b, bigrams, prefixes, related;
 } Worth;
 
-static int64_t slice_count(const PostingSums *self) { return self->row_count; }
+/* One term in one block: what is left of it behind the documents that are added up. */
+typedef struct {
+    const uint16_t *docs, *lengths;
+    const byte *times;
+    const double *gains; /* OFTEN rows of GAINS, or NULL */
+    double strength, rare;
+    int64_t left;
+    int32_t last;
+    int field;
+} Cursor;
 
-static Slice slice_at(const PostingSums *self, int64_t at)
-{
-    const int64_t *row = self->rows + at * SLICE_SIZE;
-    const PostingBlock *block = &self->blocks[row[0]];
-    Slice found = {
-        block,
-        (const uint16_t *)block->docs.buf + row[3],
-        block->lengths[row[1] % LENGTHS].buf,
-        (const byte *)block->times.buf + row[3],
-        row[1],
-        row[2],
-        row[4] - row[3],
-    };
-    return found;
-}
-
-static int64_t doc_at(const Slice *slice, int64_t at)
-{
-    return ((const volatile uint16_t *)slice->docs)[at];
-}
-
-/* Mark the documents of each slice; 0 where one lies not within its block and below the limit. */
-static int mark_documents(PostingSums *self)
-{
-    for (int64_t at = 0; at < slice_count(self); at++) {
-        const int64_t *row = self->rows + at * SLICE_SIZE;
-        if (row[0] < 0 || row[0] >= self->block_count || row[1] < 0 || row[1] >= FIELDS ||
-            row[2] < 0)
-            return 0;
-        const PostingBlock *block = &self->blocks[row[0]];
-        Py_ssize_t known = block->docs.len / 2 < block->times.len ? block->docs.len / 2
-                                                                  : block->times.len;
-        if (row[3] < 0 || row[4] < row[3] || row[4] > known)
-            return 0;
-        Py_ssize_t most = self->limit - block->first;
-        most = most < block->size ? most : block->size;
-        Slice slice = slice_at(self, at);
-        byte *from = self->seen + block->first;
-        Py_ssize_t last = -1;
-        for (int64_t one = 0; one < slice.count; one++) {
-            Py_ssize_t doc = doc_at(&slice, one);
-            if (doc >= most || doc <= last)
-                return 0;
-            last = doc;
-            from[last] = 1;
-        }
-    }
-    return 1;
-}
-
-/* Leave out the documents that may not be seen, and count the others. */
-static void count_documents(PostingSums *self)
-{
-    const byte *hidden = self->hidden.obj == NULL ? NULL : self->hidden.buf;
-    const byte *apart = self->apart.obj == NULL ? NULL : self->apart.buf;
-    for (Py_ssize_t doc = 0; hidden != NULL && doc < self->limit; doc++)
-        self->seen[doc] &= hidden[doc] == 0;
-    for (Py_ssize_t doc = 0; apart != NULL && doc < self->limit; doc++)
-        self->seen[doc] &= apart[doc] == 0;
-    for (Py_ssize_t doc = 0; doc < self->limit; doc++)
-        self->count += self->seen[doc];
-}
+/* What is worked with: too much for the stack of a thread of some systems. */
+typedef struct {
+    double norms[FIELDS][NORMS], sums[FIELDS + 1][PART], words[PART];
+    uint16_t places[PART];
+    byte seen[PART];
+    Cursor *cursors;    /* block by block, of a block in the order of the slices */
+    Py_ssize_t *begins; /* where those of each block begin, and where the last end */
+    double *gains;      /* tables of frequent terms */
+    /* What comes out. */
+    int32_t *docs;
+    double *totals, *coverage;
+    Py_ssize_t made;
+} PartSums;
 
 static double length_norm(double length, double average, const Worth *worth)
 {
     double share = worth->b * (length / average);
     share = (1.0 - worth->b) + share;
     return worth->k1 * share;
-}
-
-static void fill_norms(double *norms, double average, const Worth *worth)
-{
-    for (int length = 0; length < NORMS; length++)
-        norms[length] = length_norm(length, average, worth);
 }
 
 /* What a term adds to a document: see `term_gain` in memplane/index/bm25.py. */
@@ -1789,124 +1737,263 @@ static double term_gain(double strength, double times, double norm, const Worth 
     return gain / (times + norm);
 }
 
-/* Add what a slice gives the documents below `end`, from `from` on; return where it ends there. */
-static int64_t add_part(const Slice *slice, const Worth *worth, const double *norms, int64_t from,
-                        int64_t begin, int64_t end, double sums[FIELDS + 1][PART])
+/* Add what a term gives the documents from `begin` to before `end` of its block; 0 where these do
+ * not rise. A mapped file may change at any time: each number of it is read once. */
+static inline int add_postings(Cursor *cursor, int32_t begin, int32_t end, const Worth *worth,
+                               PartSums *part, int tabled, int covers)
 {
-    double average = worth->average[slice->field], strength = worth->strength[slice->place];
-    double rare = worth->rare[slice->place];
-    double *own = sums[slice->field], *coverage = sums[FIELDS];
-    for (; from < slice->count; from++) {
-        int64_t doc = doc_at(slice, from); /* read once: a mapped file may change at any time */
+    const volatile uint16_t *docs = cursor->docs, *lengths = cursor->lengths;
+    const volatile byte *times = cursor->times;
+    const double *gains = cursor->gains, *norms = part->norms[cursor->field];
+    double *own = part->sums[cursor->field], *coverage = part->sums[FIELDS];
+    double strength = cursor->strength, rare = cursor->rare;
+    int32_t last = cursor->last < begin ? begin - 1 : cursor->last;
+    int64_t at = 0, left = cursor->left;
+    for (; at < left; at++) {
+        int32_t doc = docs[at];
         if (doc >= end)
             break;
-        if (doc < begin || doc >= slice->block->size)
-            continue;
-        uint16_t length = slice->lengths[doc];
-        double norm = length < NORMS ? norms[length] : length_norm(length, average, worth);
-        own[doc - begin] += term_gain(strength, slice->times[from], norm, worth);
-        if (slice->field == 0)
+        if (doc <= last)
+            return 0;
+        last = doc;
+        unsigned length = lengths[doc], often = times[at];
+        double gain;
+        if (tabled && length < GAINS && often - 1 < OFTEN) {
+            gain = gains[(often - 1) * GAINS + length];
+        } else {
+            double norm = length < NORMS
+                              ? norms[length]
+                              : length_norm(length, worth->average[cursor->field], worth);
+            gain = term_gain(strength, often, norm, worth);
+        }
+        own[doc - begin] += gain;
+        part->seen[doc - begin] = 1;
+        if (covers)
             coverage[doc - begin] += rare;
     }
-    return from;
+    cursor->docs += at;
+    cursor->times += at;
+    cursor->left -= at;
+    cursor->last = last;
+    return 1;
 }
 
-/* What is worked with: too much for the stack of a thread of some systems. */
-typedef struct {
-    double norms[FIELDS][NORMS], sums[FIELDS + 1][PART];
-    int64_t reached[]; /* a place for each slice */
-} PartSums;
+static int add_term(Cursor *cursor, int32_t begin, int32_t end, const Worth *worth, PartSums *part)
+{
+    if (cursor->field > 0)
+        return cursor->gains != NULL ? add_postings(cursor, begin, end, worth, part, 1, 0)
+                                     : add_postings(cursor, begin, end, worth, part, 0, 0);
+    return cursor->gains != NULL ? add_postings(cursor, begin, end, worth, part, 1, 1)
+                                 : add_postings(cursor, begin, end, worth, part, 0, 1);
+}
+
+/* Give out the documents of a part that may be seen, with what their words earn. */
+static void give_out(const PostingSums *self, const Worth *worth, PartSums *part,
+                     Py_ssize_t first, int count)
+{
+    const byte *hidden = self->hidden.obj == NULL ? NULL : (byte *)self->hidden.buf + first;
+    const byte *apart = self->apart.obj == NULL ? NULL : (byte *)self->apart.buf + first;
+    for (int at = 0; hidden != NULL && at < count; at++)
+        part->seen[at] &= hidden[at] == 0;
+    for (int at = 0; apart != NULL && at < count; at++)
+        part->seen[at] &= apart[at] == 0;
+    for (int at = 0; at < count; at++) { /* see `combined` in memplane/index/bm25.py */
+        double total = worth->bigrams * part->sums[1][at];
+        total += part->sums[0][at];
+        total += worth->prefixes * part->sums[2][at];
+        total += worth->related * part->sums[3][at];
+        part->words[at] = total * POINT;
+    }
+    int made = 0;
+    for (int at = 0; at < count; at++) {
+        part->places[made] = (uint16_t)at;
+        made += part->seen[at];
+    }
+    for (int at = 0; at < made; at++) {
+        part->docs[part->made + at] = (int32_t)(first + part->places[at]);
+        part->totals[part->made + at] = part->words[part->places[at]];
+        part->coverage[part->made + at] = part->sums[FIELDS][part->places[at]];
+    }
+    part->made += made;
+}
 
 /* Add what all postings give, some documents after the others: to each document in the order of the
- * slices, as the twin does. */
-static void add_gains(
-    const PostingSums *self, const Worth *worth, PartSums *part, int32_t *docs, double *rows)
+ * slices, as the twin does. 0 where the documents of a slice do not rise within its block and below
+ * the limit. */
+static int add_gains(const PostingSums *self, const Worth *worth, PartSums *part)
 {
-    int64_t *reached = part->reached;
-    double(*norms)[NORMS] = part->norms, (*sums)[PART] = part->sums;
-    for (int field = 0; field < FIELDS; field++)
-        fill_norms(norms[field], worth->average[field], worth);
-    Py_ssize_t made = 0;
-    for (Py_ssize_t begin = 0; begin < self->limit; begin += PART) {
-        Py_ssize_t end = begin + PART < self->limit ? begin + PART : self->limit;
-        memset(sums, 0, sizeof(part->sums));
-        for (int64_t at = 0; at < slice_count(self); at++) {
-            Slice slice = slice_at(self, at);
-            Py_ssize_t first = slice.block->first;
-            if (first < end && first + slice.block->size > begin)
-                reached[at] = add_part(&slice, worth, norms[slice.field], reached[at],
-                                       begin - first, end - first, sums);
+    for (Py_ssize_t at = 0; at < self->block_count; at++) {
+        const PostingBlock *block = &self->blocks[at];
+        Cursor *from = part->cursors + part->begins[at], *to = part->cursors + part->begins[at + 1];
+        Py_ssize_t most = self->limit - block->first;
+        most = most < block->size ? most : block->size;
+        for (Py_ssize_t begin = 0; from < to && begin < most; begin += PART) {
+            Py_ssize_t end = begin + PART < most ? begin + PART : most;
+            memset(part->sums, 0, sizeof(part->sums));
+            memset(part->seen, 0, sizeof(part->seen));
+            for (Cursor *one = from; one < to; one++)
+                if (!add_term(one, (int32_t)begin, (int32_t)end, worth, part))
+                    return 0;
+            give_out(self, worth, part, block->first + begin, (int)(end - begin));
         }
-        for (Py_ssize_t doc = begin; doc < end; doc++) {
-            if (!self->seen[doc])
-                continue;
-            docs[made] = (int32_t)doc;
-            for (int row = 0; row <= FIELDS; row++)
-                rows[row * self->count + made] = sums[row][doc - begin];
-            made++;
-        }
+        for (; from < to; from++)
+            if (from->left > 0)
+                return 0;
     }
+    return 1;
+}
+
+static const uint16_t *docs_of(const PostingSums *self, const int64_t *row)
+{
+    return (const uint16_t *)self->blocks[row[0]].docs.buf + row[3];
 }
 
 /* Return how many documents of each slice are not apart, eight bytes each. */
 static PyObject *posting_sums_counts(PostingSums *self, PyObject *unused)
 {
     (void)unused;
-    PyObject *made = PyByteArray_FromStringAndSize(NULL, 8 * (Py_ssize_t)slice_count(self));
+    PyObject *made = PyByteArray_FromStringAndSize(NULL, 8 * (Py_ssize_t)self->row_count);
     if (made == NULL)
         return NULL;
     int64_t *counts = (int64_t *)PyByteArray_AsString(made);
     const byte *apart = self->apart.obj == NULL ? NULL : self->apart.buf;
-    for (int64_t at = 0; at < slice_count(self); at++) {
-        Slice slice = slice_at(self, at);
-        counts[at] = slice.count;
-        for (int64_t one = 0; apart != NULL && one < slice.count; one++) {
-            int64_t doc = slice.block->first + doc_at(&slice, one);
+    for (int64_t at = 0; at < self->row_count; at++) {
+        const int64_t *row = self->rows + at * SLICE_SIZE;
+        const volatile uint16_t *docs = docs_of(self, row);
+        Py_ssize_t first = self->blocks[row[0]].first;
+        counts[at] = row[4] - row[3];
+        for (int64_t one = 0; apart != NULL && one < row[4] - row[3]; one++) {
+            Py_ssize_t doc = first + docs[one];
             counts[at] -= doc < self->limit && apart[doc] != 0;
         }
     }
     return made;
 }
 
-/* Whether there is a weight for the place of every slice. */
-static int places_fit(const PostingSums *self, Py_ssize_t places)
+/* Make room for a table of each slice that has more postings than a table has places. */
+static int make_gains(const PostingSums *self, PartSums *part)
 {
-    for (int64_t at = 0; at < slice_count(self); at++)
-        if (slice_at(self, at).place >= places)
-            return 0;
+    int64_t tables = 0;
+    for (int64_t at = 0; at < self->row_count; at++) {
+        const int64_t *row = self->rows + at * SLICE_SIZE;
+        tables += row[4] - row[3] > OFTEN * GAINS;
+    }
+    part->gains = malloc(((size_t)tables * OFTEN * GAINS + 1) * sizeof(*part->gains));
+    return part->gains != NULL;
+}
+
+static void open_cursors(const PostingSums *self, const Worth *worth, PartSums *part)
+{
+    double *table = part->gains;
+    for (int field = 0; field < FIELDS; field++)
+        for (int length = 0; length < NORMS; length++)
+            part->norms[field][length] = length_norm(length, worth->average[field], worth);
+    for (int64_t at = 0; at < self->row_count; at++) {
+        const int64_t *row = self->rows + at * SLICE_SIZE;
+        const PostingBlock *block = &self->blocks[row[0]];
+        Cursor made = {
+            .docs = docs_of(self, row),
+            .lengths = block->lengths[row[1] % LENGTHS].buf,
+            .times = (const byte *)block->times.buf + row[3],
+            .strength = worth->strength[row[2]],
+            .rare = worth->rare[row[2]],
+            .left = row[4] - row[3],
+            .last = -1,
+            .field = (int)row[1],
+        };
+        if (made.left > OFTEN * GAINS) {
+            made.gains = table;
+            for (int often = 1; often <= OFTEN; often++)
+                for (int length = 0; length < GAINS; length++)
+                    *table++ = term_gain(made.strength, often, part->norms[made.field][length],
+                                         worth);
+        }
+        part->cursors[part->begins[row[0] + 1]++] = made;
+    }
+}
+
+/* Make room for the cursors, and say where those of each block begin. */
+static int make_cursors(const PostingSums *self, const Worth *worth, PartSums *part)
+{
+    part->cursors = malloc(((size_t)self->row_count + 1) * sizeof(*part->cursors));
+    part->begins = calloc((size_t)self->block_count + 2, sizeof(*part->begins));
+    if (part->cursors == NULL || part->begins == NULL || !make_gains(self, part))
+        return 0;
+    /* A place further on than they belong: to put the cursors in moves each to where it ends. */
+    for (int64_t at = 0; at < self->row_count; at++)
+        part->begins[self->rows[at * SLICE_SIZE] + 2]++;
+    for (Py_ssize_t at = 0; at <= self->block_count; at++)
+        part->begins[at + 1] += part->begins[at];
+    open_cursors(self, worth, part);
     return 1;
 }
 
-/* The documents and their sums. They are computed without the interpreter's lock: what is read is
- * held by this object, what is written nobody else has yet. */
+/* Documents that are given out at most. */
+static Py_ssize_t most_documents(const PostingSums *self)
+{
+    Py_ssize_t found = 0;
+    for (int64_t at = 0; at < self->row_count && found < self->limit; at++) {
+        const int64_t *row = self->rows + at * SLICE_SIZE;
+        found += (Py_ssize_t)(row[4] - row[3]);
+    }
+    return found < self->limit ? found : self->limit;
+}
+
+/* The documents, what their words earn and their coverage. They are computed without the
+ * interpreter's lock: what is read is held by this object, what is written nobody else has yet. */
 static PyObject *summed(PostingSums *self, const Worth *worth)
 {
-    PartSums *part = calloc(1, sizeof(*part) + (size_t)slice_count(self) * sizeof(int64_t));
-    PyObject *docs = PyByteArray_FromStringAndSize(NULL, 4 * self->count), *made = NULL;
-    PyObject *sums = PyByteArray_FromStringAndSize(NULL, 8 * (FIELDS + 1) * self->count);
-    if (part == NULL)
-        PyErr_NoMemory();
-    if (part != NULL && docs != NULL && sums != NULL) {
-        int32_t *doc_from = (int32_t *)PyByteArray_AsString(docs);
-        double *sum_at = (double *)PyByteArray_AsString(sums);
-        PyThreadState *state = PyEval_SaveThread();
-        add_gains(self, worth, part, doc_from, sum_at);
-        PyEval_RestoreThread(state);
-        made = PyTuple_Pack(2, docs, sums);
+    Py_ssize_t most = most_documents(self);
+    PartSums *part = calloc(1, sizeof(*part));
+    PyObject *docs = PyByteArray_FromStringAndSize(NULL, 4 * most), *made = NULL;
+    PyObject *words = PyByteArray_FromStringAndSize(NULL, 8 * most);
+    PyObject *coverage = PyByteArray_FromStringAndSize(NULL, 8 * most);
+    if (docs != NULL && words != NULL && coverage != NULL) {
+        if (part == NULL || !make_cursors(self, worth, part)) {
+            PyErr_NoMemory();
+        } else {
+            part->docs = (int32_t *)PyByteArray_AsString(docs);
+            part->totals = (double *)PyByteArray_AsString(words);
+            part->coverage = (double *)PyByteArray_AsString(coverage);
+            PyThreadState *state = PyEval_SaveThread();
+            int whole = add_gains(self, worth, part);
+            PyEval_RestoreThread(state);
+            if (!whole)
+                PyErr_SetString(PyExc_ValueError, "a slice has not rising documents of its block");
+            else if (PyByteArray_Resize(docs, 4 * part->made) == 0 &&
+                     PyByteArray_Resize(words, 8 * part->made) == 0 &&
+                     PyByteArray_Resize(coverage, 8 * part->made) == 0)
+                made = PyTuple_Pack(3, docs, words, coverage);
+        }
+    }
+    if (part != NULL) {
+        free(part->cursors);
+        free(part->begins);
+        free(part->gains);
     }
     free(part);
     Py_XDECREF(docs);
-    Py_XDECREF(sums);
+    Py_XDECREF(words);
+    Py_XDECREF(coverage);
     return made;
+}
+
+/* Whether there is a weight for the place of every slice. */
+static int places_fit(const PostingSums *self, Py_ssize_t places)
+{
+    for (int64_t at = 0; at < self->row_count; at++)
+        if (self->rows[at * SLICE_SIZE + 2] >= places)
+            return 0;
+    return 1;
 }
 
 static PyObject *posting_sums_of(PostingSums *self, PyObject *args)
 {
     Py_buffer strength, rare;
     Worth worth;
-    if (!PyArg_ParseTuple(args, "y*y*(dddd)(dd)", &strength, &rare, &worth.average[0],
+    if (!PyArg_ParseTuple(args, "y*y*(dddd)(dd)(ddd)", &strength, &rare, &worth.average[0],
                           &worth.average[1], &worth.average[2], &worth.average[3], &worth.k1,
-                          &worth.b))
+                          &worth.b, &worth.bigrams, &worth.prefixes, &worth.related))
         return NULL;
     worth.strength = strength.buf;
     worth.rare = rare.buf;
@@ -1919,6 +2006,23 @@ static PyObject *posting_sums_of(PostingSums *self, PyObject *args)
     PyBuffer_Release(&strength);
     PyBuffer_Release(&rare);
     return made;
+}
+
+/* Whether each slice is of a block, a field and a term, and of postings that are there. */
+static int slices_fit(const PostingSums *self)
+{
+    for (int64_t at = 0; at < self->row_count; at++) {
+        const int64_t *row = self->rows + at * SLICE_SIZE;
+        if (row[0] < 0 || row[0] >= self->block_count || row[1] < 0 || row[1] >= FIELDS ||
+            row[2] < 0)
+            return 0;
+        const PostingBlock *block = &self->blocks[row[0]];
+        Py_ssize_t known = block->docs.len / 2 < block->times.len ? block->docs.len / 2
+                                                                  : block->times.len;
+        if (row[3] < 0 || row[4] < row[3] || row[4] > known)
+            return 0;
+    }
+    return 1;
 }
 
 static int open_block(PostingBlock *block, PyObject *given)
@@ -1983,24 +2087,19 @@ static int open_sums(PostingSums *self, PyObject *blocks, PyObject *given, PyObj
         }
         if (!open_block(&self->blocks[at], block))
             return 0;
+        const PostingBlock *one = &self->blocks[at];
+        if (one->size > INT32_MAX || (at > 0 && one->first < one[-1].first + one[-1].size)) {
+            PyErr_SetString(PyExc_ValueError, "the blocks do not follow each other");
+            return 0;
+        }
     }
     if (!open_slices(self, given) || !open_mask(&self->hidden, masks[0], self->limit) ||
         !open_mask(&self->apart, masks[1], self->limit))
         return 0;
-    if (self->limit < 0 || self->limit > INT32_MAX) {
-        PyErr_SetString(PyExc_ValueError, "a slice has not rising documents of its block");
+    if (self->limit < 0 || self->limit > INT32_MAX || !slices_fit(self)) {
+        PyErr_SetString(PyExc_ValueError, "a slice is not of a block below the limit");
         return 0;
     }
-    self->seen = calloc((size_t)self->limit + 1, 1);
-    if (self->seen == NULL) {
-        PyErr_NoMemory();
-        return 0;
-    }
-    if (!mark_documents(self)) {
-        PyErr_SetString(PyExc_ValueError, "a slice has not rising documents of its block");
-        return 0;
-    }
-    count_documents(self);
     return 1;
 }
 
@@ -2037,7 +2136,6 @@ static void posting_sums_dealloc(PostingSums *self)
             let_go(&self->blocks[at].lengths[field]);
     }
     free(self->blocks);
-    free(self->seen);
     free(self->rows);
     let_go(&self->hidden);
     let_go(&self->apart);
@@ -2048,7 +2146,8 @@ static PyMethodDef posting_sums_methods[] = {
     {"counts", (PyCFunction)posting_sums_counts, METH_NOARGS,
      "Return how many documents of each slice are not apart, eight bytes each."},
     {"of", (PyCFunction)posting_sums_of, METH_VARARGS,
-     "Return the documents, four bytes each, and five rows of their sums."},
+     "Return the documents, four bytes each, and eight each of what their words earn and of their "
+     "coverage."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -2076,7 +2175,6 @@ static PyType_Spec posting_sums_spec = {
 #define OPENING_DOCUMENTS 60
 #define USER 1 /* among the roles */
 #define ASKING (1u << 29) /* among the traits */
-#define POINT 1048576.0 /* 2**20: scores are whole numbers of its parts */
 
 enum { BY_SPEAKER, BY_ROLE, BY_FLAG, BY_NO_TRAIT, BY_TRAIT, BY_ASKING, BY_OPENING, BY_BEGIN };
 
@@ -2087,7 +2185,7 @@ enum {
 };
 static const Py_ssize_t COLUMN_BYTES[COLUMNS] = {8, 4, 8, 8, 2, 2, 1, 4, 8, 8};
 
-enum { DOCS, WORDS, BIGRAMS, PREFIXES, RELATED, COVERAGE, KINDS, MATCH_COLUMNS };
+enum { DOCS, WORDS, COVERAGE, MATCH_COLUMNS };
 
 typedef struct {
     PyObject_HEAD
@@ -2111,7 +2209,6 @@ typedef struct {
     Py_buffer matches[MATCH_COLUMNS], said_rows, heard_rows, names, share_table, faint_table, table;
     const int32_t *docs;
     const double *fields[MATCH_COLUMNS];
-    double bigrams, prefixes, related;
     Steps said, heard;
     const uint64_t *speakers;
     const double *shares;
@@ -2215,99 +2312,24 @@ static int64_t relevance(int64_t words, int64_t peak, double coverage, long long
     return llrint(share * held * POINT);
 }
 
-/* The lexical score of each match; return the highest. */
+/* The score of each match by words; return the highest. */
 static int64_t whole_scores(const EventRanking *self, const Question *asked, int64_t *words)
 {
-    int64_t peak = 0;
     unsigned mask = (1u << asked->bits) - 1;
-    for (Py_ssize_t at = 0; at < asked->count; at++) {
-        double share = asked->shares[(self->flags[asked->docs[at]] >> asked->low) & mask];
-        double total = asked->bigrams * (asked->fields[BIGRAMS][at] * share);
-        total += asked->fields[WORDS][at] * share;
-        total += asked->prefixes * (asked->fields[PREFIXES][at] * share);
-        total += asked->related * (asked->fields[RELATED][at] * share);
-        total *= POINT;
-        total += asked->fields[KINDS][at] * share * POINT;
-        words[at] = llrint(total);
-        peak = words[at] > peak ? words[at] : peak;
+    int64_t peak = 0;
+    double earned[PART];
+    for (Py_ssize_t from = 0; from < asked->count; from += PART) {
+        int count = asked->count - from < PART ? (int)(asked->count - from) : PART;
+        for (int at = 0; at < count; at++)
+            earned[at] = asked->shares[(self->flags[asked->docs[from + at]] >> asked->low) & mask];
+        for (int at = 0; at < count; at++)
+            earned[at] *= asked->fields[WORDS][from + at];
+        for (int at = 0; at < count; at++) {
+            words[from + at] = llrint(earned[at]);
+            peak = words[from + at] > peak ? words[from + at] : peak;
+        }
     }
     return peak;
-}
-
-/* How many events have a match of so many words or more. */
-static Py_ssize_t events_from(
-    const EventRanking *self, const Question *asked, const int64_t *words, int64_t low)
-{
-    Py_ssize_t found = 0;
-    int64_t last = -1;
-    int any = 0;
-    for (Py_ssize_t at = 0; at < asked->count; at++) {
-        if (words[at] < low)
-            continue;
-        int64_t seq = self->seq[asked->docs[at]];
-        found += !any || seq != last;
-        last = seq;
-        any = 1;
-    }
-    return found;
-}
-
-/* The least that a match with these words earns, or the most: by itself, and in the end. */
-static void ends(
-    const Question *asked, int64_t words, int64_t peak, int most, int64_t *own, int64_t *final)
-{
-    int64_t earned = relevance(words, peak > 1 ? peak : 1, most ? 1.0 : 0.0, asked->coverage);
-    for (Py_ssize_t at = 0; at < asked->said.count; at++) {
-        int64_t factor = asked->said.rows[STEP_SIZE * at + 2];
-        if (most == (factor > SAME))
-            earned = thousandths(earned, factor);
-    }
-    *own = earned;
-    for (Py_ssize_t at = 0; at <= asked->heard.count; at++) {
-        int64_t factor = at < asked->heard.count ? asked->heard.rows[STEP_SIZE * at + 2]
-                                                 : asked->session_best;
-        if (most == (factor > SAME))
-            earned = thousandths(earned, factor);
-    }
-    *final = earned;
-}
-
-/* The least that words must earn for a match to count without neighbours: see the twin's `_bar`. */
-static int64_t bar_of(
-    const EventRanking *self, const Question *asked, const int64_t *words, int64_t peak)
-{
-    Py_ssize_t most = asked->sources > asked->most ? asked->sources : asked->most;
-    if ((asked->count + 3) / 4 <= most || asked->coverage < 0 || asked->coverage > SAME)
-        return 0;
-    uint32_t counts[BUCKETS] = {0};
-    int shift = 0;
-    while (peak >> shift >= BUCKETS)
-        shift++;
-    for (Py_ssize_t at = 0; at < asked->count; at++)
-        counts[words[at] < 0 ? 0 : words[at] >> shift]++;
-    int64_t low = -1;
-    /* An event may have several documents. */
-    for (int wider = 0; wider < 2 && low < 0; wider++) {
-        Py_ssize_t wanted = wider ? 2 * most : most + most / 4, reached = 0;
-        int bucket = BUCKETS;
-        while (bucket > 0 && reached < wanted)
-            reached += counts[--bucket];
-        if (events_from(self, asked, words, (int64_t)bucket << shift) >= most)
-            low = (int64_t)bucket << shift;
-    }
-    int64_t own, final, most_own, most_final, below = -1, bar = low;
-    if (low < 0)
-        return 0;
-    ends(asked, low, peak, 0, &own, &final);
-    while (bar - below > 1) {
-        int64_t middle = (below + bar) / 2;
-        ends(asked, middle, peak, 1, &most_own, &most_final);
-        if (most_own < own && most_final < final)
-            below = middle;
-        else
-            bar = middle;
-    }
-    return bar;
 }
 
 static int64_t own_of(
@@ -2347,6 +2369,93 @@ static int64_t kth_highest(int64_t *keys, Py_ssize_t count, Py_ssize_t k)
         top = shift;
     }
     return keys[0];
+}
+
+/* The most that a match with these words earns: by itself, and in the end. */
+static void most_earned(
+    const Question *asked, int64_t words, int64_t peak, int64_t *own, int64_t *final)
+{
+    int64_t earned = relevance(words, peak > 1 ? peak : 1, 1.0, asked->coverage);
+    for (Py_ssize_t at = 0; at < asked->said.count; at++) {
+        int64_t factor = asked->said.rows[STEP_SIZE * at + 2];
+        if (factor > SAME)
+            earned = thousandths(earned, factor);
+    }
+    *own = earned;
+    for (Py_ssize_t at = 0; at <= asked->heard.count; at++) {
+        int64_t factor = at < asked->heard.count ? asked->heard.rows[STEP_SIZE * at + 2]
+                                                 : asked->session_best;
+        if (factor > SAME)
+            earned = thousandths(earned, factor);
+    }
+    *final = earned;
+}
+
+/* What `most` events earn at least by matches of so many words or more: by themselves, and in the
+ * end without neighbours. 0 where there are fewer such events. */
+static int earned_by(const EventRanking *self, const Question *asked, Work *work, int64_t low,
+                     int64_t peak, Py_ssize_t most, int64_t *own, int64_t *final)
+{
+    const int64_t *words = work->words;
+    int64_t *owns = work->keys, *finals = work->own;
+    Py_ssize_t found = 0;
+    int64_t last = 0;
+    for (Py_ssize_t at = 0; at < asked->count; at++) {
+        if (words[at] < low)
+            continue;
+        int32_t doc = asked->docs[at];
+        int64_t mine = own_of(self, asked, at, words[at], peak);
+        int64_t heard = stepped(self, asked, &asked->heard, doc, mine);
+        if (found == 0 || self->seq[doc] != last)
+            owns[found] = mine, finals[found++] = heard;
+        owns[found - 1] = mine > owns[found - 1] ? mine : owns[found - 1];
+        finals[found - 1] = heard > finals[found - 1] ? heard : finals[found - 1];
+        last = self->seq[doc];
+    }
+    if (found < most)
+        return 0;
+    *own = kth_highest(owns, found, most);
+    *final = kth_highest(finals, found, most);
+    return 1;
+}
+
+/* The least that words must earn for a match to count without neighbours: see the twin's `_bar`,
+ * which knows less of what the best earn, and so has a lower one. */
+static int64_t bar_of(const EventRanking *self, const Question *asked, Work *work, int64_t peak)
+{
+    const int64_t *words = work->words;
+    Py_ssize_t most = asked->sources > asked->most ? asked->sources : asked->most;
+    if (most <= 0 || (asked->count + 3) / 4 <= most || asked->coverage < 0 ||
+        asked->coverage > SAME)
+        return 0;
+    uint32_t counts[BUCKETS] = {0};
+    int shift = 0;
+    while (peak >> shift >= BUCKETS)
+        shift++;
+    for (Py_ssize_t at = 0; at < asked->count; at++)
+        counts[words[at] < 0 ? 0 : words[at] >> shift]++;
+    int64_t low = -1, own = 0, final = 0;
+    /* An event may have several documents. */
+    for (int wider = 0; wider < 2 && low < 0; wider++) {
+        Py_ssize_t wanted = wider ? 2 * most : most + most / 4, reached = 0;
+        int bucket = BUCKETS;
+        while (bucket > 0 && reached < wanted)
+            reached += counts[--bucket];
+        if (earned_by(self, asked, work, (int64_t)bucket << shift, peak, most, &own, &final))
+            low = (int64_t)bucket << shift;
+    }
+    if (low < 0)
+        return 0;
+    int64_t most_own, most_final, below = -1, bar = low;
+    while (bar - below > 1) {
+        int64_t middle = (below + bar) / 2;
+        most_earned(asked, middle, peak, &most_own, &most_final);
+        if (most_own < own && most_final < final)
+            below = middle;
+        else
+            bar = middle;
+    }
+    return bar;
 }
 
 /* Keep the best match of each event, the first of equal ones. */
@@ -2648,7 +2757,7 @@ static Py_ssize_t answered(
     const EventRanking *self, const Question *asked, Work *work, RankedEvent **best)
 {
     int64_t peak = whole_scores(self, asked, work->words);
-    int64_t bar = bar_of(self, asked, work->words, peak);
+    int64_t bar = bar_of(self, asked, work, peak);
     for (Py_ssize_t at = 0; at < asked->count; at++)
         if (work->words[at] >= bar)
             work->heads[work->head_count++] =
@@ -2672,8 +2781,7 @@ static int rows_of(PyObject *given, Py_buffer *buffer, Steps *steps)
 static int open_matches(const EventRanking *self, Question *asked, PyObject *given)
 {
     PyObject *columns[MATCH_COLUMNS];
-    if (!PyArg_ParseTuple(given, "OOOOOOO", &columns[0], &columns[1], &columns[2], &columns[3],
-                          &columns[4], &columns[5], &columns[6]))
+    if (!PyArg_ParseTuple(given, "OOO", &columns[0], &columns[1], &columns[2]))
         return 0;
     for (int at = 0; at < MATCH_COLUMNS; at++) {
         if (PyObject_GetBuffer(columns[at], &asked->matches[at], PyBUF_SIMPLE) < 0)
@@ -2685,11 +2793,10 @@ static int open_matches(const EventRanking *self, Question *asked, PyObject *giv
     int fits = 1;
     for (int at = WORDS; at < MATCH_COLUMNS; at++)
         fits = fits && asked->matches[at].len / 8 == asked->count;
-    int32_t last = -1;
-    for (Py_ssize_t at = 0; fits && at < asked->count; at++) {
-        fits = asked->docs[at] > last && asked->docs[at] < self->size;
-        last = asked->docs[at];
-    }
+    for (Py_ssize_t at = 1; at < asked->count; at++)
+        fits &= asked->docs[at] > asked->docs[at - 1];
+    if (asked->count > 0)
+        fits = fits && asked->docs[0] >= 0 && asked->docs[asked->count - 1] < self->size;
     if (!fits)
         PyErr_SetString(PyExc_ValueError, "the matches are not rising documents of the frame");
     return fits;
@@ -2698,8 +2805,7 @@ static int open_matches(const EventRanking *self, Question *asked, PyObject *giv
 static int open_rules(Question *asked, PyObject *given)
 {
     PyObject *said, *heard, *names, *shares, *faint, *table;
-    if (!PyArg_ParseTuple(given, "(ddd)LOOOK(ii)OOOinLL", &asked->bigrams, &asked->prefixes,
-                          &asked->related, &asked->coverage, &said, &heard, &names,
+    if (!PyArg_ParseTuple(given, "LOOOK(ii)OOOinLL", &asked->coverage, &said, &heard, &names,
                           &asked->beginning, &asked->low, &asked->bits, &shares, &faint, &table,
                           &asked->reach, &asked->sources, &asked->reply, &asked->session_best) ||
         !rows_of(said, &asked->said_rows, &asked->said) ||

@@ -443,8 +443,7 @@ def engine_matches(hits: Sequence[Hit], hidden: Array) -> Matches:
     """
     pairs = sorted((hit.seq, hit.score) for hit in hits if 0 <= hit.seq < len(hidden))
     docs = np.array([doc for doc, _ in pairs], np.int32)
-    scores = np.array([score for _, score in pairs], np.float64) / ONE
+    scores = np.array([score for _, score in pairs], np.float64)
     seen = ~hidden[docs]
-    docs, scores = docs[seen], scores[seen]
-    none = np.zeros(len(docs))
-    return Matches(docs, scores, none, none, none, np.ones(len(docs)), none)
+    docs = docs[seen]
+    return Matches(docs, scores[seen], np.ones(len(docs)))

@@ -23,19 +23,15 @@ from memplane.ports import ONE
 
 
 class Matches(NamedTuple):
-    """Documents that hold a term of the query, rising, and their scores by kind of term.
+    """Documents that hold a term of the query, rising, and what they earn by it.
 
-    `coverage`: the share of the idf of the query's words that the document holds. `kinds`: what it
-    earns for naming something of a kind that the query asks for (`with_kinds`).
+    `words`: by the terms of all fields, in 2**-20, not yet rounded. `coverage`: the share of the
+    idf of the query's words that the document holds.
     """
 
     docs: Array  # i32
-    words: Array  # f64, as all that follow
-    bigrams: Array
-    prefixes: Array
-    related: Array
-    coverage: Array
-    kinds: Array
+    words: Array  # f64
+    coverage: Array  # f64
 
 
 class PostingBlock(Protocol):
@@ -116,11 +112,16 @@ class PostingSums:
         return self._counts
 
     def of(
-        self, strength: Array, rare: Array, averages: tuple[float, ...], bm25: BM25
-    ) -> tuple[Array, Array]:
-        """Return the documents, rising, i32, and their sums in f64.
+        self,
+        strength: Array,
+        rare: Array,
+        averages: tuple[float, ...],
+        bm25: BM25,
+        weights: Weights,
+    ) -> tuple[Array, Array, Array]:
+        """Return the documents, rising, i32, and in f64 what they earn and the sum of `rare`.
 
-        The sums are a row for each field, and one for `rare` over the words.
+        That is what `combined` makes of the sums of each field. Of `rare` those of the words count.
         """
         each = np.repeat(self._terms, self._counts)
         norms = np.empty(len(each))
@@ -137,10 +138,12 @@ class PostingSums:
                 return np.zeros(count)
             return np.bincount(places[start:end], what, count + 1)[:count]
 
-        rows = [added(start, end, gain[start:end]) for start, end in pairwise(self._fields)]
-        words = self._fields[1]
-        rows.append(added(0, words, rare[each[:words]]))
-        return docs.astype(np.int32), np.array(rows)
+        words, bigrams, prefixes, related = (
+            added(start, end, gain[start:end]) for start, end in pairwise(self._fields)
+        )
+        earned = combined((words, bigrams, prefixes, related), weights)
+        end = self._fields[1]
+        return docs.astype(np.int32), earned, added(0, end, rare[each[:end]])
 
     def _places(self) -> tuple[Array, Array]:
         """The documents that may be seen, and the place of each posting's among them."""
@@ -209,6 +212,7 @@ def match(
     limit: int,
     hidden: Array | None = None,
     bm25: BM25 = BM25(),  # noqa: B008 - immutable
+    weights: Weights = Weights(),  # noqa: B008 - immutable
     apart: Array | None = None,
 ) -> Matches:
     """Return the documents below the limit that hold a term of the query.
@@ -218,7 +222,8 @@ def match(
     Raises PlaneError where a file of the index was changed since its sum was checked.
     """
     try:
-        return _matched(blocks if limit else (), query, limit, hidden, bm25, apart)
+        own = blocks if limit else ()
+        return _matched(own, query, limit, hidden, bm25, weights, apart)
     except (ValueError, IndexError) as error:
         # Files count by their sums, and by their stamps once these were checked.
         raise PlaneError(
@@ -232,6 +237,7 @@ def _matched(
     limit: int,
     hidden: Array | None,
     bm25: BM25,
+    weights: Weights,
     apart: Array | None,
 ) -> Matches:
     slices = _slices(blocks, query, limit)
@@ -241,25 +247,20 @@ def _matched(
     terms = sum(map(len, query))
     having = np.bincount(slices[:, 2], counts, terms).astype(np.int64).tolist()
     rare = [idf(there, df) for df in having]
-    weights = [weight for field in query for _, weight in field]
-    strength = np.array([weight * value for weight, value in zip(weights, rare, strict=True)])
+    each = [weight for field in query for _, weight in field]
+    strength = np.array([weight * value for weight, value in zip(each, rare, strict=True)])
     averages, start = [], 0
     for kind, field in enumerate(query):
         holds = any(having[start : start + len(field)])
         start += len(field)
         total = length_total(blocks, kind % 3, limit, apart) if holds else 0
         averages.append(total / there if holds else 1.0)
-    found, added = sums.of(strength, np.array(rare), tuple(averages), bm25)
-    docs = np.frombuffer(found, np.int32)
-    rows = np.frombuffer(added, np.float64).reshape(_FIELDS + 1, len(docs))
+    parts = sums.of(strength, np.array(rare), tuple(averages), bm25, weights)
+    docs, words, coverage = map(np.frombuffer, parts, (np.int32, np.float64, np.float64))
     mass = 0.0
     for value in rare[: len(query.words)]:
         mass += value
-    if mass > 0.0:
-        rows[-1] /= mass
-    words, bigrams, prefixes, related, coverage = rows
-    kinds = np.zeros(len(docs))
-    return Matches(docs, words, bigrams, prefixes, related, coverage, kinds)
+    return Matches(docs, words, coverage / mass if mass > 0.0 else coverage)
 
 
 def _columns(block: PostingBlock) -> tuple[Any, ...]:
@@ -279,7 +280,7 @@ def with_kinds(
     """Return the matches and the documents that name something of a kind that is asked for.
 
     `traits` are the bits of all documents, `asked` a bit each. A document earns the idf of its
-    rarest kind, times the weight. `hidden` and `apart` as for `match`.
+    rarest kind, times the weight, beside its words. `hidden` and `apart` as for `match`.
     """
     limit, there = len(traits), len(traits)
     if apart is not None:
@@ -299,18 +300,15 @@ def with_kinds(
     named[matches.docs] = True
     docs = np.flatnonzero(named).astype(np.int32)
     places = docs.searchsorted(matches.docs)
-    wider = np.zeros((len(matches) - 1, len(docs)))
-    for row, column in zip(wider, matches[1:], strict=True):
-        row[places] = column
-    wider[-1] = earned[docs]
-    return Matches(docs, *wider)
+    words, coverage = earned[docs] * ONE, np.zeros(len(docs))
+    words[places] += matches.words
+    coverage[places] = matches.coverage
+    return Matches(docs, words, coverage)
 
 
-def whole_scores(matches: Matches, weights: Weights) -> Array:
+def whole_scores(matches: Matches) -> Array:
     """Return one lexical score a match, in 2**-20, rounded half to even."""
-    total = combined((matches.words, matches.bigrams, matches.prefixes, matches.related), weights)
-    total += matches.kinds * ONE
-    scores: Array = np.rint(total, out=total).astype(np.int64)
+    scores: Array = np.rint(matches.words).astype(np.int64)
     return scores
 
 

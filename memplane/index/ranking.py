@@ -29,7 +29,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from memplane.index import bm25, lexical, terms
+from memplane.index import lexical, terms
 from memplane.index.bm25 import relevance
 from memplane.index.lexical import Matches
 from memplane.index.segment import ASKING, PERSONAL, TIMED, Array
@@ -155,7 +155,6 @@ class Ranking(NamedTuple):
     Where it asks for the beginning, those of the first group are multiplied by `beginning`.
     """
 
-    lexical: bm25.Weights = bm25.Weights(related=0.4)
     coverage: int = 200
     speaker: int = 1_800
     speaker_heard: int = 1_500
@@ -219,7 +218,6 @@ class RankingRules(NamedTuple):
     flags, f64, and `faint` one for what neighbours lend, i64. `strengths` is that of the kernel.
     """
 
-    lexical: bm25.Weights
     coverage: int
     said: Array
     heard: Array
@@ -297,7 +295,6 @@ def _rules(asked: RankingQuery, weights: Ranking) -> RankingRules:
     faint[list(weights.faint_numbers)] = weights.faint
     kernel = weights.wide if asked.broad else weights.near
     return RankingRules(
-        weights.lexical,
         weights.coverage,
         _steps(said),
         _steps(heard),
@@ -329,7 +326,7 @@ def _ranked(
 ) -> RankedEvents:
     """What `rank` returns, in arrays."""
     matches = _weighed(matches, frame, rules)
-    docs, words = matches.docs, lexical.whole_scores(matches, rules.lexical)
+    docs, words = matches.docs, lexical.whole_scores(matches)
     own = partial(_own, matches, words, frame, rules)
     factors = _Range.of(rules)
     bar = 0
@@ -903,13 +900,7 @@ def _weighed(matches: Matches, frame: Frame, rules: RankingRules) -> Matches:
         return matches
     low, count = rules.bits
     share = rules.shares[(frame.flags[matches.docs] >> low) & ((1 << count) - 1)]
-    return matches._replace(
-        words=matches.words * share,
-        bigrams=matches.bigrams * share,
-        prefixes=matches.prefixes * share,
-        related=matches.related * share,
-        kinds=matches.kinds * share,
-    )
+    return matches._replace(words=matches.words * share)
 
 
 def _lent(own: _Sums, frame: Frame, rules: RankingRules) -> _Sums:

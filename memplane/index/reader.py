@@ -260,18 +260,17 @@ def best_of_sums(
     sums: Sequence[float],
     k: int,
     *,
-    weights: Weights,
     seq_of: Callable[[int], int],
     hidden: Container[int],
 ) -> list[tuple[int, int]]:
-    """Return what `best_events` does, by the exact sums of all documents that hold a word."""
+    """Return what `best_events` does, by what all documents that hold a word earn, in 2**-20."""
     # The best of each row of documents are as many different ones: so many reach the low one.
     maxima = sorted((max(sums[at : at + _ROW]) for at in range(0, len(sums), _ROW)), reverse=True)
     wanted = 2 * k
     while True:
         low = maxima[wanted - 1] if wanted <= len(maxima) else 0.0
         # One unit of the integer score is far more than what rounding can hide.
-        near = [at for at, one in enumerate(sums) if one >= low - 2 / ONE]
+        near = [at for at, one in enumerate(sums) if one >= low - 2]
         events: dict[int, float] = {}
         for at in near:
             seq = seq_of(docs[at])
@@ -280,7 +279,7 @@ def best_of_sums(
         if low <= 0.0 or sum(one >= low for one in events.values()) >= k:
             break
         wanted *= 4
-    scored = ((seq, round(combined((one, 0.0, 0.0, 0.0), weights))) for seq, one in events.items())
+    scored = ((seq, round(one)) for seq, one in events.items())
     return sorted(scored, key=lambda event: (-event[1], -event[0]))[:k]
 
 
@@ -466,8 +465,8 @@ class SavedIndexReader:
         limit = self.below(upto)
         if not limit or k < 1:
             return []
-        if (summed := self._summed(query, limit, bm25)) is not None:
-            found = best_of_sums(*summed, k, weights=weights, seq_of=self._seq, hidden=hidden)
+        if (summed := self._summed(query, limit, bm25, weights)) is not None:
+            found = best_of_sums(*summed, k, seq_of=self._seq, hidden=hidden)
             return [Hit(seq, score) for seq, score in found]
         shares = (1.0, *weights)
         found = best_events(
@@ -481,8 +480,10 @@ class SavedIndexReader:
         )
         return [Hit(seq, score) for seq, score in found]
 
-    def _summed(self, query: Query, limit: int, bm25: BM25) -> tuple[list[int], list[float]] | None:
-        """Every document that holds a word of the query, and its sum; by the kernel alone.
+    def _summed(
+        self, query: Query, limit: int, bm25: BM25, weights: Weights
+    ) -> tuple[list[int], list[float]] | None:
+        """Every document that holds a word of the query, and what it earns; by the kernel alone.
 
         None where there is no kernel, where the query has more than words, and where reading all
         postings takes longer than to find out which need not be read.
@@ -513,9 +514,10 @@ class SavedIndexReader:
             "d", [weight * one for (_, weight), one in zip(query.words, rare, strict=True)]
         )
         average = self._length_total(0, limit) / there if there else 1.0
-        docs, added = sums.of(strength, rare, (average, 1.0, 1.0, 1.0), tuple(bm25))
-        found = memoryview(docs).cast("i").tolist()
-        return found, list(map(float, memoryview(added).cast("d")[: len(found)]))
+        averages = (average, 1.0, 1.0, 1.0)
+        docs, words, _ = sums.of(strength, rare, averages, tuple(bm25), tuple(weights))
+        earned: list[float] = memoryview(words).cast("d").tolist()  # type: ignore[assignment]
+        return memoryview(docs).cast("i").tolist(), earned
 
     def _apart(self, limit: int) -> bytes | None:
         """A byte for each document, of those that do not count; None where all do."""

@@ -80,9 +80,15 @@ class IndexView:
                 return block.first + int(np.searchsorted(seqs, upto, "right"))
         return 0
 
-    def match(self, query: Query, hidden: Array | None = None, bm25: BM25 = BM25()) -> Matches:  # noqa: B008 - immutable
+    def match(
+        self,
+        query: Query,
+        hidden: Array | None = None,
+        bm25: BM25 = BM25(),  # noqa: B008 - immutable
+        weights: Weights = Weights(),  # noqa: B008 - immutable
+    ) -> Matches:
         """Return the documents that hold a term of the query, without the hidden ones."""
-        return lexical.match(self._blocks, query, self.count, hidden, bm25, self.apart)
+        return lexical.match(self._blocks, query, self.count, hidden, bm25, weights, self.apart)
 
     def hits(
         self,
@@ -93,10 +99,10 @@ class IndexView:
         weights: Weights = Weights(),  # noqa: B008 - immutable
     ) -> list[Hit]:
         """Return the k best events by words alone; an event scores as its best document does."""
-        matches = self.match(query, hidden, bm25)
+        matches = self.match(query, hidden, bm25, weights)
         if not len(matches.docs) or k < 1:
             return []
-        scores = lexical.whole_scores(matches, weights)
+        scores = lexical.whole_scores(matches)
         wanted = 2 * k
         while True:
             places = lexical.best(scores, wanted)

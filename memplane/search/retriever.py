@@ -375,13 +375,13 @@ class LogRetriever:
                 query, near.near, view.present, kept, most=most, least=least, query=wanted
             )
             wanted = wanted._replace(related=kin)
-        bm25, _ = policy_constants(self._scoring.retrieval)
-        matches = view.match(wanted, hidden, bm25)
+        constants = policy_constants(said)
+        matches = view.match(wanted, hidden, *constants)
         if not matches.coverage.any():  # no word of it is there: the closest to them stand in
-            alone = self._scoring.retrieval.related_alone / 1000
+            alone = said.related_alone / 1000
             close = tuple((term, cosine) for term, cosine in wanted.related if cosine >= alone)
             wanted = wanted._replace(words=close, related=())
-            matches = view.match(wanted, hidden, bm25)
+            matches = view.match(wanted, hidden, *constants)
         return wanted, matches
 
     def _of_engine(
@@ -616,7 +616,6 @@ def ranking_weights(scoring: Scoring) -> Ranking:
     """Return the weights of the ranking that the policy names."""
     said = scoring.retrieval
     return Ranking(
-        policy_constants(said)[1],
         coverage=said.coverage,
         speaker=said.speaker,
         speaker_heard=said.speaker_heard,

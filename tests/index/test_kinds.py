@@ -25,6 +25,7 @@ from memplane.index.segment import (
 )
 from memplane.index.store import SegmentedIndex
 from memplane.index.terms import Document
+from memplane.ports import ONE
 from tests.examples import examples
 
 DATA = Path(memplane.index.__file__).parent / "data"
@@ -176,7 +177,8 @@ def test_a_document_earns_the_rarest_of_its_kinds_and_what_is_hidden_earns_nothi
         if own & asked and not hidden[doc] and not apart[doc]
     }
     assert found.docs.tolist() == sorted({*matches.docs.tolist(), *earned})
-    assert found.kinds.tolist() == [earned.get(doc, 0.0) for doc in found.docs.tolist()]
     words = dict(zip(matches.docs.tolist(), matches.words.tolist(), strict=True))
-    assert found.words.tolist() == [words.get(doc, 0.0) for doc in found.docs.tolist()]
+    docs = found.docs.tolist()
+    expected = [earned.get(doc, 0.0) * ONE + words.get(doc, 0.0) for doc in docs]
+    assert found.words.tolist() == expected
     assert found.coverage.sum() == matches.coverage.sum()

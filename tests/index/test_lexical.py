@@ -31,21 +31,20 @@ def same(left, right):
 def test_scores_are_those_of_rank_bm25_with_the_lucene_idf(documents, question, constants):
     vocabulary = TermVocabulary()
     bags = [analyse(d.text, d.extra, vocabulary) for d in documents]
-    query = terms.query(question)
-    matches = of(documents).view().match(query, bm25=BM25(*constants))
-    for kind, wanted, scores in zip(
-        range(3), query, (matches.words, matches.bigrams, matches.prefixes), strict=False
-    ):
+    view, query = of(documents).view(), terms.query(question)
+    for kind, wanted in enumerate(query[:3]):
+        alone = Query()._replace(**{Query._fields[kind]: wanted})
+        matches = view.match(alone, bm25=BM25(*constants), weights=Weights(1.0, 1.0, 1.0))
         bag = [list(map(str, found[kind])) for found in bags]
         if not any(bag):
-            assert not scores.any()
+            assert not matches.words.any()
             continue
         oracle = BM25Okapi(bag, k1=constants[0], b=constants[1])
         holding = {t: sum(t in words for words in bag) for words in bag for t in words}
         oracle.idf = {t: np.log(1 + (len(bag) - n + 0.5) / (n + 0.5)) for t, n in holding.items()}
         expected = oracle.get_scores([str(term) for term, _ in wanted])
         got = np.zeros(len(documents))
-        got[matches.docs] = scores
+        got[matches.docs] = matches.words / ONE
         np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-12)
 
 
@@ -88,7 +87,7 @@ def test_coverage_is_the_share_of_rarity_and_ignores_related_words():
     having = view.having(terms.whole_term("guitar"))
     share = idf(50, having) / (idf(50, having) + idf(50, 0))
     assert {round(c, 9) for c in matches.coverage} == {0.0, round(share, 9)}
-    assert (matches.related > 0).any()
+    assert (matches.words[matches.coverage == 0] > 0).any()
     assert set(view.match(plain).docs) < set(matches.docs)
 
 
@@ -152,7 +151,7 @@ def test_an_event_scores_as_its_best_document_and_comes_once(documents, question
     view = of(documents).view()
     query = terms.query(question)
     matches = view.match(query)
-    scores = lexical.whole_scores(matches, Weights())
+    scores = lexical.whole_scores(matches)
     events = {}
     for seq, score in zip(view.take("seq", matches.docs).tolist(), scores.tolist(), strict=True):
         events[seq] = max(score, events.get(seq, 0))
@@ -187,12 +186,19 @@ def test_columns_texts_and_events_come_back_by_number(documents):
     assert found == [i for i, d in enumerate(documents) if d.seq % 2]
 
 
-def test_a_score_of_one_is_the_scale():
-    matches = lexical.Matches(
-        np.zeros(1), *(np.array([0.5, 1.0])[i % 2 : i % 2 + 1] for i in range(5)), np.zeros(1)
-    )
-    total = 0.5 + 0.7 * 1.0 + 0.2 * 0.5 + 1.0
-    assert lexical.whole_scores(matches, Weights()).tolist() == [round(total * ONE)]
+@settings(deadline=None)
+@given(document_lists(), texts, st.sampled_from([(0.7, 0.2, 0.4), (0.0, 1.0, 1.0)]))
+def test_what_is_earned_is_what_each_field_earns_by_its_weight(documents, question, shares):
+    view, words = of(documents).view(), terms.query(question)
+    query = words._replace(related=words.words[:1], words=words.words[1:])
+    weights, earned = Weights(*shares), np.zeros(len(documents))
+    for field, share in zip(Query._fields, (1.0, *shares), strict=True):
+        alone = view.match(Query()._replace(**{field: getattr(query, field)}))
+        field_weight = getattr(Weights(), field, 1.0)
+        earned[alone.docs] += alone.words / field_weight * share
+    matches = view.match(query, weights=weights)
+    np.testing.assert_allclose(matches.words, earned[matches.docs], rtol=1e-9, atol=1e-9)
+    assert lexical.whole_scores(matches).tolist() == [round(one) for one in matches.words]
 
 
 @settings(deadline=None)

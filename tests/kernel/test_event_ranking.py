@@ -9,6 +9,7 @@ from memplane.index import ranking
 from memplane.index.lexical import Matches
 from memplane.index.ranking import Columns, EventRanking, Kernel, Ranking, RankingQuery
 from memplane.index.segment import ASKING, PERSONAL, TIMED
+from memplane.ports import ONE
 from tests.examples import examples
 
 pytestmark = pytest.mark.skipif(kernel.BUILT is None, reason="the kernel was not built")
@@ -49,9 +50,8 @@ def matches_of(chance, frame, hidden, part, levels):
     """Matches by chance: the fewer the levels, the more of them are equal."""
     there = chance.random(frame.size) < part
     docs = np.flatnonzero(there if hidden is None else there & ~hidden).astype(np.int32)
-    fields = [chance.integers(0, levels, len(docs)) / 7 for _ in range(5)]
-    words, bigrams, prefixes, related, kinds = fields
-    return Matches(docs, words, bigrams, prefixes, related, chance.random(len(docs)), kinds)
+    words = chance.integers(0, levels, len(docs)) / 7 * ONE
+    return Matches(docs, words, chance.random(len(docs)))
 
 
 @st.composite

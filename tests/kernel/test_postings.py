@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from memplane import kernel
-from memplane.index.bm25 import BM25
+from memplane.index.bm25 import BM25, Weights
 from memplane.index.lexical import PostingSums
 from tests.examples import examples
 
@@ -44,8 +44,8 @@ def made(seed, sizes, *, limit, masks):
 WORLDS = st.builds(
     made,
     st.integers(0, 1 << 32),
-    # What is added up at a time are 1,024 documents.
-    st.lists(st.integers(0, 90) | st.sampled_from([1_023, 1_024, 1_025, 2_500]), max_size=4),
+    # What is added up at a time are 512 documents.
+    st.lists(st.integers(0, 90) | st.sampled_from([511, 512, 513, 2_500]), max_size=4),
     limit=st.integers(0, 300) | st.integers(1_000, 5_000),
     masks=st.tuples(st.booleans(), st.booleans()),
 )
@@ -58,10 +58,15 @@ def test_documents_and_sums_are_the_same_bytes(world, constants, average):
     built, plain = kernel.BUILT.PostingSums(*given_), PostingSums(*given_)
     assert bytes(built.counts()) == plain.counts().tobytes()
     averages = (average, average / 2, average / 3, average)
-    docs, sums = built.of(strength, rare, averages, BM25(*constants))
-    others, rows = plain.of(strength, rare, averages, BM25(*constants))
-    assert bytes(docs) == others.tobytes()
-    assert bytes(sums) == rows.tobytes()
+    asked = (strength, rare, averages, BM25(*constants), Weights(0.7, 0.2, 0.3))
+    parts = zip(built.of(*asked), plain.of(*asked), strict=True)
+    assert all(bytes(one) == other.tobytes() for one, other in parts)
+
+
+def asked_of(given_, slices, limit, weights=9):
+    """What the kernel gives of postings, all terms worth the same."""
+    sums = kernel.BUILT.PostingSums(given_, slices, limit, None, None)
+    return sums.of(np.ones(weights), np.ones(weights), (1.0,) * 4, BM25(), Weights())
 
 
 def block(docs=(0, 1), size=2, lengths=2):
@@ -80,6 +85,8 @@ def block(docs=(0, 1), size=2, lengths=2):
         (block(), (0, 0, 0, -1, 1), 2),
         (block(), (0, 0, 0, 2, 1), 2),
         (block(docs=(0, 2)), (0, 0, 0, 0, 2), 9),  # a document that the block has not
+        (block(docs=(1, 0)), (0, 0, 0, 0, 2), 9),  # they do not rise
+        (block(docs=(1, 1)), (0, 0, 0, 0, 2), 9),
         (block(), (0, 0, 0, 0, 2), 1),  # behind the limit
         (block(lengths=1), (0, 0, 0, 0, 1), 2),
         (block(), (0, 0, 0, 0, 1), 1 << 40),
@@ -87,14 +94,21 @@ def block(docs=(0, 1), size=2, lengths=2):
 )
 def test_postings_of_a_broken_file_are_refused_and_never_read(one, row, limit):
     with pytest.raises(ValueError, match=r"slice|lengths"):
-        kernel.BUILT.PostingSums((one,), np.array([row], np.int64), limit, None, None)
+        asked_of((one,), np.array([row], np.int64), limit)
+
+
+def test_blocks_that_do_not_follow_each_other_are_refused():
+    none = np.zeros((0, 5), np.int64)
+    for first in (0, 1, -3):
+        with pytest.raises(ValueError, match=r"blocks|lengths"):
+            asked_of((block(), (first, *block()[1:])), none, 9)
+    assert list(map(len, asked_of((block(), (2, *block()[1:])), none, 9))) == [0, 0, 0]
 
 
 def test_a_term_without_a_weight_and_a_short_mask_are_refused():
     slices = np.array([(0, 0, 3, 0, 1)], np.int64)
-    sums = kernel.BUILT.PostingSums((block(),), slices, 2, None, None)
     with pytest.raises(ValueError, match="weight"):
-        sums.of(np.ones(3), np.ones(9), (1.0,) * 4, BM25())
+        asked_of((block(),), slices, 2, weights=3)
     with pytest.raises(ValueError, match="mask"):
         kernel.BUILT.PostingSums((block(),), slices, 2, np.zeros(1, bool), None)
     with pytest.raises(TypeError):
@@ -109,16 +123,21 @@ def test_a_file_that_changes_once_it_was_checked_leads_nowhere_else():
     given = ((0, 2_000, docs, np.ones(4, np.uint8), *[column] * 3),)
     slices = np.array([(0, 0, 0, 0, 4)], np.int64)
     apart = np.zeros(2_000, bool)
-    for changed in ([0, 0, 1_023, 1_700], [0, 1_500, 65_535, 3], [65_535] * 4, [0] * 4):
+    for changed in ([0, 0, 1_023, 1_700], [0, 1_500, 65_535, 3], [65_535] * 4, [3, 4, 5, 6]):
         docs[:] = [0, 1_500, 1_600, 1_700]
         sums = kernel.BUILT.PostingSums(given, slices, 2_000, None, apart)
         slices_given = slices.copy()
         docs[:] = changed
         slices[:] = 1 << 40  # they are copied
-        counted, found = bytes(sums.counts()), sums.of(np.ones(1), np.ones(1), (1.0,) * 4, BM25())
+        counted = np.frombuffer(sums.counts(), np.int64).tolist()
+        asked = (np.ones(1), np.ones(1), (1.0,) * 4, BM25(), Weights())
+        if changed == [3, 4, 5, 6]:  # as if the file had been so from the beginning
+            assert np.frombuffer(sums.of(*asked)[0], np.int32).tolist() == changed
+        else:
+            with pytest.raises(ValueError, match="rising"):
+                sums.of(*asked)
         slices[:] = slices_given
-        assert np.frombuffer(counted, np.int64)[0] == 4
-        assert np.frombuffer(found[0], np.int32).tolist() == [0, 1_500, 1_600, 1_700]
+        assert counted == [4]
 
 
 def test_a_block_that_is_no_tuple_is_refused():
