@@ -45,7 +45,7 @@ from memplane.recall.suppress import namespace_class
 if TYPE_CHECKING:
     from memplane.policy import Policies
 
-VERSION: Final = 4
+VERSION: Final = 5
 
 SENSITIVITY_BITS: Final = (2, 2)  # the lowest bit, how many
 SPACE_BITS: Final = (4, 2)

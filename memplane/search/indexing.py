@@ -2,7 +2,8 @@
 
 `Indexed` adds the documents of new events, erases those of purged ones, and starts again where the
 log does not hold the index's position. With the lines in the index, a search in a process of its
-own opens no older segment of the log for its results. A kept line, little-endian::
+own opens no older segment of the log for its results, but for long ones. A kept line,
+little-endian::
 
     before     8 bytes  the hash that the line chains from
     segment    u32      where the line stands in the log: the segment,
@@ -75,7 +76,7 @@ if TYPE_CHECKING:
 
 _FIELDS: Final = struct.Struct("<8s4I")
 NOWHERE: Final = (1 << 32) - 1
-_REST_MAX: Final = 32_768
+_REST_MAX: Final = 1_024
 _HASH_BYTES: Final = 16
 _HASH: Final = regex(rb"[0-9a-f]{16}")
 _SUFFIX_BYTES: Final = 19  # of a line and its newline, from its hash on

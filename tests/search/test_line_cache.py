@@ -1,4 +1,4 @@
-"""An index keeps the lines of its events: who searches opens no older segment of the log."""
+"""An index keeps the lines of its events, but long ones: a search opens no older segment for them."""
 
 from __future__ import annotations
 
