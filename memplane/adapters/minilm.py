@@ -60,7 +60,7 @@ class MiniLM:
         numbers = {piece: number for number, piece in enumerate(pieces)}
         self._begin, self._end = numbers["[CLS]"], numbers["[SEP]"]
         self._unknown = (numbers["[UNK]"],)
-        self._pieces = WordPiece(numbers)
+        self._pieces = WordPiece(numbers.get, max(map(len, numbers), default=0))
         self.name = f"all-MiniLM-L6-v2/{_fingerprint(mapped)}"
         self.dimension = self._encoder.dimension
 

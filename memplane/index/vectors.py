@@ -35,7 +35,7 @@ from memplane.index import terms
 from memplane.lazy import NamedTuple, regex
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
 Rows = NDArray[np.int8]
 Buffer = bytes | bytearray | memoryview
@@ -252,10 +252,12 @@ def plain_words(text: str) -> list[str]:
 class WordPiece:
     """Splits words greedily into the longest pieces that the vocabulary holds."""
 
-    def __init__(self, numbers: Mapping[str, int]) -> None:
-        """`numbers` of the pieces; one that goes on within a word is written `##piece`."""
-        self._numbers = numbers
-        self._longest = max(map(len, numbers), default=0)
+    def __init__(self, number_of: Callable[[str], int | None], longest: int) -> None:
+        """By the number of each piece, of `longest` letters at most; None for what is none.
+
+        A piece that goes on within a word is written `##piece`.
+        """
+        self._number_of, self._longest = number_of, longest
         self._cached: dict[str, tuple[int, ...]] = {}
 
     def pieces(self, word: str) -> tuple[int, ...]:
@@ -268,7 +270,7 @@ class WordPiece:
         while start < last:
             mark = "##" if start else ""
             for end in range(min(last, start + self._longest), start, -1):
-                number = self._numbers.get(mark + word[start:end])
+                number = self._number_of(mark + word[start:end])
                 if number is not None:
                     found.append(number)
                     start = end
@@ -335,6 +337,7 @@ def _is_mark(char: str) -> bool:
 # largest component is 127: integers throughout, hence the same on every machine.
 STATIC_MAGIC: Final = b"memplane static 1\n"
 _ALIGNED: Final = 64
+_LOOKED_UP_MAX: Final = 100  # pieces
 
 
 class StaticTable:
@@ -359,10 +362,13 @@ class StaticTable:
             expected = end + rows + count * self.dimension
             found = f"expected {expected} bytes, found {len(view)}"
             raise InputError(f"the static table is not whole: {found}", where="table")
-        self._letters = self._body[:letters]
+        self._letters = b"\n" + bytes(self._body[:letters])  # a newline on both sides of each
+        self._breaks: NDArray[np.int64] | None = None  # where these are
         self._weights = np.frombuffer(self._body, "<u2", count, weights).astype(np.int64)
         self._rows = np.frombuffer(self._body, np.int8, offset=rows).reshape(count, self.dimension)
         self._pieces: WordPiece | None = None
+        self._numbers: dict[str, int] | None = None
+        self._asked = 0
 
     def verify(self) -> bool:
         """Whether the bytes are those that were built; it reads all of them."""
@@ -370,7 +376,23 @@ class StaticTable:
 
     def vocabulary(self) -> list[str]:
         """The pieces in the order of their numbers."""
-        return str(self._letters, "utf-8").split("\n")[:-1]
+        return str(self._letters, "utf-8").split("\n")[1:-1]
+
+    def piece(self, number: int) -> str:
+        """The piece with that number."""
+        begin, end = self._broken()[number : number + 2].tolist()
+        return str(self._letters[begin + 1 : end], "utf-8")
+
+    def number_of(self, piece: str) -> int | None:
+        """The number of a piece; None for any other text. A tenth of a millisecond."""
+        said = piece.encode("utf-8", "surrogatepass")
+        at = -1 if b"\n" in said else self._letters.find(b"\n%b\n" % said)
+        return None if at < 0 else int(self._broken().searchsorted(at))
+
+    def _broken(self) -> NDArray[np.int64]:
+        if self._breaks is None:
+            self._breaks = np.flatnonzero(np.frombuffer(self._letters, np.uint8) == ord("\n"))
+        return self._breaks
 
     def rows(self) -> Rows:
         """The vector of each piece alone."""
@@ -395,9 +417,19 @@ class StaticTable:
 
     def _splitter(self) -> WordPiece:
         if self._pieces is None:
-            pieces = self.vocabulary()
-            self._pieces = WordPiece(dict(zip(pieces, range(len(pieces)), strict=True)))
+            longest = int(np.diff(self._broken()).max(initial=1)) - 1  # in bytes, so rather more
+            self._pieces = WordPiece(self._number, longest)
         return self._pieces
+
+    def _number(self, piece: str) -> int | None:
+        """As `number_of`, by a dictionary from where that costs less than to look each up."""
+        if self._numbers is None:
+            self._asked += 1
+            if self._asked <= _LOOKED_UP_MAX:
+                return self.number_of(piece)
+            pieces = self.vocabulary()
+            self._numbers = dict(zip(pieces, range(len(pieces)), strict=True))
+        return self._numbers.get(piece)
 
 
 def _scaled(sums: NDArray[np.int64]) -> Rows:
@@ -458,10 +490,10 @@ class Nearest:
         self._starts = np.frombuffer(body, "<u4", words + 1, starts)
         self._numbers = np.frombuffer(body, "<u2", count, numbers)
         self._permille = np.frombuffer(body, "<u2", count, numbers + 2 * count)
-        self._table = table
+        self._table, self._words = table, words
         self._sha256: str = header["sha256"]
         self._body = body
-        self._places: dict[str, int] | None = None
+        self._places: dict[str, int | None] = {}
         self._cached: dict[str, tuple[Kin, ...]] = {}
         self._terms: dict[str, int] = {}
 
@@ -471,7 +503,7 @@ class Nearest:
 
     def near(self, word: str) -> tuple[Kin, ...] | None:
         """The nearest terms of a word but its own, each once; None where the table has no word."""
-        place = self._placed().get(word)
+        place = self._place(word)
         if place is None:
             return None
         found = self._cached.get(word)
@@ -489,7 +521,7 @@ class Nearest:
 
     def term(self, word: str) -> int:
         """The term of a word's stem, which is looked up where the table has the word."""
-        place = self._placed().get(word)
+        place = self._place(word)
         if place is not None:
             return int(self._stems[place])
         found = self._terms.get(word)
@@ -499,11 +531,15 @@ class Nearest:
             found = self._terms[word] = terms.whole_term(terms.stem(word))
         return found
 
-    def _placed(self) -> dict[str, int]:
-        if self._places is None:
-            words = self._table.vocabulary()[: self._table.words]
-            self._places = dict(zip(words, range(len(words)), strict=True))
-        return self._places
+    def _place(self, word: str) -> int | None:
+        """The number of a whole word of the table; None for any other."""
+        if word not in self._places:
+            if len(self._places) >= _TERMS_MAX:
+                self._places.clear()
+            # A dictionary of all words is made in the time of some fifty such look-ups.
+            number = self._table.number_of(word)
+            self._places[word] = number if number is not None and number < self._words else None
+        return self._places[word]
 
 
 # Words that mean much the same as those of a question.
@@ -531,27 +567,30 @@ class Neighbours:
     def __init__(self, table: StaticTable, words: Sequence[str] | None = None) -> None:
         """Among `words`, else among the whole words of the table, read when they are needed."""
         self._table = table
-        self._words: list[str] = []
+        self._words: list[str] | None = None  # None: those of the table
         self._vectors: Vectors | None = None
         self._cached: dict[tuple[str, int], tuple[NearWord, ...]] = {}
         if words is not None:
-            self._vectors = Vectors(table.dimension)
+            self._vectors, self._words = Vectors(table.dimension), []
             self.add(words)
 
     def __len__(self) -> int:
-        self._read()
-        return len(self._words)
+        return self._table.words if self._words is None else len(self._words)
 
     def _read(self) -> Vectors:
         if self._vectors is None:
-            table = self._table
-            self._words = table.vocabulary()[: table.words]
-            self._vectors = Vectors(table.dimension, table.rows()[: table.words].reshape(-1))
+            rows = self._table.rows()[: self._table.words]
+            self._vectors = Vectors(self._table.dimension, rows.reshape(-1))
         return self._vectors
+
+    def _word(self, number: int) -> str:
+        return self._table.piece(number) if self._words is None else self._words[number]
 
     def add(self, words: Sequence[str]) -> None:
         """Put words, in lower case, behind the others."""
         self._read().append(self._table.embed(words))
+        if self._words is None:
+            self._words = self._table.vocabulary()[: self._table.words]
         self._words += words
 
     def near(self, word: str, upto: int | None = None) -> tuple[NearWord, ...]:
@@ -569,11 +608,12 @@ class Neighbours:
                 vector = self._table.vectors([plain_words(word)])[0].tobytes()
                 near = self._read().search(vector, NEAR_MAX + 1, upto=end)
             words = [
-                NearWord(self._words[number], millionths * 1_000 // MILLION)
+                NearWord(self._word(number), millionths * 1_000 // MILLION)
                 for number, millionths in near
-                if millionths * 1_000 // MILLION >= PERMILLE_MIN and self._words[number] != word
+                if millionths * 1_000 // MILLION >= PERMILLE_MIN
             ]
-            found = self._cached[word, end] = tuple(words[:NEAR_MAX])
+            others = [one for one in words if one.word != word]
+            found = self._cached[word, end] = tuple(others[:NEAR_MAX])
         return found
 
 

@@ -59,7 +59,7 @@ from memplane.recall.suppress import Scope
 if TYPE_CHECKING:
     from memplane.index import fill_order
     from memplane.index.fill_order import FillingParameters, steps_of
-    from memplane.pack.head import is_by_model, place_views
+    from memplane.pack.head import place_views
     from memplane.projections.reports import (
         ends_in_narration,
         is_narration,
@@ -77,7 +77,7 @@ else:
     FillingParameters, steps_of = late_calls(
         "memplane.index.fill_order", "FillingParameters", "steps_of"
     )
-    is_by_model, place_views = late_calls("memplane.pack.head", "is_by_model", "place_views")
+    (place_views,) = late_calls("memplane.pack.head", "place_views")
     ends_in_narration, is_narration, is_report, sentences_in = late_calls(
         "memplane.projections.reports",
         "ends_in_narration",
@@ -403,8 +403,8 @@ def _yields(item: Item, other: Item) -> bool:
 
     It made it of the other one, or of what says that too: who said it stands for both.
     """
-    made, there = is_by_model(item), is_by_model(other)
-    return item.seq < other.seq if made == there else made
+    made = item.is_by_model
+    return item.seq < other.seq if made == other.is_by_model else made
 
 
 # Evidence from the whole log.
@@ -694,9 +694,12 @@ class _Filling:
 
         What a model made says the same as what it made it of, and that as the other.
         """
-        found = [self._texts.get(said, seq), self._cited.get(item.id, seq)]
-        found += [self._ids.get(source, seq) for source in item.sources]
-        return next((one for one in found if one != seq and one in self._shown), seq)
+        shown = self._shown
+        for one in (self._texts.get(said, seq), self._cited.get(item.id, seq)):
+            if one != seq and one in shown:
+                return one
+        found = (self._ids.get(source, seq) for source in item.sources)
+        return next((one for one in found if one != seq and one in shown), seq)
 
     def _barred(self, at: int, item: Item, form: Form, *, told: bool) -> str:
         """Why the lines of an event are not worth their tokens, "" where they are.

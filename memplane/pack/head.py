@@ -178,14 +178,9 @@ def enters_head(item: Item, head: str, *, pinned: bool) -> bool:
     if item.role == "tool":
         return False
     if head == "any":
-        return pinned or not is_by_model(item)
+        return pinned or not item.is_by_model
     by = said_by(item.kind, item.role, item.actor, item.id)
     return by not in ("agent", "model", "person") and relayed_by(item.id) is None
-
-
-def is_by_model(item: Item) -> bool:
-    """Whether a model made what the item says."""
-    return said_by(item.kind, item.role, item.actor, item.id) == "model"
 
 
 # Reasons for which an older statement is not in this block that leave it in force.
@@ -570,7 +565,7 @@ def _newest(
 def _shows(sheet: Sheet, item: Item, scope: Scope) -> bool:
     # Tasks and artifacts are no turns: they have places of their own. Nor is what a model made of
     # the turns that stand here.
-    if item.kind in NO_TURNS or is_by_model(item) or item.seq in sheet.seqs or scope.hides(item):
+    if item.kind in NO_TURNS or item.is_by_model or item.seq in sheet.seqs or scope.hides(item):
         return False
     return item.kind != "summary" or not sheet.is_repeated(item.seq)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from memplane.event import bare_project
 from memplane.lazy import late
 from memplane.pack.block import Entry, Omission
-from memplane.pack.head import is_by_model, is_card, merge_cards
+from memplane.pack.head import is_card, merge_cards
 from memplane.pack.layout import PARTS, BlockPart, Sheet, is_task_of, own_part
 from memplane.pack.request import (
     Expansion,
@@ -85,7 +85,7 @@ def place_more_cards(
     cards = [
         card
         for card in materials.cards
-        if card.role != "tool" and is_card(card) and not is_by_model(card)
+        if card.role != "tool" and is_card(card) and not card.is_by_model
     ]
     if text:
         found = _answering(text, cards, scope.hides, materials.policies.scoring)
@@ -139,7 +139,7 @@ def place_sessions(sheet: Sheet, context: PackContext, _: SectionBudget) -> None
     for session in context.materials.source.last_sessions() if then is None else then:
         key = f"session/{session.id}/summary"
         made = (item for item in session.items if item.key == key and not hides(item))
-        by_model = next((item for item in made if is_by_model(item)), None)
+        by_model = next((item for item in made if item.is_by_model), None)
         placed = by_model is not None and sheet.offer(part, by_model, source="projection:sessions")
         told = not placed and _place_session(sheet, context, session)
         for item in session.items:

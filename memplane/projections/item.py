@@ -22,6 +22,7 @@ from memplane.event import (
     REFLECTOR,
     TYPED_KINDS,
     Event,
+    said_by,
     speaker_mark,
 )
 from memplane.intake import hides_nothing, imitated, skeleton
@@ -536,6 +537,11 @@ class Item:
             first, _, rest = text.partition("\n")
             head, text = f"{head} {safe_name(first)}", rest
         return entry_lines(head, text, "" if whole else f" … {handle(self.seq)}")
+
+    @property
+    def is_by_model(self) -> bool:
+        """Whether a model made what it says."""
+        return said_by(self.kind, self.role, self.actor, self.id) == "model"
 
     @property
     def _of_session(self) -> bool:

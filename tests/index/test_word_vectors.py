@@ -9,18 +9,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 from table_formats import encode_static_table
 
 import memplane.index
 from memplane.errors import InputError
 from memplane.index.terms import STOP
 from memplane.index.vectors import StaticTable, WordPiece, plain_words
+from tests.examples import examples
 
 FILE = Path(memplane.index.__file__).parent / "data" / "static.i8"
 DATA = FILE.read_bytes()
 TABLE = StaticTable(DATA)
-SPLIT = WordPiece({piece: number for number, piece in enumerate(TABLE.vocabulary())})
+NUMBERS = {piece: number for number, piece in enumerate(TABLE.vocabulary())}
+SPLIT = WordPiece(NUMBERS.get, max(map(len, NUMBERS)))
 WEIGHTS = TABLE._weights.tolist()
 TEXTS = [
     "What pets does she have?",
@@ -93,8 +95,7 @@ def test_stop_words_and_marks_change_nothing():
 
 
 def test_every_stop_word_of_the_analyser_weighs_nothing():
-    numbers = {piece: number for number, piece in enumerate(TABLE.vocabulary())}
-    assert [word for word in STOP if word in numbers and WEIGHTS[numbers[word]]] == []
+    assert [word for word in STOP if word in NUMBERS and WEIGHTS[NUMBERS[word]]] == []
 
 
 def test_vectors_are_the_same_on_every_machine():
@@ -114,6 +115,22 @@ def test_vectors_are_the_same_under_another_cpu_dispatch():
         check=True,
     )
     assert done.stdout.strip() == DIGEST
+
+
+@settings(max_examples=examples(300))
+@given(st.sampled_from([*NUMBERS]) | st.text(max_size=6) | st.sampled_from(["", "\n", "one\ntwo"]))
+def test_a_piece_is_looked_up_as_in_a_dictionary(piece):
+    number = TABLE.number_of(piece)
+    assert number == NUMBERS.get(piece)
+    assert number is None or TABLE.piece(number) == piece
+
+
+def test_a_few_words_are_embedded_without_a_dictionary_of_all_pieces(monkeypatch):
+    table, expected = StaticTable(DATA), TABLE.embed(["the harbourmaster", *TEXTS])
+    with monkeypatch.context() as patched:
+        patched.delattr(StaticTable, "vocabulary")
+        assert table.embed(["the harbourmaster"]) == expected[:1]
+    assert table.embed(TEXTS * 9) == expected[1:] * 9
 
 
 def test_the_table_is_read_where_it_lies():

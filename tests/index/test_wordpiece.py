@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 from memplane.index.vectors import WORD_LETTERS_MAX, WordPiece, plain_words
 
 PIECES = ["a", "b", "ab", "abc", "##a", "##b", "##bc", "##c", "cab", "##cab"]
-SPLIT = WordPiece({piece: number for number, piece in enumerate(PIECES)})
+SPLIT = WordPiece({piece: number for number, piece in enumerate(PIECES)}.get, max(map(len, PIECES)))
 
 
 def spelled(word):
