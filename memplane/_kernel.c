@@ -1675,6 +1675,7 @@ static PyType_Spec token_numbers_spec = {
 #define NORMS 512    /* longer texts are computed one by one */
 #define GAINS 256    /* lengths up to which what a frequent term adds is in a table */
 #define OFTEN 4      /* how often it stands in such a text */
+#define ROW 64       /* sums of which the best are compared */
 #define PART 512     /* documents whose sums are added up at a time: the cache holds them */
 #define POINT 1048576.0 /* 2**20: scores are whole numbers of its parts */
 
@@ -2008,6 +2009,56 @@ static PyObject *posting_sums_of(PostingSums *self, PyObject *args)
     return made;
 }
 
+static int by_falling(const void *one, const void *other)
+{
+    double left = *(const double *)one, right = *(const double *)other;
+    return left < right ? 1 : left > right ? -1 : 0;
+}
+
+/* A number that at least `wanted` of some reach, 0 where there are too few: the best of each row of
+ * them are so many different ones. */
+static double reached_by(const double *words, Py_ssize_t count, Py_ssize_t wanted, double *maxima)
+{
+    Py_ssize_t rows = 0;
+    for (Py_ssize_t from = 0; from < count; from += ROW) {
+        double best = words[from];
+        for (Py_ssize_t at = from + 1; at < count && at < from + ROW; at++)
+            best = words[at] > best ? words[at] : best;
+        maxima[rows++] = best;
+    }
+    qsort(maxima, (size_t)rows, sizeof(*maxima), by_falling);
+    return wanted >= 1 && wanted <= rows ? maxima[wanted - 1] : 0.0;
+}
+
+/* Where so many of what `of` gave stand that at least `wanted` are among them, all of the best. */
+static PyObject *posting_sums_highest(PostingSums *self, PyObject *args)
+{
+    Py_buffer words;
+    Py_ssize_t wanted;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "y*n", &words, &wanted))
+        return NULL;
+    Py_ssize_t count = words.len / 8, made = 0;
+    const double *from = words.buf;
+    double *maxima = malloc(((size_t)count / ROW + 1) * sizeof(*maxima)), low = 0.0;
+    PyObject *places = maxima == NULL ? PyErr_NoMemory() : NULL;
+    if (maxima != NULL) {
+        low = reached_by(from, count, wanted, maxima);
+        places = PyByteArray_FromStringAndSize(NULL, 4 * count);
+    }
+    if (places != NULL) {
+        int32_t *to = (int32_t *)PyByteArray_AsString(places);
+        for (Py_ssize_t at = 0; at < count; at++)
+            if (from[at] >= low - 2.0) /* a unit of a score is far more than what rounding hides */
+                to[made++] = (int32_t)at;
+        if (PyByteArray_Resize(places, 4 * made) < 0)
+            Py_CLEAR(places);
+    }
+    free(maxima);
+    PyBuffer_Release(&words);
+    return places == NULL ? NULL : Py_BuildValue("dN", low, places);
+}
+
 /* Whether each slice is of a block, a field and a term, and of postings that are there. */
 static int slices_fit(const PostingSums *self)
 {
@@ -2148,6 +2199,8 @@ static PyMethodDef posting_sums_methods[] = {
     {"of", (PyCFunction)posting_sums_of, METH_VARARGS,
      "Return the documents, four bytes each, and eight each of what their words earn and of their "
      "coverage."},
+    {"highest", (PyCFunction)posting_sums_highest, METH_VARARGS,
+     "Return what at least so many of what words earn reach, and where those stand that do."},
     {NULL, NULL, 0, NULL},
 };
 

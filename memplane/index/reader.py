@@ -41,7 +41,6 @@ _BISECTS: Final = 16  # postings read in the time of one look-up
 _ONES: Final = bytes([1])
 _SUMMED_MAX: Final = 200_000  # postings that the kernel adds in the time of a few thousand here
 _SLICE: Final = 5  # numbers of a slice: see `lexical.PostingSums`
-_ROW: Final = 64
 
 
 class Slice(NamedTuple):
@@ -255,32 +254,34 @@ def best_events(
     return sorted(events.items(), key=lambda event: (-event[1], -event[0]))[:k]
 
 
-def best_of_sums(
-    docs: Sequence[int],
-    sums: Sequence[float],
-    k: int,
-    *,
-    seq_of: Callable[[int], int],
-    hidden: Container[int],
-) -> list[tuple[int, int]]:
-    """Return what `best_events` does, by what all documents that hold a word earn, in 2**-20."""
-    # The best of each row of documents are as many different ones: so many reach the low one.
-    maxima = sorted((max(sums[at : at + _ROW]) for at in range(0, len(sums), _ROW)), reverse=True)
-    wanted = 2 * k
-    while True:
-        low = maxima[wanted - 1] if wanted <= len(maxima) else 0.0
-        # One unit of the integer score is far more than what rounding can hide.
-        near = [at for at, one in enumerate(sums) if one >= low - 2]
-        events: dict[int, float] = {}
-        for at in near:
-            seq = seq_of(docs[at])
-            if seq not in hidden:
-                events[seq] = max(events.get(seq, 0.0), sums[at])
-        if low <= 0.0 or sum(one >= low for one in events.values()) >= k:
-            break
-        wanted *= 4
-    scored = ((seq, round(one)) for seq, one in events.items())
-    return sorted(scored, key=lambda event: (-event[1], -event[0]))[:k]
+class Sums(NamedTuple):
+    """The documents that hold a word of a query, rising, and what each earns, in 2**-20.
+
+    `highest`: of a number of documents, what so many earn at least, and where in bytes of i32 all
+    stand that do.
+    """
+
+    docs: memoryview
+    words: memoryview[float]
+    highest: Callable[[int], tuple[float, bytearray]]
+
+    def best(
+        self, k: int, *, seq_of: Callable[[int], int], hidden: Container[int]
+    ) -> list[tuple[int, int]]:
+        """Return what `best_events` does."""
+        wanted = 2 * k
+        while True:
+            low, places = self.highest(wanted)
+            events: dict[int, float] = {}
+            for at in memoryview(places).cast("i"):
+                seq = seq_of(self.docs[at])
+                if seq not in hidden:
+                    events[seq] = max(events.get(seq, 0.0), self.words[at])
+            if low <= 0.0 or sum(one >= low for one in events.values()) >= k:
+                break
+            wanted *= 4
+        scored = ((seq, round(one)) for seq, one in events.items())
+        return sorted(scored, key=lambda event: (-event[1], -event[0]))[:k]
 
 
 # The files of the index, mapped.
@@ -466,8 +467,8 @@ class SavedIndexReader:
         if not limit or k < 1:
             return []
         if (summed := self._summed(query, limit, bm25, weights)) is not None:
-            found = best_of_sums(*summed, k, seq_of=self._seq, hidden=hidden)
-            return [Hit(seq, score) for seq, score in found]
+            best = summed.best(k, seq_of=self._seq, hidden=hidden)
+            return [Hit(seq, score) for seq, score in best]
         shares = (1.0, *weights)
         found = best_events(
             list(self._terms(query, shares, limit)),
@@ -480,9 +481,7 @@ class SavedIndexReader:
         )
         return [Hit(seq, score) for seq, score in found]
 
-    def _summed(
-        self, query: Query, limit: int, bm25: BM25, weights: Weights
-    ) -> tuple[list[int], list[float]] | None:
+    def _summed(self, query: Query, limit: int, bm25: BM25, weights: Weights) -> Sums | None:
         """Every document that holds a word of the query, and what it earns; by the kernel alone.
 
         None where there is no kernel, where the query has more than words, and where reading all
@@ -497,8 +496,6 @@ class SavedIndexReader:
                 total += end - begin
                 if begin < end:
                     slices.extend((at, 0, place, begin, end))
-        if not slices:
-            return [], []
         if total > _SUMMED_MAX or limit > _SUMMED_MAX:
             return None
         blocks = tuple(file.block() for file in self._files)
@@ -516,8 +513,11 @@ class SavedIndexReader:
         average = self._length_total(0, limit) / there if there else 1.0
         averages = (average, 1.0, 1.0, 1.0)
         docs, words, _ = sums.of(strength, rare, averages, tuple(bm25), tuple(weights))
-        earned: list[float] = memoryview(words).cast("d").tolist()  # type: ignore[assignment]
-        return memoryview(docs).cast("i").tolist(), earned
+        return Sums(
+            memoryview(docs).cast("i"),
+            memoryview(words).cast("d"),
+            lambda wanted: sums.highest(words, wanted),
+        )
 
     def _apart(self, limit: int) -> bytes | None:
         """A byte for each document, of those that do not count; None where all do."""

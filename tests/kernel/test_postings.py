@@ -140,6 +140,18 @@ def test_a_file_that_changes_once_it_was_checked_leads_nowhere_else():
         assert counted == [4]
 
 
+@settings(max_examples=examples(200), deadline=None)
+@given(st.lists(st.integers(0, 40).map(float) | st.floats(0, 1e9), max_size=400), st.integers(0, 9))
+def test_what_reaches_the_best_holds_all_of_the_best(words, wanted):
+    sums = kernel.BUILT.PostingSums((), np.zeros((0, 5), np.int64), 0, None, None)
+    low, found = sums.highest(np.array(words), wanted)
+    places = np.frombuffer(found, np.int32).tolist()
+    assert places == [at for at, one in enumerate(words) if one >= low - 2]
+    rows = [max(words[at : at + 64]) for at in range(0, len(words), 64)]
+    assert low == (sorted(rows)[-wanted] if 1 <= wanted <= len(rows) else 0.0)
+    assert low == 0.0 or sum(one >= low for one in words) >= wanted
+
+
 def test_a_block_that_is_no_tuple_is_refused():
     with pytest.raises(TypeError, match="tuple"):
         kernel.BUILT.PostingSums((list(block()),), np.zeros((0, 5), np.int64), 2, None, None)
