@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Final
 from memplane.artifacts import searched_text
 from memplane.errors import MemplaneError
 from memplane.event import KINDS, PROJECTS, SENSITIVITIES, encode_text
-from memplane.harness import RememberedLine, remembered, remembered_text
+from memplane.harness import RememberedLine, remembered, remembered_lines, remembered_text
 from memplane.index import engine, storage
 from memplane.index.ranking import Bits, Columns, Fates, Flagged, Frame, Mask, Spans, Speakers
 from memplane.index.segment import ROW, row
@@ -421,7 +421,7 @@ class Indexed:
             looked = position
         if not self._log.matches(position):
             return True
-        if self._log.may_be_purged_behind(looked) and overtaken(self._log, looked):
+        if overtaken(self._log, looked):
             return True
         self._unpurged = head
         return False
@@ -439,7 +439,8 @@ class Indexed:
         if start >= min(end, view.count):
             return
         after = int(self.frame(view).seq[start]) - 1
-        for _, documents in self._with_documents(self._log.read(after, self.seq)):
+        lines = remembered_lines(self._log.read(after, self.seq))
+        for _, documents in self._with_documents(lines):
             span = view.span(documents[0].seq) if documents else range(0)
             for doc, document in zip(span, documents, strict=False):
                 if start <= doc < end and view.text(doc):
@@ -463,7 +464,7 @@ class Indexed:
         view = self.view()
         columns = [view.column(name) for name in ROW]
         start = at = 0
-        for line, own in self._with_documents(self._log.read(0, self.seq)):
+        for line, own in self._with_documents(remembered_lines(self._log.read(0, self.seq))):
             documents = [*self._blanks(at, line.event.seq), *own]
             at = line.event.seq
             if progress is not None:
@@ -584,7 +585,7 @@ class Indexed:
         return self._position if self._last is None else self._last.position
 
     def fold(self, lines: Sequence[Line], *, save: bool = True) -> None:
-        """Take in the documents of the next lines, as written or as memory has them.
+        """Take in the documents of the next lines, which come as memory has them.
 
         Saved now and then. Those that `folded` does not put into the index yet are not found.
         """
@@ -616,7 +617,8 @@ class Indexed:
     def _lines(self, end: int) -> Iterator[list[Line]]:
         """The lines that are not indexed yet, up to a seq, by the dozens."""
         position = self._position
-        source = self._log.read(0, end) if position is None else self._log.read_from(position)
+        written = self._log.read(0, end) if position is None else self._log.read_from(position)
+        source = remembered_lines(written)
         while lines := list(islice(source, _LINES)):
             kept = [line for line in lines if line.event.seq <= end]
             if kept:
@@ -630,15 +632,19 @@ class Indexed:
             yield from (blank_document(erased.seq, part) for part in range(erased.documents))
 
     def _with_documents(self, lines: Iterable[Line]) -> Iterator[tuple[Line, list[Document]]]:
-        """Each line with the documents of its event."""
+        """Lines that come as memory has them as they are written, each with its documents."""
         source = iter(lines)
         while some := list(islice(source, _LINES)):
             for each, (before, raw) in zip(some, raw_lines(self._log, some), strict=True):
                 line = each.written if isinstance(each, RememberedLine) else each
-                yield line, keeping(self._documents(line.event), line, before, raw)
+                documents = self._documents(line.event, unchanged=line is each)
+                yield line, keeping(documents, line, before, raw)
 
-    def _documents(self, event: Event) -> list[Document]:
-        return documents_of(event, whole_text(self._log, event), self._result_tokens)
+    def _documents(self, event: Event, *, unchanged: bool = False) -> list[Document]:
+        """The documents of an event as it is written; `unchanged`: memory has the same."""
+        plain = unchanged and event.kind != "artifact" and "body" not in event.data
+        text = event.text if plain else whole_text(self._log, event)
+        return documents_of(event, text, self._result_tokens)
 
 
 def slots_of(log: FileLog, policies: Policies) -> Callable[[Event], int]:
