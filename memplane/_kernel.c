@@ -29,7 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KERNEL_VERSION 9 /* the same as in memplane/kernel.py; raise both with any change */
+#define KERNEL_VERSION 10 /* the same as in memplane/kernel.py; raise both with any change */
 
 typedef uint8_t byte;
 
@@ -3221,11 +3221,9 @@ static uint32_t head_of(const byte *at, size_t size)
     return found;
 }
 
-static PyObject *packed_text(const PhraseCodes *self, const byte *at, const byte *end)
+/* Pack the bytes to where there is room for as many; return where they end. */
+static byte *pack_text(const PhraseCodes *self, const byte *at, const byte *end, byte *next)
 {
-    byte *made = malloc((size_t)(end - at) + 1), *next = made;
-    if (made == NULL)
-        return PyErr_NoMemory();
     for (const byte *one = at; one < end; one++)
         if (*one < PHRASES_MAX) /* which would be read as a code */
             end = at;
@@ -3239,6 +3237,15 @@ static PyObject *packed_text(const PhraseCodes *self, const byte *at, const byte
         *next++ = place < last ? self->codes[place] : *at;
         at += place < last ? self->sorted[place].size : 1;
     }
+    return next;
+}
+
+static PyObject *packed_text(const PhraseCodes *self, const byte *at, const byte *end)
+{
+    byte *made = malloc((size_t)(end - at) + 1);
+    if (made == NULL)
+        return PyErr_NoMemory();
+    byte *next = pack_text(self, at, end, made);
     PyObject *found = PyBytes_FromStringAndSize((const char *)made, next - made);
     free(made);
     return found;
@@ -3304,39 +3311,118 @@ static const byte *find_text(const byte *at, const byte *end, const byte *said,
     return NULL;
 }
 
-static PyObject *phrase_codes_without(PhraseCodes *self, PyObject *args)
+/* Pack a line without a text behind `lead` bytes of a block that the caller frees; NULL: an error.
+ * `hole` is where the text was, `size` the bytes of the block. */
+static byte *packed_without(const PhraseCodes *self, const byte *line, const byte *end,
+                            PyObject *said, Py_ssize_t most, size_t lead, uint32_t *hole,
+                            size_t *size)
 {
-    const char *raw;
-    PyObject *said, *data = NULL, *packed = NULL, *made = NULL;
-    Py_ssize_t length, most;
-    if (!PyArg_ParseTuple(args, "y#On", &raw, &length, &said, &most))
-        return NULL;
-    const byte *line = (const byte *)raw, *end = line + length, *at = NULL, *last = end;
+    const byte *at = NULL, *last = end;
     if (said != Py_None) {
         const byte *text, *text_last;
-        if ((data = looked_in(said, &text, &text_last)) == NULL)
+        PyObject *data = looked_in(said, &text, &text_last);
+        if (data == NULL)
             return NULL;
         at = find_text(line, end, text, text_last, &last);
         Py_DECREF(data);
     }
-    size_t before = at == NULL ? (size_t)length : (size_t)(at - line);
+    size_t before = (size_t)((at == NULL ? end : at) - line);
     size_t behind = at == NULL ? 0 : (size_t)(end - last);
-    if (most < 0 || before + behind > (size_t)most)
-        packed = PyBytes_FromStringAndSize("", 0);
-    else if (at == NULL)
-        packed = packed_text(self, line, end);
-    else {
-        byte *rest = malloc(before + behind + 1);
-        if (rest == NULL)
-            return PyErr_NoMemory();
+    size_t room = most < 0 || before + behind > (size_t)most ? 0 : before + behind;
+    byte *made = malloc(lead + 2 * room + 1);
+    if (made == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    byte *rest = made + lead + room, *next = made + lead;
+    if (room > 0) {
         memcpy(rest, line, before);
         memcpy(rest + before, last, behind);
-        packed = packed_text(self, rest, rest + before + behind);
-        free(rest);
+        next = pack_text(self, rest, rest + room, next);
     }
-    if (packed != NULL)
-        made = Py_BuildValue("(kN)", at == NULL ? (unsigned long)NOWHERE : (unsigned long)before,
-                             packed);
+    *hole = at == NULL ? NOWHERE : (uint32_t)before;
+    *size = (size_t)(next - made);
+    return made;
+}
+
+static PyObject *phrase_codes_without(PhraseCodes *self, PyObject *args)
+{
+    const char *raw;
+    PyObject *said;
+    Py_ssize_t length, most;
+    uint32_t hole;
+    size_t size;
+    if (!PyArg_ParseTuple(args, "y#On", &raw, &length, &said, &most))
+        return NULL;
+    byte *packed = packed_without(self, (const byte *)raw, (const byte *)raw + length, said, most,
+                                  0, &hole, &size);
+    if (packed == NULL)
+        return NULL;
+    PyObject *made =
+        Py_BuildValue("(ky#)", (unsigned long)hole, (const char *)packed, (Py_ssize_t)size);
+    free(packed);
+    return made;
+}
+
+#define HASH_DIGITS 16
+#define PLACES 3 /* of a line: its segment, its first byte there and its bytes */
+#define KEPT_HEAD (HASH_DIGITS / 2 + 4 * (PLACES + 1))
+
+static byte *put_number(byte *at, uint32_t number)
+{
+    for (int place = 0; place < 4; place++)
+        *at++ = (byte)(number >> 8 * place);
+    return at;
+}
+
+/* Read a hash of small hexadecimal digits; 0 where these bytes are none. */
+static int read_hash(const byte *at, Py_ssize_t size, byte *hash)
+{
+    if (size != HASH_DIGITS)
+        return 0;
+    memset(hash, 0, HASH_DIGITS / 2);
+    for (size_t place = 0; place < HASH_DIGITS; place++) {
+        byte one = at[place];
+        if (!is_digit(one) && (one < 'a' || one > 'f'))
+            return 0;
+        hash[place / 2] = (byte)(hash[place / 2] << 4 | (is_digit(one) ? one - '0' : one - 'a' + 10));
+    }
+    return 1;
+}
+
+static PyObject *phrase_codes_kept(PhraseCodes *self, PyObject *const *args, Py_ssize_t count)
+{
+    char *before, *raw;
+    Py_ssize_t digits, length, most;
+    uint32_t places[PLACES], hole;
+    byte hash[HASH_DIGITS / 2];
+    size_t size;
+    if (count != PLACES + 4) {
+        PyErr_SetString(PyExc_TypeError, "expected a hash, a line, a text, a place and a bound");
+        return NULL;
+    }
+    if (PyBytes_AsStringAndSize(args[0], &before, &digits) < 0 ||
+        PyBytes_AsStringAndSize(args[1], &raw, &length) < 0)
+        return NULL;
+    for (size_t at = 0; at < PLACES; at++)
+        if (!as_number(args[at + 3], &places[at]))
+            return NULL;
+    most = PyLong_AsSsize_t(args[PLACES + 3]);
+    if (most == -1 && PyErr_Occurred())
+        return NULL;
+    if (!read_hash((const byte *)before, digits, hash))
+        return PyBytes_FromStringAndSize("", 0);
+    byte *kept = packed_without(self, (const byte *)raw, (const byte *)raw + length, args[2], most,
+                                KEPT_HEAD, &hole, &size);
+    if (kept == NULL)
+        return NULL;
+    memcpy(kept, hash, sizeof(hash));
+    byte *at = kept + sizeof(hash);
+    for (size_t place = 0; place < PLACES; place++)
+        at = put_number(at, places[place]);
+    put_number(at, hole);
+    PyObject *made = PyBytes_FromStringAndSize((const char *)kept, (Py_ssize_t)size);
+    free(kept);
     return made;
 }
 
@@ -3399,6 +3485,8 @@ static void phrase_codes_dealloc(PhraseCodes *self)
 static PyMethodDef phrase_codes_methods[] = {
     {"without", (PyCFunction)phrase_codes_without, METH_VARARGS,
      "Return where a line has a text, and the rest of it with codes."},
+    {"kept", (PyCFunction)(void (*)(void))phrase_codes_kept, METH_FASTCALL,
+     "Return the hash before a line, its place, where it has a text, and the rest with codes."},
     {"packed", (PyCFunction)phrase_codes_packed, METH_O,
      "Return the bytes with a code for each phrase; of what holds a code nothing."},
     {NULL, NULL, 0, NULL},
@@ -3516,6 +3604,39 @@ static PyObject *literals_among(Literals *object, PyObject *given)
     return made;
 }
 
+/* Append each place, in characters, at which a literal begins. */
+static int append_places(const LiteralTable *self, const byte *from, const byte *end, PyObject *found)
+{
+    Py_ssize_t characters = 0;
+    for (const byte *at = from; at < end; at++) {
+        byte two = at + 1 < end ? at[1] : 0;
+        int begins = 0;
+        if (self->pairs[pair_of(*at, two) >> 3] & 1 << (two & 7))
+            for (size_t place = self->begins[*at]; !begins && place < self->begins[*at + 1]; place++)
+                begins = stands(self, &self->literals[self->order[place]], from, at, end);
+        if (begins) {
+            PyObject *number = PyLong_FromSsize_t(characters);
+            int done = number != NULL && PyList_Append(found, number) == 0;
+            Py_XDECREF(number);
+            if (!done)
+                return 0;
+        }
+        characters += at + 1 == end || (at[1] & 0xC0) != 0x80;
+    }
+    return 1;
+}
+
+static PyObject *literals_places(Literals *object, PyObject *text)
+{
+    const byte *from, *end;
+    PyObject *data = looked_in(text, &from, &end);
+    PyObject *found = data == NULL ? NULL : PyList_New(0);
+    if (found != NULL && !object->table.words && !append_places(&object->table, from, end, found))
+        Py_CLEAR(found);
+    Py_XDECREF(data);
+    return found;
+}
+
 /* Put the literals in the order of their first bytes. */
 static void sort_literals(LiteralTable *self)
 {
@@ -3601,6 +3722,7 @@ static void literals_dealloc(Literals *self)
 
 static PyMethodDef literals_methods[] = {
     {"among", (PyCFunction)literals_among, METH_O, "Return which of them the text holds."},
+    {"places", (PyCFunction)literals_places, METH_O, "Return where in a text one of them begins."},
     {NULL, NULL, 0, NULL},
 };
 

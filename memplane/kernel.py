@@ -18,7 +18,7 @@ Twin = TypeVar("Twin")
 
 # That of `_kernel.c`. A kernel of another one is not used: after a change to the sources an
 # editable install has it until it is installed again.
-KERNEL_VERSION = 9
+KERNEL_VERSION = 10
 
 
 def _built() -> Any:
@@ -66,6 +66,19 @@ class Literals:
             words = frozenset(data.translate(self._table).split())
             return tuple([each for word, each in encoded if word in words])
         return tuple([each for literal, each in encoded if literal in data])
+
+    def places(self, text: str, /) -> list[int]:
+        """The characters of a text at which one of them begins, each once, rising; none of words.
+
+        An empty one begins nowhere.
+        """
+        found: set[int] = set()
+        for each in () if self._table else self._texts:
+            at = text.find(each) if each else -1
+            while at >= 0:
+                found.add(at)
+                at = text.find(each, at + 1)
+        return sorted(found)
 
 
 class RecordMaker:

@@ -106,12 +106,14 @@ def raw_lines(log: FileLog, lines: Sequence[Line]) -> Iterator[tuple[bytes, byte
 def keeping(documents: list[Document], line: Line, before: bytes, raw: bytes) -> list[Document]:
     """The documents of an event, the first with its line and the hash of its id."""
     event, segment, offset, end = line
-    if not documents or not _HASH.fullmatch(before) or end > NOWHERE:
+    if not documents or end > NOWHERE:
         return documents
     first, *others = documents
     said = first.text if not others else "".join([one.text for one in documents])
-    hole, rest = _CODES.without(raw, said if said == event.text else None, _REST_MAX)
-    kept = _FIELDS.pack(unhexlify(before), segment, offset, end - offset, hole) + rest
+    text = said if said == event.text else None
+    kept = _CODES.kept(before, raw, text, segment, offset, end - offset, _REST_MAX)
+    if not kept:
+        return documents
     # Its last two fields: to replace them by name costs four times as much, for every event.
     return [tuple.__new__(Document, (*first[:-2], id_hash(event.id), kept)), *others]
 
@@ -169,6 +171,23 @@ class PhraseCodes:
             if found >= 0:
                 hole, rest = found, raw[:found] + raw[found + len(written) :]
         return hole, self.packed(rest) if len(rest) <= most else b""
+
+    def kept(
+        self,
+        before: bytes,
+        raw: bytes,
+        said: str | None,
+        segment: int,
+        offset: int,
+        length: int,
+        most: int,
+        /,
+    ) -> bytes:
+        """A kept line, of `raw` behind the hash `before`; of what is no hash nothing."""
+        if not _HASH.fullmatch(before):
+            return b""
+        hole, rest = self.without(raw, said, most)
+        return _FIELDS.pack(unhexlify(before), segment, offset, length, hole) + rest
 
 
 _CODES: Final = kernel_twin(PhraseCodes)(_PHRASES)

@@ -2,6 +2,7 @@
 
 import gc
 import random
+import struct
 import weakref
 from array import array
 
@@ -428,6 +429,7 @@ def test_the_same_phrases_have_codes(phrases, text, rest):
         assert built.packed(clean) == plain.packed(clean)
 
 
+PASSED = ("utf-8", "surrogatepass")
 SAID = st.text('ab"\\/\n\t\x01\x1f\x7f{') | TEXTS.map(lambda text: text[:60])
 
 
@@ -446,11 +448,45 @@ def test_a_text_is_taken_out_of_the_same_place_of_a_line(said, other, beside, mo
     assert (hole, rest) == (1, b"{}")
 
 
+BIG = (1 << 32) - 1
+
+
+@settings(max_examples=examples(500), deadline=None)
+@given(
+    before=st.text("0123456789abcdef", min_size=16, max_size=16).map(str.encode)
+    | st.text("09afgAF", min_size=14, max_size=18).map(str.encode),
+    said=SAID | st.none(),
+    beside=st.binary(max_size=30),
+    places=st.tuples(*[st.integers(0, 9) | st.integers(0, BIG)] * 3),
+    most=st.integers(-1, 200),
+    there=st.booleans(),
+)
+def test_the_same_is_kept_of_a_line(before, said, beside, places, most, there):
+    built, plain = twins(lambda: kernel_twin(PhraseCodes)((b'"data":', b"ab", b'{"seq":')))
+    text = b"" if said is None or not there else encode_text(said).encode(*PASSED)
+    line = b'{"seq":1,"text":' + text + beside
+    kept = built.kept(before, line, said, *places, most)
+    assert kept == plain.kept(before, line, said, *places, most)
+    assert bool(kept) == (len(before) == 16 and not set(before) - set(b"0123456789abcdef"))
+    hole, rest = plain.without(line, said, most)
+    if kept:
+        assert kept[:8].hex().encode() == before
+        assert struct.unpack("<4I", kept[8:24]) == (*places, hole)
+        assert kept[24:] == rest
+
+
 def test_what_is_no_line_or_no_text_is_an_error():
     codes = kernel.BUILT.PhraseCodes(())
     for asked in (("", "a", 9), (b"", b"", None), (b"", 5, 9)):
         with pytest.raises(TypeError):
             codes.without(*asked)
+        with pytest.raises(TypeError):
+            codes.kept(b"0" * 16, asked[0], asked[1], 1, 2, 3, asked[2])
+    for places in ((-1, 2, 3), (1, BIG + 1, 3)):
+        with pytest.raises(OverflowError):
+            codes.kept(b"0" * 16, b"", None, *places, 9)
+    with pytest.raises(TypeError):
+        codes.kept(b"0" * 16, b"", None)
 
 
 def test_more_phrases_than_there_are_codes_for_are_refused():
@@ -484,6 +520,8 @@ def test_the_same_literals_are_found(literals, text, encoded):
     assert type(built) is not type(plain) is Literals
     expected = tuple(each for each in literals if each in text)
     assert built.among(given_text) == plain.among(given_text) == expected
+    begins = [at for at in range(len(text)) if text.startswith(tuple(filter(None, literals)), at)]
+    assert built.places(text) == plain.places(text) == begins
 
 
 @settings(max_examples=examples(500), deadline=None)
@@ -495,6 +533,7 @@ def test_words_are_found_whole(words, text):
     built, plain = twins(lambda: kernel_twin(Literals)(tuple(words), b"abcd"))
     there = text.translate({ord(each): " " for each in "é'-"}).split()
     assert built.among(text) == plain.among(text) == tuple(each for each in words if each in there)
+    assert built.places(text) == plain.places(text) == []
 
 
 def test_more_literals_than_there_is_room_for_are_refused_by_the_kernel_and_no_table_has_them():
