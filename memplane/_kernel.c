@@ -184,6 +184,18 @@ static Slot *slot_of(const Table *table, const byte *text, size_t size, uint32_t
     return NULL;
 }
 
+/* Have the slot of a text with this hash on its way from memory. */
+static void fetch_slot(const Table *table, uint32_t hash)
+{
+#if defined(__GNUC__)
+    if (table->slots != NULL)
+        __builtin_prefetch(&table->slots[hash & table->mask]);
+#else
+    (void)table;
+    (void)hash;
+#endif
+}
+
 /* Put a slot where it belongs; one that finds no place is forgotten. */
 static void place_slot(Slot *slots, size_t mask, const Slot *slot)
 {
@@ -1391,9 +1403,8 @@ static int make_number(
 
 /* The number of a token; one with other signs around it has that of the token without them. */
 static int number_in(TokenNumbers *self, PyObject *vocabulary, const byte *token, size_t size,
-                     uint32_t *number)
+                     uint32_t hash, uint32_t *number)
 {
-    uint32_t hash = hash_of(token, size);
     const Slot *slot = slot_of(&self->numbers, token, size, hash);
     if (slot != NULL) {
         *number = slot->value;
@@ -1411,7 +1422,8 @@ static int number_in(TokenNumbers *self, PyObject *vocabulary, const byte *token
         while (end > at && self->around[end[-1]])
             end--;
         done = at < end && (size_t)(end - at) < size
-                   ? number_in(self, vocabulary, at, (size_t)(end - at), number)
+                   ? number_in(self, vocabulary, at, (size_t)(end - at),
+                               hash_of(at, (size_t)(end - at)), number)
                    : make_number(self, text, token, size, number);
         PyObject *made = done ? PyLong_FromUnsignedLong(*number) : NULL;
         done = made != NULL && PyDict_SetItem(vocabulary, text, made) == 0;
@@ -1492,7 +1504,9 @@ static int append_found(TokenNumbers *self, Numbers *found, PyObject *mapping, P
     const byte *at, *end;
     uint32_t number;
     PyObject *data = looked_in(text, &at, &end);
-    int done = data != NULL && number_in(self, mapping, at, (size_t)(end - at), &number) &&
+    int done = data != NULL &&
+               number_in(self, mapping, at, (size_t)(end - at), hash_of(at, (size_t)(end - at)),
+                         &number) &&
                append(found, number);
     Py_XDECREF(data);
     return done;
@@ -1521,15 +1535,14 @@ static size_t characters_of(const byte *text, size_t size)
 }
 
 /* Append the number of a token, or those of the pieces of a long one. */
-static int append_token(
-    TokenNumbers *self, Numbers *found, PyObject *mapping, const byte *token, size_t size)
+static int append_token(TokenNumbers *self, Numbers *found, PyObject *mapping, const byte *token,
+                        size_t size, uint32_t hash)
 {
     size_t characters = size <= self->longest ? 0 : characters_of(token, size);
     int is_one = characters <= self->longest;
     uint32_t number;
     if (is_one && self->parts != NULL)
-        return number_in(self, mapping, token, size, &number) && append(found, number);
-    uint32_t hash = is_one ? hash_of(token, size) : 0;
+        return number_in(self, mapping, token, size, hash, &number) && append(found, number);
     const Slot *slot = is_one ? slot_of(&self->numbers, token, size, hash) : NULL;
     if (slot != NULL)
         return append(found, slot->value);
@@ -1542,20 +1555,38 @@ static int append_token(
     return done;
 }
 
+/* Tokens that are read before the first of them is looked up: where a table is larger than the
+ * processor's cache, their slots are fetched meanwhile. */
+#define AHEAD 32
+
 static int append_tokens(
     TokenNumbers *self, Numbers *found, PyObject *mapping, const byte *at, const byte *end)
 {
+    struct {
+        const byte *at;
+        size_t size;
+        uint32_t hash;
+    } tokens[AHEAD];
     while (at < end) {
-        size_t wide = MAY_SPLIT[*at] ? split_blank(at, end) : 0;
-        if (wide > 0) {
-            at += wide;
-            continue;
+        size_t count = 0;
+        while (at < end && count < AHEAD) {
+            size_t wide = MAY_SPLIT[*at] ? split_blank(at, end) : 0;
+            if (wide > 0) {
+                at += wide;
+                continue;
+            }
+            const byte *token = at;
+            while (at < end && (!MAY_SPLIT[*at] || split_blank(at, end) == 0))
+                at++;
+            tokens[count].at = token;
+            tokens[count].size = (size_t)(at - token);
+            tokens[count].hash = hash_of(token, tokens[count].size);
+            fetch_slot(&self->numbers, tokens[count++].hash);
         }
-        const byte *token = at;
-        while (at < end && (!MAY_SPLIT[*at] || split_blank(at, end) == 0))
-            at++;
-        if (!append_token(self, found, mapping, token, (size_t)(at - token)))
-            return 0;
+        for (size_t place = 0; place < count; place++)
+            if (!append_token(self, found, mapping, tokens[place].at, tokens[place].size,
+                              tokens[place].hash))
+                return 0;
     }
     return 1;
 }
@@ -3574,25 +3605,32 @@ static size_t mark_found(const LiteralTable *self, const byte *from, const byte 
     return count;
 }
 
+/* As `looked_in`, without a copy where there need be none: a text may have many megabytes. */
+static PyObject *looked_at(PyObject *given, const byte **at, const byte **end)
+{
+    if (PyUnicode_Check(given)) {
+        Py_ssize_t length = 0;
+        *at = (const byte *)PyUnicode_AsUTF8AndSize(given, &length);
+        if (*at != NULL) {
+            *end = *at + length;
+            return Py_NewRef(given);
+        }
+        PyErr_Clear(); /* it has a lone surrogate */
+    }
+    return looked_in(given, at, end);
+}
+
 static PyObject *literals_among(Literals *object, PyObject *given)
 {
     const LiteralTable *self = &object->table;
     const byte *from, *end;
     byte found[LITERALS_MAX];
-    PyObject *data = NULL;
-    Py_ssize_t length = 0;
-    if (PyUnicode_Check(given)) { /* without a copy: a text may have many megabytes */
-        from = (const byte *)PyUnicode_AsUTF8AndSize(given, &length);
-        end = from + length;
-        if (from == NULL)
-            PyErr_Clear(); /* it has a lone surrogate */
-    }
-    if (!PyUnicode_Check(given) || from == NULL)
-        if ((data = looked_in(given, &from, &end)) == NULL)
-            return NULL;
+    PyObject *data = looked_at(given, &from, &end);
+    if (data == NULL)
+        return NULL;
     memset(found, 0, self->count);
     size_t count = mark_found(self, from, end, found);
-    Py_XDECREF(data);
+    Py_DECREF(data);
     PyObject *made = PyTuple_New((Py_ssize_t)count);
     Py_ssize_t place = 0;
     for (size_t at = 0; made != NULL && at < self->count; at++)
@@ -3629,7 +3667,7 @@ static int append_places(const LiteralTable *self, const byte *from, const byte 
 static PyObject *literals_places(Literals *object, PyObject *text)
 {
     const byte *from, *end;
-    PyObject *data = looked_in(text, &from, &end);
+    PyObject *data = looked_at(text, &from, &end);
     PyObject *found = data == NULL ? NULL : PyList_New(0);
     if (found != NULL && !object->table.words && !append_places(&object->table, from, end, found))
         Py_CLEAR(found);
@@ -3737,6 +3775,193 @@ static PyType_Spec literals_spec = {
     "memplane._kernel.Literals", sizeof(Literals), 0, Py_TPFLAGS_DEFAULT, literals_slots,
 };
 
+/* ---- LongRuns ---- */
+
+typedef struct {
+    PyObject_HEAD
+    byte is_run[256], is_word[256];
+    size_t least;
+} LongRuns;
+
+typedef struct {
+    const byte *at;
+    size_t size;
+    uint32_t hash;
+    int half; /* it may be half of a token */
+} FoundRun;
+
+typedef struct {
+    FoundRun *runs;
+    size_t count, room, bytes;
+} FoundRuns;
+
+static int add_run(FoundRuns *found, const FoundRun *run)
+{
+    if (found->count == found->room) {
+        size_t room = 2 * found->room + 16;
+        FoundRun *longer = realloc(found->runs, room * sizeof(*longer));
+        if (longer == NULL) {
+            PyErr_NoMemory();
+            return 0;
+        }
+        found->runs = longer;
+        found->room = room;
+    }
+    found->runs[found->count++] = *run;
+    found->bytes += run->size + 1;
+    return 1;
+}
+
+static int find_runs(const LongRuns *self, const byte *from, const byte *end, FoundRuns *found)
+{
+    /* No byte of a run stands before `at`: of most words the last byte that a run would have is
+     * looked at, and no other. */
+    for (const byte *at = from; (size_t)(end - at) >= self->least;) {
+        const byte *last = at + self->least;
+        while (last > at && self->is_run[last[-1]])
+            last--;
+        if (last > at) {
+            at = last;
+            continue;
+        }
+        FoundRun run = {at, 0, 0, 0};
+        for (; at < end && self->is_run[*at]; at++)
+            run.half |= is_digit(*at) || *at == '\\';
+        run.size = (size_t)(at - run.at);
+        run.hash = hash_of(run.at, run.size);
+        if (!add_run(found, &run))
+            return 0;
+    }
+    return 1;
+}
+
+static size_t longest_word(const LongRuns *self, const FoundRun *run)
+{
+    size_t longest = 0, size = 0;
+    for (size_t at = 0; at < run->size; at++) {
+        size = self->is_word[run->at[at]] ? size + 1 : 0;
+        longest = size > longest ? size : longest;
+    }
+    return longest;
+}
+
+/* Each run once, a blank before it; `longest` is the longest word of all. */
+static PyObject *joined_runs(const LongRuns *self, const FoundRuns *found, size_t *longest)
+{
+    size_t slots = 16, mask;
+    while (slots < 2 * found->count)
+        slots *= 2;
+    mask = slots - 1;
+    uint32_t *places = calloc(slots, sizeof(*places));
+    byte *made = malloc(found->bytes + 1), *next = made;
+    PyObject *joined = NULL;
+    if (places == NULL || made == NULL || found->count >= UINT32_MAX)
+        PyErr_NoMemory();
+    else {
+        for (size_t at = 0; at < found->count; at++) {
+            const FoundRun *run = &found->runs[at], *other = NULL;
+            size_t place = run->hash & mask;
+            for (; places[place] > 0; place = (place + 1) & mask) {
+                other = &found->runs[places[place] - 1];
+                if (other->hash == run->hash && other->size == run->size &&
+                    memcmp(other->at, run->at, run->size) == 0)
+                    break;
+            }
+            if (places[place] > 0)
+                continue;
+            places[place] = (uint32_t)at + 1;
+            size_t size = longest_word(self, run);
+            *longest = size > *longest ? size : *longest;
+            *next++ = ' ';
+            memcpy(next, run->at, run->size);
+            next += run->size;
+        }
+        joined = PyBytes_FromStringAndSize((const char *)made, next - made);
+    }
+    free(places);
+    free(made);
+    return joined;
+}
+
+static PyObject *halves_of(const FoundRuns *found, const byte *from)
+{
+    PyObject *halves = PyList_New(0);
+    for (size_t at = 0; halves != NULL && at < found->count; at++) {
+        const FoundRun *run = &found->runs[at];
+        if (!run->half)
+            continue;
+        Py_ssize_t begin = run->at - from;
+        PyObject *span = Py_BuildValue("(nn)", begin, begin + (Py_ssize_t)run->size);
+        int done = span != NULL && PyList_Append(halves, span) == 0;
+        Py_XDECREF(span);
+        if (!done)
+            Py_CLEAR(halves);
+    }
+    return halves;
+}
+
+static PyObject *long_runs_of(LongRuns *self, PyObject *given)
+{
+    char *text;
+    Py_ssize_t length;
+    if (PyBytes_AsStringAndSize(given, &text, &length) < 0)
+        return NULL;
+    FoundRuns found = {NULL, 0, 0, 0};
+    size_t longest = 0;
+    PyObject *made = NULL, *joined = NULL, *halves = NULL;
+    const byte *from = (const byte *)text;
+    if (find_runs(self, from, from + length, &found) &&
+        (joined = joined_runs(self, &found, &longest)) != NULL &&
+        (halves = halves_of(&found, from)) != NULL)
+        made = Py_BuildValue("(OOn)", joined, halves, (Py_ssize_t)longest);
+    Py_XDECREF(joined);
+    Py_XDECREF(halves);
+    free(found.runs);
+    return made;
+}
+
+static PyObject *long_runs_new(PyTypeObject *type, PyObject *args, PyObject *named)
+{
+    const char *runs, *words;
+    Py_ssize_t run_count, word_count, least;
+    (void)named;
+    if (!PyArg_ParseTuple(args, "y#y#n", &runs, &run_count, &words, &word_count, &least))
+        return NULL;
+    if (least < 1) {
+        PyErr_SetString(PyExc_ValueError, "a run has a byte at least");
+        return NULL;
+    }
+    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    LongRuns *self = (LongRuns *)allocate(type, 0);
+    if (self == NULL)
+        return NULL;
+    for (Py_ssize_t at = 0; at < run_count; at++)
+        self->is_run[(byte)runs[at]] = 1;
+    for (Py_ssize_t at = 0; at < word_count; at++)
+        self->is_word[(byte)words[at]] = 1;
+    self->least = (size_t)least;
+    return (PyObject *)self;
+}
+
+static void long_runs_dealloc(LongRuns *self) { freed((PyObject *)self); }
+
+static PyMethodDef long_runs_methods[] = {
+    {"of", (PyCFunction)long_runs_of, METH_O,
+     "Return the runs of a text, where those lie that may be halves, and how long a word is."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot long_runs_slots[] = {
+    {Py_tp_new, long_runs_new},
+    {Py_tp_dealloc, long_runs_dealloc},
+    {Py_tp_methods, long_runs_methods},
+    {0, NULL},
+};
+
+static PyType_Spec long_runs_spec = {
+    "memplane._kernel.LongRuns", sizeof(LongRuns), 0, Py_TPFLAGS_DEFAULT, long_runs_slots,
+};
+
 /* ---- AskedSentences ---- */
 
 #define SENTENCE_MAX 300 /* characters; a longer one is cut between words */
@@ -3800,7 +4025,7 @@ static int append_rows(
     AskedSentences *self, Reading *reading, PyObject *mapping, const byte *token, size_t size)
 {
     reading->numbers.count = 0;
-    if (!append_token(&self->tokens, &reading->numbers, mapping, token, size))
+    if (!append_token(&self->tokens, &reading->numbers, mapping, token, size, hash_of(token, size)))
         return 0;
     for (size_t at = 0; at < reading->numbers.count; at++)
         if (reading->numbers.numbers[at] != 0 &&
@@ -4117,7 +4342,7 @@ static int fill_module(PyObject *module)
     PyType_Spec *specs[] = {
         &chunk_sums_spec, &token_numbers_spec, &token_parts_spec, &posting_sums_spec,
         &event_ranking_spec, &phrase_codes_spec, &posting_lists_spec, &literals_spec,
-        &asked_sentences_spec, &record_maker_spec,
+        &asked_sentences_spec, &record_maker_spec, &long_runs_spec,
     };
     for (size_t at = 0; at < sizeof(specs) / sizeof(*specs); at++) {
         PyObject *type = PyType_FromModuleAndSpec(module, specs[at], NULL);

@@ -2,6 +2,7 @@
 
 import gc
 import random
+import re
 import struct
 import weakref
 from array import array
@@ -22,6 +23,7 @@ from memplane.index.terms import (
     surfaces,
     whole_term,
 )
+from memplane.intake.token_patterns import LongRuns
 from memplane.kernel import Literals, RecordMaker, kernel_twin
 from memplane.search.indexing import PhraseCodes
 from memplane.tokens import ENCODINGS, Bound, ChunkSums
@@ -539,6 +541,37 @@ def test_words_are_found_whole(words, text):
 def test_more_literals_than_there_is_room_for_are_refused_by_the_kernel_and_no_table_has_them():
     with pytest.raises(ValueError, match="too many texts"):
         kernel_twin(Literals)(tuple(map(str, range(2_000))))
+
+
+@settings(max_examples=examples(500), deadline=None)
+@given(
+    text=st.lists(
+        st.text("ab1\\ \n[", max_size=12).map(str.encode) | st.binary(max_size=6), max_size=8
+    ).map(b"".join),
+    times=st.integers(1, 3),
+    least=st.integers(1, 6),
+)
+def test_the_same_runs_are_found(text, times, least):
+    built, plain = twins(lambda: kernel_twin(LongRuns)(b"ab1\\-", b"ab1", least))
+    assert type(built) is not type(plain) is LongRuns
+    runs, halves, longest = found = built.of(text * times)
+    assert found == plain.of(text * times)
+    every = [one.span() for one in re.finditer(rb"[ab1\\-]{%d,}" % least, text * times)]
+    spans = {(text * times)[begin:end]: None for begin, end in every}
+    assert runs == b"".join(b" " + one for one in spans)
+    assert halves == [(b, e) for b, e in every if set((text * times)[b:e]) & set(b"1\\")]
+    assert longest == max(map(len, re.findall(rb"[ab1]+", runs)), default=0)
+
+
+def test_many_runs_are_kept_apart():
+    built, plain = twins(lambda: kernel_twin(LongRuns)(b"ab1\\-", b"ab1", 3))
+    many = b" ".join(f"{number % 900:b}aaa".replace("0", "b").encode() for number in range(4_000))
+    assert built.of(many) == plain.of(many)
+    for asked in ("text", None):
+        with pytest.raises(TypeError):
+            built.of(asked)
+    with pytest.raises(ValueError, match="a byte at least"):
+        kernel.BUILT.LongRuns(b"a", b"a", 0)
 
 
 class Made(tuple):
