@@ -83,7 +83,7 @@ _CALLS_MAX: Final = 24  # that wait for a result
 _COMMAND_MAX: Final = 1_200
 _PATH_MAX: Final = 200
 _LATE_MAX: Final = 4_000  # characters of a report that waits for its reader
-_WAITING_MAX: Final = 1 << 24  # bytes of lines that wait: twice what 32 sessions of agents have
+_WAITING_MAX: Final = 1 << 23  # bytes of lines that wait: what 80 sessions of agents have
 _TITLE: Final = "title"  # the status of an event that gives a session its name
 # How many quotes of each sort are kept; of prompts as many of the first.
 PARTS: Final = {
@@ -181,8 +181,11 @@ class DigestParts:
         for event in waiting:
             self.add(event)
 
-    def settle_lasting(self) -> None:
-        """Take in what waits as far as quotes of `STANDING` depend on it; the others are void."""
+    def settle_lasting(self, *, wishes: bool) -> None:
+        """Take in what waits as far as quotes of `STANDING` depend on it; the others are void.
+
+        Without `wishes` those that users say are void, too.
+        """
         waiting, self.waiting, self.waiting_bytes = self.waiting, [], 0
         # Where nothing goes wrong, no call and no answer leaves anything.
         smooth = not (self.quotes["missed"] or self.quotes["bites"]) and not any(
@@ -191,7 +194,7 @@ class DigestParts:
         for event in waiting:
             kind = event.kind
             if kind == "message":
-                if event.role == "user" or not smooth:
+                if wishes if event.role == "user" else not smooth:
                     self._said(event, lasting=True)
             elif smooth:
                 continue
@@ -617,13 +620,15 @@ class DigestsState:
     `places`: of a group the sessions that it tells of, the one with its latest event last; the
     group with the latest event last. Each has its own bound, so that what a reader may not see
     takes no place of what he sees. `standing`: of a group what outlives its sessions, by sort.
+    `given_up`: of a group its part of sessions of which `standing` does not have that yet.
     `waiting_bytes`: of the lines whose events wait; `settle` comes before any quote is read.
     """
 
-    __slots__ = ("latest", "places", "sessions", "standing", "waiting_bytes")
+    __slots__ = ("given_up", "latest", "places", "sessions", "standing", "waiting_bytes")
 
     def __init__(self) -> None:
         self.waiting_bytes = 0
+        self.given_up: dict[VisibilityGroup, list[DigestParts]] = {}
         self.latest: tuple[VisibilityGroup, str] | None = None  # of the latest event
         self.sessions: dict[str, SessionParts] = {}
         self.places: dict[VisibilityGroup, dict[str, None]] = {}
@@ -631,11 +636,32 @@ class DigestsState:
 
     def settle(self) -> None:
         """Take in all events that wait."""
+        self.settle_given_up()
         if self.waiting_bytes:
             for session in self.sessions.values():
                 for parts in session.groups.values():
                     parts.settle()
             self.waiting_bytes = 0
+
+    def settle_given_up(self) -> None:
+        """Keep what outlives the sessions that were let go of.
+
+        Of each sort the last ones: the sessions that went last are read first, and what users said
+        in older ones is read only while there is room for it.
+        """
+        for group, every in self.given_up.items():
+            kept = self.standing[group]
+            found: dict[str, list[EventQuote]] = {sort: [] for sort in STANDING}
+            for parts in reversed(every):
+                self.waiting_bytes -= parts.waiting_bytes
+                full = all(len(found[sort]) >= STANDING[sort] for sort in ("standing", "wishes"))
+                parts.settle_lasting(wishes=not full)
+                for sort, most in STANDING.items():
+                    if len(found[sort]) < most:
+                        found[sort] = [*parts.quotes[sort], *found[sort]]
+            for sort, most in STANDING.items():
+                kept[sort] = [*kept[sort], *found[sort]][-most:]
+        self.given_up = {}
 
     def lasting(self, sort: str) -> list[EventQuote]:
         """The quotes of a sort of `STANDING` over all sessions, in the order of time."""
@@ -643,16 +669,18 @@ class DigestsState:
         found += [one for session in self.sessions.values() for one in session.quotes(sort)]
         return sorted(found, key=_moment)
 
+    def drop(self, group: VisibilityGroup) -> None:
+        """Drop what outlives the sessions of a group that has none any more."""
+        self.waiting_bytes -= sum(parts.waiting_bytes for parts in self.given_up.pop(group, ()))
+        self.standing.pop(group, None)
+
     def give_up(self, group: VisibilityGroup, session: str) -> None:
         """Drop what a group tells of a session, but for what outlives it."""
         self.latest = None
         del self.places[group][session]
         parts = self.sessions[session].groups.pop(group)
-        self.waiting_bytes -= parts.waiting_bytes
-        parts.settle_lasting()
-        kept = self.standing.setdefault(group, {sort: [] for sort in STANDING})
-        for sort, most in STANDING.items():
-            kept[sort] = [*kept[sort], *parts.quotes[sort]][-most:]
+        self.standing.setdefault(group, {sort: [] for sort in STANDING})
+        self.given_up.setdefault(group, []).append(parts)
         if not self.sessions[session].groups:
             del self.sessions[session]
 
@@ -683,7 +711,9 @@ class Digests:
         parts.waiting_bytes += size
         state.waiting_bytes += size
         if state.waiting_bytes > _WAITING_MAX:
-            state.settle()
+            state.settle_given_up()
+            if state.waiting_bytes > _WAITING_MAX // 2:
+                state.settle()
         if state.latest == (group, id_):  # whose place is the last already
             return
         state.latest = group, id_
@@ -698,7 +728,7 @@ class Digests:
             for one in [*state.places[oldest]]:
                 state.give_up(oldest, one)
             del state.places[oldest]
-            state.standing.pop(oldest, None)
+            state.drop(oldest)
 
     def dump(self, state: DigestsState) -> bytes:
         state.settle()

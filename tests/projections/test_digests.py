@@ -5,7 +5,15 @@ from hypothesis import given, settings, strategies as st
 
 from memplane.event import Event
 from memplane.ports import Line
-from memplane.projections.digests import ANSWERED, OPEN, PARTS, REPORTED, Digests, parts_of
+from memplane.projections.digests import (
+    ANSWERED,
+    OPEN,
+    PARTS,
+    REPORTED,
+    STANDING,
+    Digests,
+    parts_of,
+)
 from tests.examples import examples
 
 NOW = "2026-01-05T12:00:00.000000Z"
@@ -226,11 +234,16 @@ ACTS = st.sampled_from(
 
 
 @settings(max_examples=examples(150), deadline=None)
-@given(st.lists(st.tuples(st.sampled_from("abcd"), ACTS), max_size=40))
-def test_what_outlives_a_session_is_the_same_whether_its_events_waited(acts):
+@given(
+    st.lists(st.tuples(st.sampled_from("abcdef"), ACTS), max_size=60),
+    st.lists(st.integers(1, 4), min_size=5, max_size=5) | st.none(),
+    st.sampled_from((9, 1_000, 1 << 20)),
+)
+def test_what_outlives_a_session_is_the_same_whether_its_events_waited(acts, bounds, waiting):
     events = []
     for session, (act, *about) in acts:
         seq = len(events) + 1
+        ns = "/agent/keel" if session == "f" else "/global"
         if act == "said":
             events.append(event(seq, about[1], role=about[0]))
         else:
@@ -238,19 +251,24 @@ def test_what_outlives_a_session_is_the_same_whether_its_events_waited(acts):
         events = [
             one
             if one.seq < seq
-            else one._replace(session=session, ts=NOW.replace("12", f"{seq % 7:02}"))
+            else one._replace(session=session, ns=ns, ts=NOW.replace("12", f"{seq % 7:02}"))
             for one in events
         ]
 
     def folded(*, waits):
         state = (digests := Digests(kept_max=2)).initial()
         for one in events:
-            digests.apply(state, Line(one, 1, 0, 0))
+            digests.apply(state, Line(one, 1, 0, 90))
             if not waits:
                 state.settle()
         return digests.dump(state)
 
-    assert folded(waits=True) == folded(waits=False)
+    with pytest.MonkeyPatch.context() as patch:
+        if bounds is not None:
+            lasting = dict(zip(STANDING, bounds, strict=True))
+            patch.setattr("memplane.projections.digests.STANDING", lasting)
+        patch.setattr("memplane.projections.digests._WAITING_MAX", waiting)
+        assert folded(waits=True) == folded(waits=False)
 
 
 def test_events_wait_up_to_a_bound(monkeypatch):
