@@ -18,7 +18,7 @@ work: what is found or made is the same.
 One that makes the index is sent the lines that its caller has read and verified: a stream of frames
 behind the line of JSON that says what to do. A frame is its length (8 bytes, little-endian) and, as
 `marshal` has it, a list of lines (the event's fields, segment, offset, end); None: begin again;
-False: that was all. Without that last frame nothing is saved.
+False: that was all. Without that last frame there is no result.
 """
 
 from __future__ import annotations
