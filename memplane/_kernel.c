@@ -184,6 +184,18 @@ static Slot *slot_of(const Table *table, const byte *text, size_t size, uint32_t
     return NULL;
 }
 
+/* Have the slot of a text with this hash on its way from memory. */
+static void fetch_slot(const Table *table, uint32_t hash)
+{
+#if defined(__GNUC__)
+    if (table->slots != NULL)
+        __builtin_prefetch(&table->slots[hash & table->mask]);
+#else
+    (void)table;
+    (void)hash;
+#endif
+}
+
 /* Put a slot where it belongs; one that finds no place is forgotten. */
 static void place_slot(Slot *slots, size_t mask, const Slot *slot)
 {
@@ -1391,9 +1403,8 @@ static int make_number(
 
 /* The number of a token; one with other signs around it has that of the token without them. */
 static int number_in(TokenNumbers *self, PyObject *vocabulary, const byte *token, size_t size,
-                     uint32_t *number)
+                     uint32_t hash, uint32_t *number)
 {
-    uint32_t hash = hash_of(token, size);
     const Slot *slot = slot_of(&self->numbers, token, size, hash);
     if (slot != NULL) {
         *number = slot->value;
@@ -1411,7 +1422,8 @@ static int number_in(TokenNumbers *self, PyObject *vocabulary, const byte *token
         while (end > at && self->around[end[-1]])
             end--;
         done = at < end && (size_t)(end - at) < size
-                   ? number_in(self, vocabulary, at, (size_t)(end - at), number)
+                   ? number_in(self, vocabulary, at, (size_t)(end - at),
+                               hash_of(at, (size_t)(end - at)), number)
                    : make_number(self, text, token, size, number);
         PyObject *made = done ? PyLong_FromUnsignedLong(*number) : NULL;
         done = made != NULL && PyDict_SetItem(vocabulary, text, made) == 0;
@@ -1492,7 +1504,9 @@ static int append_found(TokenNumbers *self, Numbers *found, PyObject *mapping, P
     const byte *at, *end;
     uint32_t number;
     PyObject *data = looked_in(text, &at, &end);
-    int done = data != NULL && number_in(self, mapping, at, (size_t)(end - at), &number) &&
+    int done = data != NULL &&
+               number_in(self, mapping, at, (size_t)(end - at), hash_of(at, (size_t)(end - at)),
+                         &number) &&
                append(found, number);
     Py_XDECREF(data);
     return done;
@@ -1521,15 +1535,14 @@ static size_t characters_of(const byte *text, size_t size)
 }
 
 /* Append the number of a token, or those of the pieces of a long one. */
-static int append_token(
-    TokenNumbers *self, Numbers *found, PyObject *mapping, const byte *token, size_t size)
+static int append_token(TokenNumbers *self, Numbers *found, PyObject *mapping, const byte *token,
+                        size_t size, uint32_t hash)
 {
     size_t characters = size <= self->longest ? 0 : characters_of(token, size);
     int is_one = characters <= self->longest;
     uint32_t number;
     if (is_one && self->parts != NULL)
-        return number_in(self, mapping, token, size, &number) && append(found, number);
-    uint32_t hash = is_one ? hash_of(token, size) : 0;
+        return number_in(self, mapping, token, size, hash, &number) && append(found, number);
     const Slot *slot = is_one ? slot_of(&self->numbers, token, size, hash) : NULL;
     if (slot != NULL)
         return append(found, slot->value);
@@ -1542,20 +1555,38 @@ static int append_token(
     return done;
 }
 
+/* Tokens that are read before the first of them is looked up: where a table is larger than the
+ * processor's cache, their slots are fetched meanwhile. */
+#define AHEAD 32
+
 static int append_tokens(
     TokenNumbers *self, Numbers *found, PyObject *mapping, const byte *at, const byte *end)
 {
+    struct {
+        const byte *at;
+        size_t size;
+        uint32_t hash;
+    } tokens[AHEAD];
     while (at < end) {
-        size_t wide = MAY_SPLIT[*at] ? split_blank(at, end) : 0;
-        if (wide > 0) {
-            at += wide;
-            continue;
+        size_t count = 0;
+        while (at < end && count < AHEAD) {
+            size_t wide = MAY_SPLIT[*at] ? split_blank(at, end) : 0;
+            if (wide > 0) {
+                at += wide;
+                continue;
+            }
+            const byte *token = at;
+            while (at < end && (!MAY_SPLIT[*at] || split_blank(at, end) == 0))
+                at++;
+            tokens[count].at = token;
+            tokens[count].size = (size_t)(at - token);
+            tokens[count].hash = hash_of(token, tokens[count].size);
+            fetch_slot(&self->numbers, tokens[count++].hash);
         }
-        const byte *token = at;
-        while (at < end && (!MAY_SPLIT[*at] || split_blank(at, end) == 0))
-            at++;
-        if (!append_token(self, found, mapping, token, (size_t)(at - token)))
-            return 0;
+        for (size_t place = 0; place < count; place++)
+            if (!append_token(self, found, mapping, tokens[place].at, tokens[place].size,
+                              tokens[place].hash))
+                return 0;
     }
     return 1;
 }
@@ -3380,11 +3411,9 @@ static uint32_t head_of(const byte *at, size_t size)
     return found;
 }
 
-static PyObject *packed_text(const PhraseCodes *self, const byte *at, const byte *end)
+/* Pack the bytes to where there is room for as many; return where they end. */
+static byte *pack_text(const PhraseCodes *self, const byte *at, const byte *end, byte *next)
 {
-    byte *made = malloc((size_t)(end - at) + 1), *next = made;
-    if (made == NULL)
-        return PyErr_NoMemory();
     for (const byte *one = at; one < end; one++)
         if (*one < PHRASES_MAX) /* which would be read as a code */
             end = at;
@@ -3398,6 +3427,15 @@ static PyObject *packed_text(const PhraseCodes *self, const byte *at, const byte
         *next++ = place < last ? self->codes[place] : *at;
         at += place < last ? self->sorted[place].size : 1;
     }
+    return next;
+}
+
+static PyObject *packed_text(const PhraseCodes *self, const byte *at, const byte *end)
+{
+    byte *made = malloc((size_t)(end - at) + 1);
+    if (made == NULL)
+        return PyErr_NoMemory();
+    byte *next = pack_text(self, at, end, made);
     PyObject *found = PyBytes_FromStringAndSize((const char *)made, next - made);
     free(made);
     return found;
@@ -3463,39 +3501,118 @@ static const byte *find_text(const byte *at, const byte *end, const byte *said,
     return NULL;
 }
 
-static PyObject *phrase_codes_without(PhraseCodes *self, PyObject *args)
+/* Pack a line without a text behind `lead` bytes of a block that the caller frees; NULL: an error.
+ * `hole` is where the text was, `size` the bytes of the block. */
+static byte *packed_without(const PhraseCodes *self, const byte *line, const byte *end,
+                            PyObject *said, Py_ssize_t most, size_t lead, uint32_t *hole,
+                            size_t *size)
 {
-    const char *raw;
-    PyObject *said, *data = NULL, *packed = NULL, *made = NULL;
-    Py_ssize_t length, most;
-    if (!PyArg_ParseTuple(args, "y#On", &raw, &length, &said, &most))
-        return NULL;
-    const byte *line = (const byte *)raw, *end = line + length, *at = NULL, *last = end;
+    const byte *at = NULL, *last = end;
     if (said != Py_None) {
         const byte *text, *text_last;
-        if ((data = looked_in(said, &text, &text_last)) == NULL)
+        PyObject *data = looked_in(said, &text, &text_last);
+        if (data == NULL)
             return NULL;
         at = find_text(line, end, text, text_last, &last);
         Py_DECREF(data);
     }
-    size_t before = at == NULL ? (size_t)length : (size_t)(at - line);
+    size_t before = (size_t)((at == NULL ? end : at) - line);
     size_t behind = at == NULL ? 0 : (size_t)(end - last);
-    if (most < 0 || before + behind > (size_t)most)
-        packed = PyBytes_FromStringAndSize("", 0);
-    else if (at == NULL)
-        packed = packed_text(self, line, end);
-    else {
-        byte *rest = malloc(before + behind + 1);
-        if (rest == NULL)
-            return PyErr_NoMemory();
+    size_t room = most < 0 || before + behind > (size_t)most ? 0 : before + behind;
+    byte *made = malloc(lead + 2 * room + 1);
+    if (made == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    byte *rest = made + lead + room, *next = made + lead;
+    if (room > 0) {
         memcpy(rest, line, before);
         memcpy(rest + before, last, behind);
-        packed = packed_text(self, rest, rest + before + behind);
-        free(rest);
+        next = pack_text(self, rest, rest + room, next);
     }
-    if (packed != NULL)
-        made = Py_BuildValue("(kN)", at == NULL ? (unsigned long)NOWHERE : (unsigned long)before,
-                             packed);
+    *hole = at == NULL ? NOWHERE : (uint32_t)before;
+    *size = (size_t)(next - made);
+    return made;
+}
+
+static PyObject *phrase_codes_without(PhraseCodes *self, PyObject *args)
+{
+    const char *raw;
+    PyObject *said;
+    Py_ssize_t length, most;
+    uint32_t hole;
+    size_t size;
+    if (!PyArg_ParseTuple(args, "y#On", &raw, &length, &said, &most))
+        return NULL;
+    byte *packed = packed_without(self, (const byte *)raw, (const byte *)raw + length, said, most,
+                                  0, &hole, &size);
+    if (packed == NULL)
+        return NULL;
+    PyObject *made =
+        Py_BuildValue("(ky#)", (unsigned long)hole, (const char *)packed, (Py_ssize_t)size);
+    free(packed);
+    return made;
+}
+
+#define HASH_DIGITS 16
+#define PLACES 3 /* of a line: its segment, its first byte there and its bytes */
+#define KEPT_HEAD (HASH_DIGITS / 2 + 4 * (PLACES + 1))
+
+static byte *put_number(byte *at, uint32_t number)
+{
+    for (int place = 0; place < 4; place++)
+        *at++ = (byte)(number >> 8 * place);
+    return at;
+}
+
+/* Read a hash of small hexadecimal digits; 0 where these bytes are none. */
+static int read_hash(const byte *at, Py_ssize_t size, byte *hash)
+{
+    if (size != HASH_DIGITS)
+        return 0;
+    memset(hash, 0, HASH_DIGITS / 2);
+    for (size_t place = 0; place < HASH_DIGITS; place++) {
+        byte one = at[place];
+        if (!is_digit(one) && (one < 'a' || one > 'f'))
+            return 0;
+        hash[place / 2] = (byte)(hash[place / 2] << 4 | (is_digit(one) ? one - '0' : one - 'a' + 10));
+    }
+    return 1;
+}
+
+static PyObject *phrase_codes_kept(PhraseCodes *self, PyObject *const *args, Py_ssize_t count)
+{
+    char *before, *raw;
+    Py_ssize_t digits, length, most;
+    uint32_t places[PLACES], hole;
+    byte hash[HASH_DIGITS / 2];
+    size_t size;
+    if (count != PLACES + 4) {
+        PyErr_SetString(PyExc_TypeError, "expected a hash, a line, a text, a place and a bound");
+        return NULL;
+    }
+    if (PyBytes_AsStringAndSize(args[0], &before, &digits) < 0 ||
+        PyBytes_AsStringAndSize(args[1], &raw, &length) < 0)
+        return NULL;
+    for (size_t at = 0; at < PLACES; at++)
+        if (!as_number(args[at + 3], &places[at]))
+            return NULL;
+    most = PyLong_AsSsize_t(args[PLACES + 3]);
+    if (most == -1 && PyErr_Occurred())
+        return NULL;
+    if (!read_hash((const byte *)before, digits, hash))
+        return PyBytes_FromStringAndSize("", 0);
+    byte *kept = packed_without(self, (const byte *)raw, (const byte *)raw + length, args[2], most,
+                                KEPT_HEAD, &hole, &size);
+    if (kept == NULL)
+        return NULL;
+    memcpy(kept, hash, sizeof(hash));
+    byte *at = kept + sizeof(hash);
+    for (size_t place = 0; place < PLACES; place++)
+        at = put_number(at, places[place]);
+    put_number(at, hole);
+    PyObject *made = PyBytes_FromStringAndSize((const char *)kept, (Py_ssize_t)size);
+    free(kept);
     return made;
 }
 
@@ -3558,6 +3675,8 @@ static void phrase_codes_dealloc(PhraseCodes *self)
 static PyMethodDef phrase_codes_methods[] = {
     {"without", (PyCFunction)phrase_codes_without, METH_VARARGS,
      "Return where a line has a text, and the rest of it with codes."},
+    {"kept", (PyCFunction)(void (*)(void))phrase_codes_kept, METH_FASTCALL,
+     "Return the hash before a line, its place, where it has a text, and the rest with codes."},
     {"packed", (PyCFunction)phrase_codes_packed, METH_O,
      "Return the bytes with a code for each phrase; of what holds a code nothing."},
     {NULL, NULL, 0, NULL},
@@ -3645,25 +3764,32 @@ static size_t mark_found(const LiteralTable *self, const byte *from, const byte 
     return count;
 }
 
+/* As `looked_in`, without a copy where there need be none: a text may have many megabytes. */
+static PyObject *looked_at(PyObject *given, const byte **at, const byte **end)
+{
+    if (PyUnicode_Check(given)) {
+        Py_ssize_t length = 0;
+        *at = (const byte *)PyUnicode_AsUTF8AndSize(given, &length);
+        if (*at != NULL) {
+            *end = *at + length;
+            return Py_NewRef(given);
+        }
+        PyErr_Clear(); /* it has a lone surrogate */
+    }
+    return looked_in(given, at, end);
+}
+
 static PyObject *literals_among(Literals *object, PyObject *given)
 {
     const LiteralTable *self = &object->table;
     const byte *from, *end;
     byte found[LITERALS_MAX];
-    PyObject *data = NULL;
-    Py_ssize_t length = 0;
-    if (PyUnicode_Check(given)) { /* without a copy: a text may have many megabytes */
-        from = (const byte *)PyUnicode_AsUTF8AndSize(given, &length);
-        end = from + length;
-        if (from == NULL)
-            PyErr_Clear(); /* it has a lone surrogate */
-    }
-    if (!PyUnicode_Check(given) || from == NULL)
-        if ((data = looked_in(given, &from, &end)) == NULL)
-            return NULL;
+    PyObject *data = looked_at(given, &from, &end);
+    if (data == NULL)
+        return NULL;
     memset(found, 0, self->count);
     size_t count = mark_found(self, from, end, found);
-    Py_XDECREF(data);
+    Py_DECREF(data);
     PyObject *made = PyTuple_New((Py_ssize_t)count);
     Py_ssize_t place = 0;
     for (size_t at = 0; made != NULL && at < self->count; at++)
@@ -3673,6 +3799,39 @@ static PyObject *literals_among(Literals *object, PyObject *given)
             PyTuple_SetItem(made, place++, one);
         }
     return made;
+}
+
+/* Append each place, in characters, at which a literal begins. */
+static int append_places(const LiteralTable *self, const byte *from, const byte *end, PyObject *found)
+{
+    Py_ssize_t characters = 0;
+    for (const byte *at = from; at < end; at++) {
+        byte two = at + 1 < end ? at[1] : 0;
+        int begins = 0;
+        if (self->pairs[pair_of(*at, two) >> 3] & 1 << (two & 7))
+            for (size_t place = self->begins[*at]; !begins && place < self->begins[*at + 1]; place++)
+                begins = stands(self, &self->literals[self->order[place]], from, at, end);
+        if (begins) {
+            PyObject *number = PyLong_FromSsize_t(characters);
+            int done = number != NULL && PyList_Append(found, number) == 0;
+            Py_XDECREF(number);
+            if (!done)
+                return 0;
+        }
+        characters += at + 1 == end || (at[1] & 0xC0) != 0x80;
+    }
+    return 1;
+}
+
+static PyObject *literals_places(Literals *object, PyObject *text)
+{
+    const byte *from, *end;
+    PyObject *data = looked_at(text, &from, &end);
+    PyObject *found = data == NULL ? NULL : PyList_New(0);
+    if (found != NULL && !object->table.words && !append_places(&object->table, from, end, found))
+        Py_CLEAR(found);
+    Py_XDECREF(data);
+    return found;
 }
 
 /* Put the literals in the order of their first bytes. */
@@ -3760,6 +3919,7 @@ static void literals_dealloc(Literals *self)
 
 static PyMethodDef literals_methods[] = {
     {"among", (PyCFunction)literals_among, METH_O, "Return which of them the text holds."},
+    {"places", (PyCFunction)literals_places, METH_O, "Return where in a text one of them begins."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -3772,6 +3932,193 @@ static PyType_Slot literals_slots[] = {
 
 static PyType_Spec literals_spec = {
     "memplane._kernel.Literals", sizeof(Literals), 0, Py_TPFLAGS_DEFAULT, literals_slots,
+};
+
+/* ---- LongRuns ---- */
+
+typedef struct {
+    PyObject_HEAD
+    byte is_run[256], is_word[256];
+    size_t least;
+} LongRuns;
+
+typedef struct {
+    const byte *at;
+    size_t size;
+    uint32_t hash;
+    int half; /* it may be half of a token */
+} FoundRun;
+
+typedef struct {
+    FoundRun *runs;
+    size_t count, room, bytes;
+} FoundRuns;
+
+static int add_run(FoundRuns *found, const FoundRun *run)
+{
+    if (found->count == found->room) {
+        size_t room = 2 * found->room + 16;
+        FoundRun *longer = realloc(found->runs, room * sizeof(*longer));
+        if (longer == NULL) {
+            PyErr_NoMemory();
+            return 0;
+        }
+        found->runs = longer;
+        found->room = room;
+    }
+    found->runs[found->count++] = *run;
+    found->bytes += run->size + 1;
+    return 1;
+}
+
+static int find_runs(const LongRuns *self, const byte *from, const byte *end, FoundRuns *found)
+{
+    /* No byte of a run stands before `at`: of most words the last byte that a run would have is
+     * looked at, and no other. */
+    for (const byte *at = from; (size_t)(end - at) >= self->least;) {
+        const byte *last = at + self->least;
+        while (last > at && self->is_run[last[-1]])
+            last--;
+        if (last > at) {
+            at = last;
+            continue;
+        }
+        FoundRun run = {at, 0, 0, 0};
+        for (; at < end && self->is_run[*at]; at++)
+            run.half |= is_digit(*at) || *at == '\\';
+        run.size = (size_t)(at - run.at);
+        run.hash = hash_of(run.at, run.size);
+        if (!add_run(found, &run))
+            return 0;
+    }
+    return 1;
+}
+
+static size_t longest_word(const LongRuns *self, const FoundRun *run)
+{
+    size_t longest = 0, size = 0;
+    for (size_t at = 0; at < run->size; at++) {
+        size = self->is_word[run->at[at]] ? size + 1 : 0;
+        longest = size > longest ? size : longest;
+    }
+    return longest;
+}
+
+/* Each run once, a blank before it; `longest` is the longest word of all. */
+static PyObject *joined_runs(const LongRuns *self, const FoundRuns *found, size_t *longest)
+{
+    size_t slots = 16, mask;
+    while (slots < 2 * found->count)
+        slots *= 2;
+    mask = slots - 1;
+    uint32_t *places = calloc(slots, sizeof(*places));
+    byte *made = malloc(found->bytes + 1), *next = made;
+    PyObject *joined = NULL;
+    if (places == NULL || made == NULL || found->count >= UINT32_MAX)
+        PyErr_NoMemory();
+    else {
+        for (size_t at = 0; at < found->count; at++) {
+            const FoundRun *run = &found->runs[at], *other = NULL;
+            size_t place = run->hash & mask;
+            for (; places[place] > 0; place = (place + 1) & mask) {
+                other = &found->runs[places[place] - 1];
+                if (other->hash == run->hash && other->size == run->size &&
+                    memcmp(other->at, run->at, run->size) == 0)
+                    break;
+            }
+            if (places[place] > 0)
+                continue;
+            places[place] = (uint32_t)at + 1;
+            size_t size = longest_word(self, run);
+            *longest = size > *longest ? size : *longest;
+            *next++ = ' ';
+            memcpy(next, run->at, run->size);
+            next += run->size;
+        }
+        joined = PyBytes_FromStringAndSize((const char *)made, next - made);
+    }
+    free(places);
+    free(made);
+    return joined;
+}
+
+static PyObject *halves_of(const FoundRuns *found, const byte *from)
+{
+    PyObject *halves = PyList_New(0);
+    for (size_t at = 0; halves != NULL && at < found->count; at++) {
+        const FoundRun *run = &found->runs[at];
+        if (!run->half)
+            continue;
+        Py_ssize_t begin = run->at - from;
+        PyObject *span = Py_BuildValue("(nn)", begin, begin + (Py_ssize_t)run->size);
+        int done = span != NULL && PyList_Append(halves, span) == 0;
+        Py_XDECREF(span);
+        if (!done)
+            Py_CLEAR(halves);
+    }
+    return halves;
+}
+
+static PyObject *long_runs_of(LongRuns *self, PyObject *given)
+{
+    char *text;
+    Py_ssize_t length;
+    if (PyBytes_AsStringAndSize(given, &text, &length) < 0)
+        return NULL;
+    FoundRuns found = {NULL, 0, 0, 0};
+    size_t longest = 0;
+    PyObject *made = NULL, *joined = NULL, *halves = NULL;
+    const byte *from = (const byte *)text;
+    if (find_runs(self, from, from + length, &found) &&
+        (joined = joined_runs(self, &found, &longest)) != NULL &&
+        (halves = halves_of(&found, from)) != NULL)
+        made = Py_BuildValue("(OOn)", joined, halves, (Py_ssize_t)longest);
+    Py_XDECREF(joined);
+    Py_XDECREF(halves);
+    free(found.runs);
+    return made;
+}
+
+static PyObject *long_runs_new(PyTypeObject *type, PyObject *args, PyObject *named)
+{
+    const char *runs, *words;
+    Py_ssize_t run_count, word_count, least;
+    (void)named;
+    if (!PyArg_ParseTuple(args, "y#y#n", &runs, &run_count, &words, &word_count, &least))
+        return NULL;
+    if (least < 1) {
+        PyErr_SetString(PyExc_ValueError, "a run has a byte at least");
+        return NULL;
+    }
+    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    LongRuns *self = (LongRuns *)allocate(type, 0);
+    if (self == NULL)
+        return NULL;
+    for (Py_ssize_t at = 0; at < run_count; at++)
+        self->is_run[(byte)runs[at]] = 1;
+    for (Py_ssize_t at = 0; at < word_count; at++)
+        self->is_word[(byte)words[at]] = 1;
+    self->least = (size_t)least;
+    return (PyObject *)self;
+}
+
+static void long_runs_dealloc(LongRuns *self) { freed((PyObject *)self); }
+
+static PyMethodDef long_runs_methods[] = {
+    {"of", (PyCFunction)long_runs_of, METH_O,
+     "Return the runs of a text, where those lie that may be halves, and how long a word is."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot long_runs_slots[] = {
+    {Py_tp_new, long_runs_new},
+    {Py_tp_dealloc, long_runs_dealloc},
+    {Py_tp_methods, long_runs_methods},
+    {0, NULL},
+};
+
+static PyType_Spec long_runs_spec = {
+    "memplane._kernel.LongRuns", sizeof(LongRuns), 0, Py_TPFLAGS_DEFAULT, long_runs_slots,
 };
 
 /* ---- AskedSentences ---- */
@@ -3837,7 +4184,7 @@ static int append_rows(
     AskedSentences *self, Reading *reading, PyObject *mapping, const byte *token, size_t size)
 {
     reading->numbers.count = 0;
-    if (!append_token(&self->tokens, &reading->numbers, mapping, token, size))
+    if (!append_token(&self->tokens, &reading->numbers, mapping, token, size, hash_of(token, size)))
         return 0;
     for (size_t at = 0; at < reading->numbers.count; at++)
         if (reading->numbers.numbers[at] != 0 &&
@@ -4154,7 +4501,7 @@ static int fill_module(PyObject *module)
     PyType_Spec *specs[] = {
         &chunk_sums_spec, &token_numbers_spec, &token_parts_spec, &posting_sums_spec,
         &event_ranking_spec, &phrase_codes_spec, &posting_lists_spec, &literals_spec,
-        &asked_sentences_spec, &record_maker_spec,
+        &asked_sentences_spec, &record_maker_spec, &long_runs_spec,
     };
     for (size_t at = 0; at < sizeof(specs) / sizeof(*specs); at++) {
         PyObject *type = PyType_FromModuleAndSpec(module, specs[at], NULL);

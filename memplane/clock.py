@@ -33,14 +33,14 @@ _DRAWN: Final = 8 * _ALPHABET.encode()  # a letter for each byte of chance
 
 def ulid(now: str) -> str:
     """A ULID (github.com/ulid/spec): 48 bits of the time in milliseconds, 80 of chance."""
-    moment = _milliseconds(now)
-    letters = [_ALPHABET[moment >> shift & 31] for shift in range(45, -1, -5)]
-    letters.append(os.urandom(16).translate(_DRAWN).decode())
-    return "".join(letters)
+    return _moment(now[:23]) + os.urandom(16).translate(_DRAWN).decode()
 
 
-def _milliseconds(now: str) -> int:
-    return max(0, _seconds(now[:19]) * 1000 + int(now[20:23]))
+# Of the events of a bulk some ten share a millisecond.
+@lru_cache(maxsize=1)
+def _moment(now: str) -> str:
+    moment = max(0, _seconds(now[:19]) * 1000 + int(now[20:23]))
+    return "".join([_ALPHABET[moment >> shift & 31] for shift in range(45, -1, -5)])
 
 
 @lru_cache(maxsize=1)

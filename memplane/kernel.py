@@ -67,6 +67,19 @@ class Literals:
             return tuple([each for word, each in encoded if word in words])
         return tuple([each for literal, each in encoded if literal in data])
 
+    def places(self, text: str, /) -> list[int]:
+        """The characters of a text at which one of them begins, each once, rising; none of words.
+
+        An empty one begins nowhere.
+        """
+        found: set[int] = set()
+        for each in () if self._table else self._texts:
+            at = text.find(each) if each else -1
+            while at >= 0:
+                found.add(at)
+                at = text.find(each, at + 1)
+        return sorted(found)
+
 
 class RecordMaker:
     """Makes the objects of a record (see `memplane.lazy`): tuples of a class of its own.

@@ -73,6 +73,9 @@ class RememberedLog:
     def read_from(self, position: Position) -> Iterator[Line]:
         return remembered_lines(self._log.read_from(position))
 
+    def may_be_purged_behind(self, position: Position) -> bool:
+        return self._log.may_be_purged_behind(position)
+
 
 class SnapshotLog:
     """A snapshot of the log: it ends at the head that the last call of `move` found.
@@ -113,6 +116,9 @@ class SnapshotLog:
     def read_from(self, position: Position) -> Iterator[Line]:
         lines = self._log.read_from(position)
         return lines if self._head is None else _until(lines, self._head.seq)
+
+    def may_be_purged_behind(self, position: Position) -> bool:
+        return self._log.may_be_purged_behind(position)
 
 
 def _until(lines: Iterator[Line], last: int) -> Iterator[Line]:
@@ -178,6 +184,9 @@ class Prefix:
             if line.event.seq > self._upto:
                 return
             yield line
+
+    def may_be_purged_behind(self, position: Position) -> bool:
+        return self._log.may_be_purged_behind(position)
 
 
 class Told:
@@ -330,8 +339,10 @@ class Folds:
     @property
     def digests(self) -> DigestsState:
         """What digests of sessions are made of, caught up: opened at the first use."""
-        self.open_digests().catch_up()
-        return self.open_digests().state
+        opened = self.open_digests()
+        opened.catch_up()
+        opened.state.settle()  # by who holds the plane's lock, before anybody reads it
+        return opened.state
 
     @property
     def digests_opened(self) -> bool:

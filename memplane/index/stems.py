@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from memplane.errors import HomeError
-from memplane.lazy import module_alone
+from memplane.lazy import module_alone, regex
 
 
 @lru_cache(maxsize=1)
@@ -35,6 +35,35 @@ ENDINGS: Final = (
     *("s", "e", "l", "y", "ed", "ing", "ic", "er", "ion", "ism", "ant", "ent", "iti", "li"),
     *("nci", "ogi", "ator", "ogist", "'"),
 )
+
+
+# A word of letters and digits that has an `e` behind it, and nothing but that: the last step alone
+# may take it. A digit stands before the beginnings of words that have rules of their own; a `y` may
+# be a vowel or none.
+_NUMBERED: Final = regex(r"(?=[a-z]{0,3}\d)[0-9a-xz]{2,}e")
+_BEFORE_E: Final = ("at", "iv", "iz", "anc", "enc", "abl", "ibl")  # which earlier steps end with
+_VOWEL_AND_MORE: Final = regex(r"[aeiou][^aeiou]")
+_SHORT: Final = regex(r"(?:^|[^aeiou])[aeiou][^aeiouwx]\Z|^[aeiou][wx]\Z")
+
+
+def numbered_stem(word: str) -> str | None:
+    """Return the stem of a word such as `4f708e`; None where other rules may have to be asked.
+
+    Many hashes end so, and each is a word that was never there before.
+    """
+    if _NUMBERED.fullmatch(word) is None:
+        return None
+    bare = word[:-1]
+    if bare.endswith(_BEFORE_E):
+        return None
+    first = _VOWEL_AND_MORE.search(word)
+    if first is None:
+        return word
+    second = _VOWEL_AND_MORE.search(word, first.end())
+    # In the second region an `e` goes, in the first one behind no short syllable.
+    if second is not None and second.end() < len(word):
+        return bare
+    return bare if first.end() < len(word) and _SHORT.search(bare) is None else word
 
 
 class StemTable:

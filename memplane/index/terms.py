@@ -23,7 +23,7 @@ from hashlib import blake2b
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from memplane.index.stems import ENDINGS, shipped_stems, snowball
+from memplane.index.stems import ENDINGS, numbered_stem, shipped_stems, snowball
 from memplane.kernel import Literals, kernel_twin
 from memplane.lazy import NamedTuple, regex, word_table
 
@@ -102,7 +102,7 @@ def stem(word: str) -> str:
     word = IRREGULAR.get(word, word)
     if not word.endswith(ENDINGS) and word[:1] != "'":
         return word
-    found = shipped_stems().stem(word)
+    found = numbered_stem(word) or shipped_stems().stem(word)
     return snowball(word) if found is None else found
 
 

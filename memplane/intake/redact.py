@@ -274,15 +274,7 @@ def stems(lowered: str, window: int = WINDOW) -> Iterable[int]:
     """
     if len(lowered) > window:
         return _windows(lowered, window) if any(map(lowered.__contains__, STEMS)) else ()
-    starts: list[int] = []
-    find = lowered.find
-    for stem in _STEMS.among(lowered):
-        at = find(stem)
-        while at >= 0:
-            starts.append(at)
-            at = find(stem, at + len(stem))
-    starts.sort()
-    return starts
+    return _STEMS.places(lowered)
 
 
 def _windows(lowered: str, window: int) -> Iterator[int]:

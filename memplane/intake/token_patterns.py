@@ -510,10 +510,7 @@ SHAPES: Final = tuple(Shape(*row) for row in PROVIDERS)
 
 _ALNUM: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 _RUN: Final = frozenset(_ALNUM + b"_-.+/=~:%@\\")
-# Every byte of a run becomes `x`, so one substring search finds a run of RUN_MIN.
-_MASK: Final = bytes(120 if byte in _RUN else 32 for byte in range(256))
 _WORDS: Final = bytes(byte if byte in _ALNUM else 32 for byte in range(256))
-_LONG: Final = b"x" * RUN_MIN
 _ESCAPES: Final = regex(rb"\\[nrt]|%[0-9A-Fa-f]{2}")
 _COLOURS: Final = regex(rb" [0-9]{1,2}m")  # no run holds the bracket before it
 
@@ -525,7 +522,7 @@ class _Literal(NamedTuple):
     how long a word behind it is.
     """
 
-    text: str
+    encoded: bytes
     word: bytes
     least: int
     shapes: tuple[int, ...]
@@ -564,9 +561,11 @@ def _by_literal() -> tuple[
         if text.endswith(word.decode()):
             least += len(word)
             assert word < _SMALL or least >= _LONG_WORD, literal
-            opened.setdefault(text, []).append(_Literal(text, word, least, tuple(found)))
+            opened.setdefault(text, []).append(_Literal(text.encode(), word, least, tuple(found)))
         else:
-            whole.setdefault(word.decode(), []).append(_Literal(text, word, least, tuple(found)))
+            whole.setdefault(word.decode(), []).append(
+                _Literal(text.encode(), word, least, tuple(found))
+            )
     return whole, opened, inner
 
 
@@ -580,7 +579,8 @@ _OPENED_TEXTS: Final = kernel_twin(Literals)(tuple(_OPENED))
 
 def suspects(encoded: bytes) -> tuple[Shape, ...]:
     """The shapes of which a text (ASCII or UTF-8 bytes) may hold a token, in table order."""
-    return _suspects(encoded, _long_runs(encoded, None))
+    runs, _, longest = _LONG_RUNS.of(encoded)
+    return _suspects(encoded, runs, longest)
 
 
 def looked_at(text: str, window: int = WINDOW) -> tuple[tuple[Shape, ...], frozenset[Shape]]:
@@ -597,14 +597,13 @@ def looked_at(text: str, window: int = WINDOW) -> tuple[tuple[Shape, ...], froze
             halves |= torn
         return tuple([shape for shape in SHAPES if shape in some]), frozenset(halves)
     encoded = text.encode("ascii", "replace")
-    edges: list[tuple[int, int]] = []
-    runs = _long_runs(encoded, edges)
-    plain = _suspects(encoded, runs) if runs else ()
+    runs, edges, longest = _LONG_RUNS.of(encoded)
+    plain = _suspects(encoded, runs, longest) if runs else ()
     if b"?" in encoded and any(map(text.__contains__, _WIDTHLESS)):
         narrow = _NARROW.sub("", text).encode("ascii", "replace")
-        edges = []
-        runs = _long_runs(narrow, edges)
-        return plain, frozenset((*_suspects(narrow, runs), *suspects(_joined(narrow, edges))))
+        runs, edges, longest = _LONG_RUNS.of(narrow)
+        apart = (*_suspects(narrow, runs, longest), *suspects(_joined(narrow, edges)))
+        return plain, frozenset(apart)
     joined = _joined(encoded, edges) if edges else b""
     if not joined:
         return plain, _NONE
@@ -615,7 +614,8 @@ def looked_at(text: str, window: int = WINDOW) -> tuple[tuple[Shape, ...], froze
 _NONE: Final[frozenset[Shape]] = frozenset()
 
 
-def _suspects(encoded: bytes, runs: bytes) -> tuple[Shape, ...]:
+def _suspects(encoded: bytes, runs: bytes, longest: int) -> tuple[Shape, ...]:
+    """`longest`: the letters and digits of the longest word in the runs."""
     if not runs:
         return ()
     found = [number for literal in _INNER_TEXTS.among(runs) for number in _INNER[literal]]
@@ -624,12 +624,16 @@ def _suspects(encoded: bytes, runs: bytes) -> tuple[Shape, ...]:
     both = plain
     if b"\\" in runs or b"%" in runs:
         both = plain + b" " + _ESCAPES.sub(b" ", plain)
-    text = runs.decode("ascii")
-    whole = [one for word in _WHOLE_WORDS.among(both) for one in _WHOLE[word] if one.text in text]
+    whole = [
+        literal
+        for word in _WHOLE_WORDS.among(both)
+        for literal in _WHOLE[word]
+        if literal.least <= longest and literal.encoded in runs
+    ]
     opened = [one for head in _OPENED_TEXTS.among(runs) for one in _OPENED[head]]
     if whole or opened:
         words = both.translate(_WORDS).split()
-        longest = max(map(len, words))
+        longest = max(map(len, words))  # a colour was one of the words
         for literal in whole:
             if literal.least <= longest:
                 found += literal.shapes
@@ -639,30 +643,44 @@ def _suspects(encoded: bytes, runs: bytes) -> tuple[Shape, ...]:
     return tuple([SHAPES[number] for number in sorted(set(found))]) if found else ()
 
 
-def _long_runs(encoded: bytes, edges: list[tuple[int, int]] | None) -> bytes:
-    """The unbroken runs of RUN_MIN bytes and more, each once and with a space before it.
+class LongRuns:
+    """Finds runs of at least so many of these bytes. Its twin is in `_kernel.c`."""
 
-    `edges` gets those that may be halves of a token: with a digit or a backslash in them.
-    """
-    mask = encoded.translate(_MASK)
-    find = mask.find
-    at = find(_LONG)
-    if at < 0:
-        return b""
-    runs = {b"": None}
-    while at >= 0:
-        end = find(b" ", at + RUN_MIN)
-        if end < 0:
-            end = len(encoded)
-        run = encoded[at:end]
-        runs[run] = None
-        if edges is not None and _HALF(run) is not None:
-            edges.append((at, end))
-        at = find(_LONG, end)
-    return b" ".join(runs)
+    __slots__ = ("_least", "_long", "_mask", "_words")
+
+    def __init__(self, runs: bytes, words: bytes, least: int, /) -> None:
+        # Every byte of a run becomes `x`, so one substring search finds one that is long enough.
+        self._mask = bytes(120 if byte in runs else 32 for byte in range(256))
+        self._words = bytes(byte if byte in words else 32 for byte in range(256))
+        self._long, self._least = b"x" * least, least
+
+    def of(self, encoded: bytes, /) -> tuple[bytes, list[tuple[int, int]], int]:
+        """The unbroken runs of a text, and two things about them.
+
+        Each run once and with a space before it; where those begin and end that may be halves of a
+        token, with a digit or a backslash in them; how many bytes the longest word has.
+        """
+        edges: list[tuple[int, int]] = []
+        find = encoded.translate(self._mask).find
+        at = find(self._long)
+        if at < 0:
+            return b"", edges, 0
+        runs = {b"": None}
+        while at >= 0:
+            end = find(b" ", at + self._least)
+            if end < 0:
+                end = len(encoded)
+            run = encoded[at:end]
+            runs[run] = None
+            if _HALF(run) is not None:
+                edges.append((at, end))
+            at = find(self._long, end)
+        joined = b" ".join(runs)
+        return joined, edges, max(map(len, joined.translate(self._words).split()), default=0)
 
 
 _HALF: Final = regex(rb"[0-9\\]").search
+_LONG_RUNS: Final = kernel_twin(LongRuns)(bytes(sorted(_RUN)), _ALNUM, RUN_MIN)
 
 
 # What may stand inside a token that was not meant to: characters without a width, and a break of

@@ -49,6 +49,7 @@ from memplane.log.segments import (
     genesis,
     headless,
     keep_bodies,
+    may_be_purge,
     own_draft,
     prepared,
     read_segment_file,
@@ -403,6 +404,9 @@ class FileLog:
 
     def may_be_purged_behind(self, position: Position) -> bool:
         """Whether a purge event may lie behind a position; False where none does, and quickly."""
+        own = self._own_behind(position)
+        if own is not None:
+            return any(may_be_purge(each.raw) for each in own)
         return self._reader.purges.may_come_behind(position.segment, position.offset)
 
     def purged_as(self, named: int | str) -> Erased | None:
@@ -543,13 +547,18 @@ class FileLog:
 
     def _own_lines(self, position: Position) -> Iterator[Line] | None:
         """The lines behind a position where this process wrote them all; None where it did not."""
+        kept = self._own_behind(position)
+        return None if kept is None else (self._decoded(each, position.segment) for each in kept)
+
+    def _own_behind(self, position: Position) -> list[Kept] | None:
+        """The same as they were written."""
         kept, active = self._tail.behind(position), self._writer.active
         if kept is None or active is None or active.number != position.segment:
             return None
         # The end of these very lines: another thread may have added some since.
         if not self._is_end(active, kept[-1].end if kept else position.offset):
             return None
-        return (self._decoded(each, position.segment) for each in kept)
+        return kept
 
     def _decoded(self, kept: Kept, segment: int) -> Line:
         if not kept.read:

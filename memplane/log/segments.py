@@ -698,6 +698,11 @@ class Erased(NamedTuple):
     documents: int
 
 
+def may_be_purge(data: bytes) -> bool:
+    """Whether among the lines of these bytes may be a purge event."""
+    return _PURGE in data
+
+
 def erased_by(event: Event) -> Iterator[Erased]:
     """What a purge event says that it erased; nothing for what is not said as it should be."""
     said = event.data.get("purge") if event.kind == "purge" else None
@@ -777,7 +782,7 @@ class Purges:
                     data = read_segment_file(path, offset if segment == number else 0)
                 except (FileNotFoundError, StrangeFileError):
                     return True
-                if _PURGE in data:
+                if may_be_purge(data):
                     return True
         return False
 

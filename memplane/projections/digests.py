@@ -28,6 +28,9 @@ Who reads composes a digest of the quotes that he may see: `memplane.recall.sess
 an event that was forgotten or replaced said is left out there, too.
 
 Sessions beyond the newest `KEPT_MAX` are let go of; their digest is folded from their events alone.
+Events wait until somebody asks for the quotes (`DigestsState.settle`): of a session that is let go
+of before that, only what outlives it is read. A whole log is folded in the time that its last
+sessions take.
 """
 
 from __future__ import annotations
@@ -80,6 +83,7 @@ _CALLS_MAX: Final = 24  # that wait for a result
 _COMMAND_MAX: Final = 1_200
 _PATH_MAX: Final = 200
 _LATE_MAX: Final = 4_000  # characters of a report that waits for its reader
+_WAITING_MAX: Final = 1 << 23  # bytes of lines that wait: what 80 sessions of agents have
 _TITLE: Final = "title"  # the status of an event that gives a session its name
 # How many quotes of each sort are kept; of prompts as many of the first.
 PARTS: Final = {
@@ -159,14 +163,45 @@ class DigestParts:
     `calls`: name of a call -> a quote of it with its command, the file that it names, whether it
     edits that one, and the title that it gives to an issue, until its result comes. `turn`: what
     became of the last prompt, one of `OPEN`, `REPORTED` and `ANSWERED`.
+    `waiting`: events behind those that the others are of, and how many bytes their lines have.
     """
 
-    __slots__ = ("calls", "quotes", "turn", "turned")
+    __slots__ = ("calls", "quotes", "turn", "turned", "waiting", "waiting_bytes")
 
     def __init__(self) -> None:
         self.quotes: dict[str, list[EventQuote]] = {sort: [] for sort in PARTS}
         self.calls: dict[str, EventQuote] = {}
         self.turn, self.turned = REPORTED, ""
+        self.waiting: list[Event] = []
+        self.waiting_bytes = 0
+
+    def settle(self) -> None:
+        """Take in what waits."""
+        waiting, self.waiting, self.waiting_bytes = self.waiting, [], 0
+        for event in waiting:
+            self.add(event)
+
+    def settle_lasting(self, *, wishes: bool) -> None:
+        """Take in what waits as far as quotes of `STANDING` depend on it; the others are void.
+
+        Without `wishes` those that users say are void, too.
+        """
+        waiting, self.waiting, self.waiting_bytes = self.waiting, [], 0
+        # Where nothing goes wrong, no call and no answer leaves anything.
+        smooth = not (self.quotes["missed"] or self.quotes["bites"]) and not any(
+            event.kind == "tool_result" and event.data.get("status") == "error" for event in waiting
+        )
+        for event in waiting:
+            kind = event.kind
+            if kind == "message":
+                if wishes if event.role == "user" else not smooth:
+                    self._said(event, lasting=True)
+            elif smooth:
+                continue
+            elif kind == "tool_call":
+                self._called(event, lasting=True)
+            elif kind == "tool_result":
+                self._answered(event, lasting=True)
 
     def add(self, event: Event) -> None:
         """Take in an event of the session."""
@@ -256,7 +291,7 @@ class DigestParts:
         if kept:
             self.quotes[sort] = [one for one in kept if not goes(one)]
 
-    def _said(self, event: Event) -> None:
+    def _said(self, event: Event, *, lasting: bool = False) -> None:
         tags = frozenset(event.tags)
         if not event.text.strip() or not _SIDE.isdisjoint(tags):
             return
@@ -267,8 +302,10 @@ class DigestParts:
                         "standing" if is_lasting_wish(wish) else "wishes",
                         EventQuote.of(event, wish),
                     )
-            if "command" not in tags and _NOT_ASKED.isdisjoint(tags):
+            if not lasting and "command" not in tags and _NOT_ASKED.isdisjoint(tags):
                 self._asked(event)
+        elif event.role == "assistant" and lasting:
+            self._explained(event)
         elif event.role == "assistant":
             self._told(event)
 
@@ -358,7 +395,7 @@ class DigestParts:
                     steps[number - 1][1] = state
         plans[at] = EventQuote({**plans[at].row(), "more": steps})
 
-    def _called(self, event: Event) -> None:
+    def _called(self, event: Event, *, lasting: bool = False) -> None:
         data = event.data
         call, tool, path = data.get("call"), data.get("tool"), data.get("path")
         if not isinstance(tool, str):
@@ -366,9 +403,10 @@ class DigestParts:
         named = path if isinstance(path, str) and 0 < len(path) <= _PATH_MAX else ""
         edits = bool(named) and tool.lower() in _EDITS
         command = command_in(tool, event.text)[:_COMMAND_MAX]
-        if edits:
+        if edits and not lasting:
             self._changed(event, named)
-        titled = issue_title(tool, event.text)
+        # What lasts has no title, but a call with nothing else waits for its result with one.
+        titled = "" if lasting and (command or named) else issue_title(tool, event.text)
         if isinstance(call, str) and call and (command or named or titled):
             more = [command, named, "edits" if edits else "", titled]
             self.calls[call] = EventQuote.of(event, "", more=more)
@@ -385,7 +423,7 @@ class DigestParts:
         more = [str(branch) if named else "", str(edits)]
         self._put("files", EventQuote.of(event, "", more=more))
 
-    def _answered(self, event: Event) -> None:
+    def _answered(self, event: Event, *, lasting: bool = False) -> None:
         call = event.data.get("call")
         known = self.calls.pop(call, None) if isinstance(call, str) else None
         if known is None:
@@ -401,26 +439,37 @@ class DigestParts:
         else:
             self._mended(known, command, path)
         if command:
-            self._ran(event, known, command, failed=failed)
+            self._ran(event, known, command, failed=failed, lasting=lasting)
         branch = event.data.get("branch")
-        if titled and not failed and isinstance(branch, str):
+        if titled and not failed and not lasting and isinstance(branch, str):
             key = issue_of_branch(branch, event.text)
             if key:
                 # The agent's words: a title that a tracker gave may be a stranger's.
                 self._put("issues", EventQuote({**known.row(), "text": titled, "more": [key]}))
 
-    def _ran(self, event: Event, call: EventQuote, command: str, *, failed: bool) -> None:
+    def _ran(
+        self, event: Event, call: EventQuote, command: str, *, failed: bool, lasting: bool
+    ) -> None:
         text = event.text
+        asked = bool(self.quotes["bites"] or (self.quotes["failures"] and not lasting))
         if failed:
             check = blamed(command, text)
             if check is not None:
-                self._passed([one for one in checks_in(command) if one != check])
-                self._failed(event, check, call)
+                if asked:
+                    self._passed([one for one in checks_in(command) if one != check])
+                if not lasting:
+                    self._failed(event, check, call)
                 if check.sort == "lint":
                     self._bitten(event, check)
             return
-        if (self.quotes["failures"] or self.quotes["bites"]) and not shows_red(text):
+        if asked and not shows_red(text):
             self._passed(checks_in(command))
+        if not lasting:
+            self._finished(event, command)
+
+    def _finished(self, event: Event, command: str) -> None:
+        """Keep the commits and pull requests that a command made."""
+        text = event.text
         if "git " in command and "commit" in command:
             for one in commits_in(text):
                 self._put("done", EventQuote.of(event, one))
@@ -461,6 +510,8 @@ class DigestParts:
 
     def _mended(self, call: EventQuote, command: str, path: str) -> None:
         """Make traps of what was missed, where this call does it right."""
+        if not self.quotes["missed"]:
+            return
         paths = paths_in(command) if command else [path]
         for one in [*self.quotes["missed"]]:
             sort, wrong, _ = one.more
@@ -524,12 +575,12 @@ class SessionParts:
         self.id = id
         self.groups: dict[VisibilityGroup, DigestParts] = {}
 
-    def add(self, event: Event, group: VisibilityGroup) -> None:
-        """Take in an event of the session, of that group, that tells of it."""
+    def of_group(self, group: VisibilityGroup) -> DigestParts:
+        """The parts of a group's events, which there are from now on."""
         parts = self.groups.get(group)
         if parts is None:
             parts = self.groups[group] = DigestParts()
-        parts.add(event)
+        return parts
 
     def quotes(self, sort: str) -> Iterator[EventQuote]:
         """The quotes of a sort, in the order of time."""
@@ -569,15 +620,48 @@ class DigestsState:
     `places`: of a group the sessions that it tells of, the one with its latest event last; the
     group with the latest event last. Each has its own bound, so that what a reader may not see
     takes no place of what he sees. `standing`: of a group what outlives its sessions, by sort.
+    `given_up`: of a group its part of sessions of which `standing` does not have that yet.
+    `waiting_bytes`: of the lines whose events wait; `settle` comes before any quote is read.
     """
 
-    __slots__ = ("latest", "places", "sessions", "standing")
+    __slots__ = ("given_up", "latest", "places", "sessions", "standing", "waiting_bytes")
 
     def __init__(self) -> None:
+        self.waiting_bytes = 0
+        self.given_up: dict[VisibilityGroup, list[DigestParts]] = {}
         self.latest: tuple[VisibilityGroup, str] | None = None  # of the latest event
         self.sessions: dict[str, SessionParts] = {}
         self.places: dict[VisibilityGroup, dict[str, None]] = {}
         self.standing: dict[VisibilityGroup, dict[str, list[EventQuote]]] = {}
+
+    def settle(self) -> None:
+        """Take in all events that wait."""
+        self.settle_given_up()
+        if self.waiting_bytes:
+            for session in self.sessions.values():
+                for parts in session.groups.values():
+                    parts.settle()
+            self.waiting_bytes = 0
+
+    def settle_given_up(self) -> None:
+        """Keep what outlives the sessions that were let go of.
+
+        Of each sort the last ones: the sessions that went last are read first, and what users said
+        in older ones is read only while there is room for it.
+        """
+        for group, every in self.given_up.items():
+            kept = self.standing[group]
+            found: dict[str, list[EventQuote]] = {sort: [] for sort in STANDING}
+            for parts in reversed(every):
+                self.waiting_bytes -= parts.waiting_bytes
+                full = all(len(found[sort]) >= STANDING[sort] for sort in ("standing", "wishes"))
+                parts.settle_lasting(wishes=not full)
+                for sort, most in STANDING.items():
+                    if len(found[sort]) < most:
+                        found[sort] = [*parts.quotes[sort], *found[sort]]
+            for sort, most in STANDING.items():
+                kept[sort] = [*kept[sort], *found[sort]][-most:]
+        self.given_up = {}
 
     def lasting(self, sort: str) -> list[EventQuote]:
         """The quotes of a sort of `STANDING` over all sessions, in the order of time."""
@@ -585,14 +669,18 @@ class DigestsState:
         found += [one for session in self.sessions.values() for one in session.quotes(sort)]
         return sorted(found, key=_moment)
 
+    def drop(self, group: VisibilityGroup) -> None:
+        """Drop what outlives the sessions of a group that has none any more."""
+        self.waiting_bytes -= sum(parts.waiting_bytes for parts in self.given_up.pop(group, ()))
+        self.standing.pop(group, None)
+
     def give_up(self, group: VisibilityGroup, session: str) -> None:
         """Drop what a group tells of a session, but for what outlives it."""
         self.latest = None
         del self.places[group][session]
         parts = self.sessions[session].groups.pop(group)
-        kept = self.standing.setdefault(group, {sort: [] for sort in STANDING})
-        for sort, most in STANDING.items():
-            kept[sort] = [*kept[sort], *parts.quotes[sort]][-most:]
+        self.standing.setdefault(group, {sort: [] for sort in STANDING})
+        self.given_up.setdefault(group, []).append(parts)
         if not self.sessions[session].groups:
             del self.sessions[session]
 
@@ -618,7 +706,14 @@ class Digests:
         if session is None:
             session = state.sessions[id_] = SessionParts(id_)
         group = visibility_group(event)
-        session.add(event, group)
+        parts, size = session.of_group(group), 1 + line.end - line.offset
+        parts.waiting.append(event)
+        parts.waiting_bytes += size
+        state.waiting_bytes += size
+        if state.waiting_bytes > _WAITING_MAX:
+            state.settle_given_up()
+            if state.waiting_bytes > _WAITING_MAX // 2:
+                state.settle()
         if state.latest == (group, id_):  # whose place is the last already
             return
         state.latest = group, id_
@@ -633,9 +728,10 @@ class Digests:
             for one in [*state.places[oldest]]:
                 state.give_up(oldest, one)
             del state.places[oldest]
-            state.standing.pop(oldest, None)
+            state.drop(oldest)
 
     def dump(self, state: DigestsState) -> bytes:
+        state.settle()
         places = [[int(high), space, list(ids)] for (high, space), ids in state.places.items()]
         sessions = [state.sessions[id_].row() for id_ in sorted(state.sessions)]
         standing = [
@@ -673,5 +769,5 @@ def parts_of(events: Iterable[Event]) -> SessionParts | None:
         if _tells(event):
             if session is None:
                 session = SessionParts(event.session or "")
-            session.add(event, visibility_group(event))
+            session.of_group(visibility_group(event)).add(event)
     return session

@@ -101,6 +101,9 @@ class Replayable(Protocol):
     def read_from(self, position: Position) -> Iterator[Line]:
         """Yield the verified lines behind a position that matches."""
 
+    def may_be_purged_behind(self, position: Position) -> bool:
+        """Whether a purge event may lie behind a position; False where none does, and quickly."""
+
 
 class Stretch(list[Line]):
     """Lines that many projectors fold: those that most of them pass over are told apart once."""
@@ -476,7 +479,10 @@ def overtaken(log: Replayable, position: Position) -> bool:
         return False
     if not log.matches(position):
         return True
-    return any(line.event.kind == "purge" for line in log.read_from(position))
+    # What lies behind an older file is thousands of lines, and to decode them costs a fold.
+    return log.may_be_purged_behind(position) and any(
+        line.event.kind == "purge" for line in log.read_from(position)
+    )
 
 
 def _fold(lines: Sequence[Line], followers: Sequence[Follower]) -> None:

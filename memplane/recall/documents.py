@@ -21,7 +21,7 @@ event and the text of its copy; none of them has neighbours.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
@@ -67,7 +67,6 @@ _PIECE: Final = 1 << 18  # characters of a long text that are encoded at once
 _NAME_MAX: Final = 300
 _ENDS_MAX: Final = 16  # of one path: a file may be asked for by as many of its last names
 _EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00Z")
-_MICROSECOND: Final = timedelta(microseconds=1)
 _MONTHS: Final = word_table("""
     January February March April May June July August September October November December
 """)
@@ -205,9 +204,11 @@ def kind_number(kind: str) -> int:
 def microseconds(ts: str) -> int:
     """Return a time of the log as microseconds since 1970; 0 for a text that is no time."""
     try:
-        return (datetime.fromisoformat(ts) - _EPOCH) // _MICROSECOND
+        since = datetime.fromisoformat(ts) - _EPOCH
     except (ValueError, TypeError):
         return 0
+    # A third of what a division by a microsecond costs, for each event.
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
 def chunks(text: str) -> list[str]:

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Final
 from memplane.artifacts import searched_text
 from memplane.errors import MemplaneError
 from memplane.event import KINDS, PROJECTS, SENSITIVITIES, encode_text
-from memplane.harness import RememberedLine, remembered, remembered_text
+from memplane.harness import RememberedLine, remembered, remembered_lines, remembered_text
 from memplane.index import engine, storage
 from memplane.index.ranking import Bits, Columns, Fates, Flagged, Frame, Mask, Spans, Speakers
 from memplane.index.segment import ROW, row
@@ -107,12 +107,14 @@ def raw_lines(log: FileLog, lines: Sequence[Line]) -> Iterator[tuple[bytes, byte
 def keeping(documents: list[Document], line: Line, before: bytes, raw: bytes) -> list[Document]:
     """The documents of an event, the first with its line and the hash of its id."""
     event, segment, offset, end = line
-    if not documents or not _HASH.fullmatch(before) or end > NOWHERE:
+    if not documents or end > NOWHERE:
         return documents
     first, *others = documents
     said = first.text if not others else "".join([one.text for one in documents])
-    hole, rest = _CODES.without(raw, said if said == event.text else None, _REST_MAX)
-    kept = _FIELDS.pack(unhexlify(before), segment, offset, end - offset, hole) + rest
+    text = said if said == event.text else None
+    kept = _CODES.kept(before, raw, text, segment, offset, end - offset, _REST_MAX)
+    if not kept:
+        return documents
     # Its last two fields: to replace them by name costs four times as much, for every event.
     return [tuple.__new__(Document, (*first[:-2], id_hash(event.id), kept)), *others]
 
@@ -170,6 +172,23 @@ class PhraseCodes:
             if found >= 0:
                 hole, rest = found, raw[:found] + raw[found + len(written) :]
         return hole, self.packed(rest) if len(rest) <= most else b""
+
+    def kept(
+        self,
+        before: bytes,
+        raw: bytes,
+        said: str | None,
+        segment: int,
+        offset: int,
+        length: int,
+        most: int,
+        /,
+    ) -> bytes:
+        """A kept line, of `raw` behind the hash `before`; of what is no hash nothing."""
+        if not _HASH.fullmatch(before):
+            return b""
+        hole, rest = self.without(raw, said, most)
+        return _FIELDS.pack(unhexlify(before), segment, offset, length, hole) + rest
 
 
 _CODES: Final = kernel_twin(PhraseCodes)(_PHRASES)
@@ -422,7 +441,7 @@ class Indexed:
             looked = position
         if not self._log.matches(position):
             return True
-        if self._log.may_be_purged_behind(looked) and overtaken(self._log, looked):
+        if overtaken(self._log, looked):
             return True
         self._unpurged = head
         return False
@@ -440,7 +459,8 @@ class Indexed:
         if start >= min(end, view.count):
             return
         after = int(self.frame(view).seq[start]) - 1
-        for _, documents in self._with_documents(self._log.read(after, self.seq)):
+        lines = remembered_lines(self._log.read(after, self.seq))
+        for _, documents in self._with_documents(lines):
             span = view.span(documents[0].seq) if documents else range(0)
             for doc, document in zip(span, documents, strict=False):
                 if start <= doc < end and view.text(doc):
@@ -464,7 +484,7 @@ class Indexed:
         view = self.view()
         columns = [view.column(name) for name in ROW]
         start = at = 0
-        for line, own in self._with_documents(self._log.read(0, self.seq)):
+        for line, own in self._with_documents(remembered_lines(self._log.read(0, self.seq))):
             documents = [*self._blanks(at, line.event.seq), *own]
             at = line.event.seq
             if progress is not None:
@@ -585,7 +605,7 @@ class Indexed:
         return self._position if self._last is None else self._last.position
 
     def fold(self, lines: Sequence[Line], *, save: bool = True) -> None:
-        """Take in the documents of the next lines, as written or as memory has them.
+        """Take in the documents of the next lines, which come as memory has them.
 
         Saved now and then. Those that `folded` does not put into the index yet are not found.
         """
@@ -617,7 +637,8 @@ class Indexed:
     def _lines(self, end: int) -> Iterator[list[Line]]:
         """The lines that are not indexed yet, up to a seq, by the dozens."""
         position = self._position
-        source = self._log.read(0, end) if position is None else self._log.read_from(position)
+        written = self._log.read(0, end) if position is None else self._log.read_from(position)
+        source = remembered_lines(written)
         while lines := list(islice(source, _LINES)):
             kept = [line for line in lines if line.event.seq <= end]
             if kept:
@@ -631,15 +652,19 @@ class Indexed:
             yield from (blank_document(erased.seq, part) for part in range(erased.documents))
 
     def _with_documents(self, lines: Iterable[Line]) -> Iterator[tuple[Line, list[Document]]]:
-        """Each line with the documents of its event."""
+        """Lines that come as memory has them as they are written, each with its documents."""
         source = iter(lines)
         while some := list(islice(source, _LINES)):
             for each, (before, raw) in zip(some, raw_lines(self._log, some), strict=True):
                 line = each.written if isinstance(each, RememberedLine) else each
-                yield line, keeping(self._documents(line.event), line, before, raw)
+                documents = self._documents(line.event, unchanged=line is each)
+                yield line, keeping(documents, line, before, raw)
 
-    def _documents(self, event: Event) -> list[Document]:
-        return documents_of(event, whole_text(self._log, event), self._result_tokens)
+    def _documents(self, event: Event, *, unchanged: bool = False) -> list[Document]:
+        """The documents of an event as it is written; `unchanged`: memory has the same."""
+        plain = unchanged and event.kind != "artifact" and "body" not in event.data
+        text = event.text if plain else whole_text(self._log, event)
+        return documents_of(event, text, self._result_tokens)
 
 
 def slots_of(log: FileLog, policies: Policies) -> Callable[[Event], int]:

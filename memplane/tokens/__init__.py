@@ -557,7 +557,9 @@ def _token_ends(text: bytes, ranks: TokenRanks) -> list[list[int]]:
     size, longest, held = len(text), ranks.longest, ranks.get
     found = []
     for start in range(size):
-        most = max(longest(text[start : start + PREFIX]), PREFIX - 1)
+        most = PREFIX - 1
+        if start + most < size:  # many thousands begin with a blank, which a text may end with
+            most = max(longest(text[start : start + PREFIX]), most)
         ends = range(start + 1, min(size, start + most) + 1)
         if ranks.whole:  # what it does not hold is no token, and is not looked up
             found.append([end for end in ends if held(text[start:end], NEVER) != NEVER])

@@ -217,6 +217,31 @@ def test_a_stem_is_that_of_the_stemmer_whatever_spares_asking_it(word):
     assert terms.stem(word) == stems.snowball(terms.IRREGULAR.get(word, word))
 
 
+@given(
+    st.text("abcdef0159", min_size=1, max_size=9)
+    | st.text("aeiblntvwxyz09", min_size=1, max_size=9),
+    st.sampled_from(("e", "e", "se", "le", "ate", "ive", "ance", "able")),
+)
+def test_the_last_e_of_a_numbered_word_goes_where_the_stemmer_takes_it(word, ending):
+    found = stems.numbered_stem(word + ending)
+    assert found in (None, stems.snowball(word + ending))
+
+
+@pytest.mark.parametrize(
+    ("word", "stem"),
+    [
+        ("9eb535e", "9eb535"),
+        ("1e", None),
+        ("0te", "0te"),
+        ("a1e", "a1e"),
+        ("2ate", None),
+        ("ee9", None),
+    ],
+)
+def test_which_numbered_words_need_no_stemmer(word, stem):
+    assert stems.numbered_stem(word) == stem
+
+
 TOKENS = st.text("ab1.,;:!?()[]'\"*`/\\-_é中", min_size=1, max_size=9)
 
 

@@ -2,6 +2,8 @@
 
 import gc
 import random
+import re
+import struct
 import weakref
 from array import array
 
@@ -21,6 +23,7 @@ from memplane.index.terms import (
     surfaces,
     whole_term,
 )
+from memplane.intake.token_patterns import LongRuns
 from memplane.kernel import Literals, RecordMaker, kernel_twin
 from memplane.search.indexing import PhraseCodes
 from memplane.tokens import ENCODINGS, Bound, ChunkSums
@@ -428,6 +431,7 @@ def test_the_same_phrases_have_codes(phrases, text, rest):
         assert built.packed(clean) == plain.packed(clean)
 
 
+PASSED = ("utf-8", "surrogatepass")
 SAID = st.text('ab"\\/\n\t\x01\x1f\x7f{') | TEXTS.map(lambda text: text[:60])
 
 
@@ -446,11 +450,45 @@ def test_a_text_is_taken_out_of_the_same_place_of_a_line(said, other, beside, mo
     assert (hole, rest) == (1, b"{}")
 
 
+BIG = (1 << 32) - 1
+
+
+@settings(max_examples=examples(500), deadline=None)
+@given(
+    before=st.text("0123456789abcdef", min_size=16, max_size=16).map(str.encode)
+    | st.text("09afgAF", min_size=14, max_size=18).map(str.encode),
+    said=SAID | st.none(),
+    beside=st.binary(max_size=30),
+    places=st.tuples(*[st.integers(0, 9) | st.integers(0, BIG)] * 3),
+    most=st.integers(-1, 200),
+    there=st.booleans(),
+)
+def test_the_same_is_kept_of_a_line(before, said, beside, places, most, there):
+    built, plain = twins(lambda: kernel_twin(PhraseCodes)((b'"data":', b"ab", b'{"seq":')))
+    text = b"" if said is None or not there else encode_text(said).encode(*PASSED)
+    line = b'{"seq":1,"text":' + text + beside
+    kept = built.kept(before, line, said, *places, most)
+    assert kept == plain.kept(before, line, said, *places, most)
+    assert bool(kept) == (len(before) == 16 and not set(before) - set(b"0123456789abcdef"))
+    hole, rest = plain.without(line, said, most)
+    if kept:
+        assert kept[:8].hex().encode() == before
+        assert struct.unpack("<4I", kept[8:24]) == (*places, hole)
+        assert kept[24:] == rest
+
+
 def test_what_is_no_line_or_no_text_is_an_error():
     codes = kernel.BUILT.PhraseCodes(())
     for asked in (("", "a", 9), (b"", b"", None), (b"", 5, 9)):
         with pytest.raises(TypeError):
             codes.without(*asked)
+        with pytest.raises(TypeError):
+            codes.kept(b"0" * 16, asked[0], asked[1], 1, 2, 3, asked[2])
+    for places in ((-1, 2, 3), (1, BIG + 1, 3)):
+        with pytest.raises(OverflowError):
+            codes.kept(b"0" * 16, b"", None, *places, 9)
+    with pytest.raises(TypeError):
+        codes.kept(b"0" * 16, b"", None)
 
 
 def test_more_phrases_than_there_are_codes_for_are_refused():
@@ -484,6 +522,8 @@ def test_the_same_literals_are_found(literals, text, encoded):
     assert type(built) is not type(plain) is Literals
     expected = tuple(each for each in literals if each in text)
     assert built.among(given_text) == plain.among(given_text) == expected
+    begins = [at for at in range(len(text)) if text.startswith(tuple(filter(None, literals)), at)]
+    assert built.places(text) == plain.places(text) == begins
 
 
 @settings(max_examples=examples(500), deadline=None)
@@ -495,11 +535,43 @@ def test_words_are_found_whole(words, text):
     built, plain = twins(lambda: kernel_twin(Literals)(tuple(words), b"abcd"))
     there = text.translate({ord(each): " " for each in "é'-"}).split()
     assert built.among(text) == plain.among(text) == tuple(each for each in words if each in there)
+    assert built.places(text) == plain.places(text) == []
 
 
 def test_more_literals_than_there_is_room_for_are_refused_by_the_kernel_and_no_table_has_them():
     with pytest.raises(ValueError, match="too many texts"):
         kernel_twin(Literals)(tuple(map(str, range(2_000))))
+
+
+@settings(max_examples=examples(500), deadline=None)
+@given(
+    text=st.lists(
+        st.text("ab1\\ \n[", max_size=12).map(str.encode) | st.binary(max_size=6), max_size=8
+    ).map(b"".join),
+    times=st.integers(1, 3),
+    least=st.integers(1, 6),
+)
+def test_the_same_runs_are_found(text, times, least):
+    built, plain = twins(lambda: kernel_twin(LongRuns)(b"ab1\\-", b"ab1", least))
+    assert type(built) is not type(plain) is LongRuns
+    runs, halves, longest = found = built.of(text * times)
+    assert found == plain.of(text * times)
+    every = [one.span() for one in re.finditer(rb"[ab1\\-]{%d,}" % least, text * times)]
+    spans = {(text * times)[begin:end]: None for begin, end in every}
+    assert runs == b"".join(b" " + one for one in spans)
+    assert halves == [(b, e) for b, e in every if set((text * times)[b:e]) & set(b"1\\")]
+    assert longest == max(map(len, re.findall(rb"[ab1]+", runs)), default=0)
+
+
+def test_many_runs_are_kept_apart():
+    built, plain = twins(lambda: kernel_twin(LongRuns)(b"ab1\\-", b"ab1", 3))
+    many = b" ".join(f"{number % 900:b}aaa".replace("0", "b").encode() for number in range(4_000))
+    assert built.of(many) == plain.of(many)
+    for asked in ("text", None):
+        with pytest.raises(TypeError):
+            built.of(asked)
+    with pytest.raises(ValueError, match="a byte at least"):
+        kernel.BUILT.LongRuns(b"a", b"a", 0)
 
 
 class Made(tuple):

@@ -59,6 +59,9 @@ class Journal:
         assert self.matches(position)
         return self.read(position.seq)
 
+    def may_be_purged_behind(self, position: Position) -> bool:
+        return any(line.event.kind == "purge" for line in self.lines[position.seq :])
+
 
 def place(line: Line) -> Position:
     return Position(line.event.seq, line.event.h, line.segment, line.end)

@@ -5,7 +5,15 @@ from hypothesis import given, settings, strategies as st
 
 from memplane.event import Event
 from memplane.ports import Line
-from memplane.projections.digests import ANSWERED, OPEN, PARTS, REPORTED, Digests, parts_of
+from memplane.projections.digests import (
+    ANSWERED,
+    OPEN,
+    PARTS,
+    REPORTED,
+    STANDING,
+    Digests,
+    parts_of,
+)
 from tests.examples import examples
 
 NOW = "2026-01-05T12:00:00.000000Z"
@@ -201,3 +209,73 @@ def test_a_report_that_is_read_late_is_what_it_was_when_it_was_said(said):
         patch.setattr("memplane.projections.digests.has_outcome", lambda _: False)
         at_once = folded()
     assert folded() == at_once
+
+
+ACTS = st.sampled_from(
+    (
+        ("said", "user", "Please always run the linter before you commit the sails."),
+        ("said", "user", "Keep the halyards of both masts on the left side."),
+        ("said", "user", "What is wrong with the keel?"),
+        ("said", "assistant", REPORT),
+        (
+            "said",
+            "assistant",
+            "The rule no-shadow is for sails that stand behind others. All checks pass.",
+        ),
+        ("ran", "eslint hull", "error", "hull/mast.js:3:1: a sail behind a sail (no-shadow)"),
+        ("ran", "eslint hull", "ok", "All checks passed!"),
+        ("ran", "cat deck/keel.py", "error", "cat: deck/keel.py: No such file or directory"),
+        ("ran", "cat hull/keel.py", "ok", "weight = 4"),
+        ("ran", "pytest tests/hull.py", "error", "1 failed"),
+        ("ran", "pytest", "ok", "4 passed"),
+        ("ran", "git commit -m sails", "ok", "[main 1234567] sails"),
+    )
+)
+
+
+@settings(max_examples=examples(150), deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from("abcdef"), ACTS), max_size=60),
+    st.lists(st.integers(1, 4), min_size=5, max_size=5) | st.none(),
+    st.sampled_from((9, 1_000, 1 << 20)),
+)
+def test_what_outlives_a_session_is_the_same_whether_its_events_waited(acts, bounds, waiting):
+    events = []
+    for session, (act, *about) in acts:
+        seq = len(events) + 1
+        ns = "/agent/keel" if session == "f" else "/global"
+        if act == "said":
+            events.append(event(seq, about[1], role=about[0]))
+        else:
+            events += ran(seq, *about)
+        events = [
+            one
+            if one.seq < seq
+            else one._replace(session=session, ns=ns, ts=NOW.replace("12", f"{seq % 7:02}"))
+            for one in events
+        ]
+
+    def folded(*, waits):
+        state = (digests := Digests(kept_max=2)).initial()
+        for one in events:
+            digests.apply(state, Line(one, 1, 0, 90))
+            if not waits:
+                state.settle()
+        return digests.dump(state)
+
+    with pytest.MonkeyPatch.context() as patch:
+        if bounds is not None:
+            lasting = dict(zip(STANDING, bounds, strict=True))
+            patch.setattr("memplane.projections.digests.STANDING", lasting)
+        patch.setattr("memplane.projections.digests._WAITING_MAX", waiting)
+        assert folded(waits=True) == folded(waits=False)
+
+
+def test_events_wait_up_to_a_bound(monkeypatch):
+    monkeypatch.setattr("memplane.projections.digests._WAITING_MAX", 1_000)
+    state = (digests := Digests()).initial()
+    for seq in range(1, 200):
+        digests.apply(state, Line(event(seq, REPORT, role="assistant"), 1, 0, 99))
+        assert state.waiting_bytes <= 1_000
+    digests.dump(state)
+    assert state.waiting_bytes == 0

@@ -350,8 +350,8 @@ def forged_index(home):
         service = index_service(plane.context)
         indexed = service.index(plane.context.watched.policies())
         documents = indexed._documents
-        indexed._documents = lambda event: [
-            one._replace(text=one.text.upper()) for one in documents(event)
+        indexed._documents = lambda event, **known: [
+            one._replace(text=one.text.upper()) for one in documents(event, **known)
         ]
         indexed._restart()
         indexed.catch_up(save=False)
