@@ -29,7 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KERNEL_VERSION 10 /* the same as in memplane/kernel.py; raise both with any change */
+#define KERNEL_VERSION 11 /* the same as in memplane/kernel.py; raise both with any change */
 
 typedef uint8_t byte;
 

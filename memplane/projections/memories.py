@@ -968,6 +968,8 @@ class Memories:
             self._chains = Chains()
         else:
             self._cache, self._base = cache, cache.position
+            if kept is None:  # what lies there may be of another time: the next save replaces it
+                self.unsaved = max(self.unsaved, 1)
 
     def _kept(self, path: Path) -> tuple[Cache, list[Act]] | None:
         """The file, not opened yet, and its acts, where these are kept beside it."""

@@ -14,25 +14,18 @@ A process that compares or makes the index while its caller does the same for pr
 It opens the plane itself, by the same environment. Where it cannot be started, ends, or finds
 another plane or other policies than its caller has, there is no result, and the caller does the
 work: what is found or made is the same.
-
-One that makes the index is sent the lines that its caller has read and verified: a stream of frames
-behind the line of JSON that says what to do. A frame is its length (8 bytes, little-endian) and, as
-`marshal` has it, a list of lines (the event's fields, segment, offset, end); None: begin again;
-False: that was all. Without that last frame there is no result.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
-import marshal
 import os
 import re
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -41,15 +34,12 @@ from typing import IO, TYPE_CHECKING, Any, Final, Literal, Self
 from memplane import log as logs, nofollow
 from memplane.context.folds import BUNDLED, Folds, Prefix, RememberedLog
 from memplane.errors import LockError, NotFoundError, PolicyError, Problem, WriteError
-from memplane.event import Event
-from memplane.harness import RememberedLine, remembered_lines
 from memplane.index import storage
 from memplane.index.storage import alone, holder, remove_index_file
 from memplane.lazy import NamedTuple, late
 from memplane.log import LogProblem, VerifyReport
 from memplane.log.segments import recalled_hashes
 from memplane.log.verifying import REBUILD, EndEvidence, hash_of
-from memplane.ports import Line
 from memplane.projections import projector
 from memplane.projections.artifacts import is_digest
 from memplane.projections.digests import Digests
@@ -61,6 +51,7 @@ from memplane.upkeep.reports import kept_bytes_path, saved
 
 if TYPE_CHECKING:
     from memplane.context.context import PlaneContext
+    from memplane.event import Event
     from memplane.index import engine as index_engine
     from memplane.intake import Redactor
     from memplane.intake.redact import Counts
@@ -68,7 +59,6 @@ if TYPE_CHECKING:
     from memplane.ports import Position, Progress
     from memplane.projections.projector import Folded, State
     from memplane.recall import documents
-    from memplane.search.indexing import Indexed
 else:
     documents = late("memplane.recall.documents")
     index_engine = late("memplane.index.engine")
@@ -77,19 +67,17 @@ else:
 Task = Literal["differs", "rebuild"]
 # Lines of the log: a process takes half a second of a processor to start.
 _LINES_MIN: Final = 20_000
-_REBUILT_MIN: Final = 5  # times as many: to start it costs less than a tenth of the work then
-_FRAME_BYTES: Final = 8  # of a frame's length
-_PIPE_BYTES: Final = 1 << 20  # with less, the two wait for each other every hundred lines
+_REBUILT_MIN: Final = 5  # times as many: both read the log, a third of the work of a short one
 _STEPS: Final = 200  # in which it tells how far it is
 _CHILD: Final = """
 import json, os, sys
-told = json.loads(sys.stdin.buffer.readline())
+told = json.load(sys.stdin)
 sys.path[:] = told["path"]
 from memplane import home, wiring
 from memplane.upkeep.verify import serve_index
 found = home.open_home(told["home"])._replace(read_only=told["task"] == "differs")
 with wiring.open_light(found, wiring.clock, os.environ) as plane:
-    serve_index(plane.context, told, sys.stdin.buffer, sys.stdout)
+    serve_index(plane.context, told, sys.stdout)
 """
 
 
@@ -97,7 +85,7 @@ class IndexProcess:
     """The index of a plane, compared (`differs`) or made again (`rebuild`) by another process.
 
     None is started where `processes` is 1, the log is short, or the plane is not one that another
-    process opens as this one has it. One that makes it again is a `Follower` of the caller's pass.
+    process opens as this one has it.
     """
 
     def __init__(
@@ -112,9 +100,9 @@ class IndexProcess:
         self._child: subprocess.Popen[bytes] | None = None
         self._said: list[Any] = []
         self._rest = b""
-        self._last: Line | None = None
-        self._sends = task == "rebuild"
-        head, least = context.log.head().seq, _LINES_MIN * (_REBUILT_MIN if self._sends else 1)
+        head, least = context.log.head().seq, _LINES_MIN
+        if task == "rebuild":
+            least *= _REBUILT_MIN
         if processes < 2 or head < least or not sys.executable:
             return
         if context.as_of is not None or context.home.passing:
@@ -129,60 +117,18 @@ class IndexProcess:
         with suppress(OSError):
             self._child = subprocess.Popen(  # noqa: S603 - this interpreter, this package
                 [sys.executable, "-c", _CHILD],
-                bufsize=0,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
             )
             assert self._child.stdin is not None
-            with suppress(OSError, AttributeError):  # not of every system
-                fcntl.fcntl(self._child.stdin, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-            self._write(json.dumps(told).encode() + b"\n")
-            if not self._sends:
-                self._end()
+            with self._child.stdin as pipe:
+                pipe.write(json.dumps(told).encode())
 
     @property
     def is_running(self) -> bool:
         """Whether a process was started for it."""
         return self._child is not None
-
-    @property
-    def position(self) -> Position | None:
-        """Behind the last line that was sent; None before the first."""
-        return None if self._last is None else self._last.position
-
-    def fold(self, lines: Sequence[Line]) -> None:
-        """Send the next lines as they are written: the process decides what memory has of them."""
-        self._last = lines[-1]
-        written = (one.written if isinstance(one, RememberedLine) else one for one in lines)
-        self._send([(tuple(event), *place) for event, *place in written])
-
-    def reset(self) -> None:
-        """Have the process begin again with no document."""
-        self._last = None
-        self._send(None)
-
-    def _send(self, value: Any) -> None:
-        try:
-            data = marshal.dumps(value)
-        except ValueError:  # nested more deeply than it can be sent
-            self._end()
-        else:
-            self._write(len(data).to_bytes(_FRAME_BYTES, "little") + data)
-
-    def _write(self, data: bytes) -> None:
-        pipe = None if self._child is None else self._child.stdin
-        try:
-            while pipe is not None and not pipe.closed and data:
-                data = data[pipe.write(data) :]
-        except OSError:  # it has ended: there will be no result
-            self._end()
-
-    def _end(self) -> None:
-        assert self._child is not None
-        if self._child.stdin is not None:
-            with suppress(OSError):
-                self._child.stdin.close()
 
     def looked_after(self, progress: Progress) -> Progress:
         """The caller's own progress; at each call of it that of the process is passed on too."""
@@ -200,9 +146,6 @@ class IndexProcess:
         child = self._child
         if child is None or child.stdout is None:
             return None
-        if self._sends:
-            self._send(False)
-            self._end()
         os.set_blocking(child.stdout.fileno(), True)
         while self._read():
             pass
@@ -232,17 +175,13 @@ class IndexProcess:
     def __exit__(self, *error: object) -> None:
         if self._child is not None:
             self._child.kill()
-            self._end()
             if self._child.stdout is not None:
                 self._child.stdout.close()
             self._child.wait()
 
 
-def serve_index(context: PlaneContext, told: dict[str, Any], sent: IO[bytes], out: IO[str]) -> None:
-    """Do the work of an `IndexProcess`: lines `[done, total]`, then `true` or `false`.
-
-    `sent` gives the frames of what is to be made again.
-    """
+def serve_index(context: PlaneContext, told: dict[str, Any], out: IO[str]) -> None:
+    """Do the work of an `IndexProcess`: lines `[done, total]`, then `true` or `false`."""
     policies = context.watched.policies()
     if (context.cache_id, documents.variant_of(policies)) != (told["plane"], told["variant"]):
         return
@@ -259,28 +198,9 @@ def serve_index(context: PlaneContext, told: dict[str, Any], sent: IO[bytes], ou
         if told["task"] == "differs":
             found = service.differs(policies, tell)
         else:
-            begun = service.begin_again(policies)
-            if begun is None or not _taken_in(begun.indexed, sent, tell, context.log.head().seq):
-                return
-            service.finish(policies, begun, tell)
+            service.rebuild(policies, tell)
             found = service.is_saved(policies)
     print(json.dumps(found), file=out, flush=True)
-
-
-def _taken_in(indexed: Indexed, sent: IO[bytes], tell: Progress, head: int) -> bool:
-    """Index the lines that are sent; whether their end was, too."""
-    while len(size := sent.read(_FRAME_BYTES)) == _FRAME_BYTES:
-        # From the process that started this one, by a pipe that nobody else has.
-        found = marshal.loads(sent.read(int.from_bytes(size, "little")))  # noqa: S302
-        if found is False:
-            return True
-        if found is None:
-            indexed.reset()
-            continue
-        lines = [Line(tuple.__new__(Event, fields), *place) for fields, *place in found]
-        indexed.fold([*remembered_lines(lines)])
-        tell(lines[-1].event.seq, head)
-    return False
 
 
 # Of a thousand: what the parts take of the time, measured on logs of 20,000 and a million events.
@@ -688,9 +608,7 @@ def _made_again(context: PlaneContext, progress: Progress | None, processes: int
     with IndexProcess(context, policies, "rebuild", apart, shares.of("index")) as beside:
         if not beside.is_running and context.keeps:
             return _made_together(context, policies, service, progress)
-        sent = (beside,) if beside.is_running else ()
-        told = beside.looked_after(shares.of("projections"))
-        folds = context.caught_up(progress=told, beside=sent)
+        folds = context.caught_up(progress=beside.looked_after(shares.of("projections")))
         if context.keeps:
             folds.save()
         made = beside.result()

@@ -1,7 +1,5 @@
 """`rebuild` keeps what it makes, or says who or what stands in the way."""
 
-import io
-import marshal
 import os
 import threading
 
@@ -11,7 +9,6 @@ from builders_exports import made, opened
 from memplane.errors import LockError, WriteError
 from memplane.index.storage import alone
 from memplane.projections import projector
-from memplane.recall.documents import variant_of
 from memplane.search.indexing import Indexed
 from memplane.search.service import index_service
 from memplane.upkeep import verify
@@ -154,28 +151,6 @@ def test_an_index_process_that_ends_early_leaves_the_work_to_its_caller(plane, m
     assert plane.search("herons 1999")[0].text.startswith("herons 1999")
     with plane.context.lock:
         assert not index_service(plane.context).differs(plane.upkeep.policies)
-
-
-def test_what_was_not_sent_whole_makes_no_index(plane):
-    context = plane.context
-    policies = plane.upkeep.policies
-    told = {"task": "rebuild", "plane": context.cache_id, "variant": variant_of(policies)}
-    lines = [(tuple(line.event), *line[1:]) for line in context.log.read()]
-    for frames, said in (
-        ([lines], ""),
-        ([lines, False], "true"),
-        ([lines, None, lines[:2], lines[2:], False], "true"),
-    ):
-        plane.upkeep.index()
-        packed = [marshal.dumps(one) for one in frames]
-        sent = io.BytesIO(b"".join(len(one).to_bytes(8, "little") + one for one in packed))
-        out = io.StringIO()
-        verify.serve_index(context, told, sent, out)
-        *_, last = ["", *out.getvalue().splitlines()]
-        assert (last == "true") == (said == "true")
-        with context.lock:
-            index_service(context).drop()
-            assert index_service(context).is_saved(policies) == (said == "true")
 
 
 @pytest.mark.parametrize("indexed", [True, False])
