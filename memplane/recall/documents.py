@@ -67,10 +67,10 @@ _PIECE: Final = 1 << 18  # characters of a long text that are encoded at once
 _NAME_MAX: Final = 300
 _ENDS_MAX: Final = 16  # of one path: a file may be asked for by as many of its last names
 _EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00Z")
-_MONTHS: Final = word_table("""
+MONTHS: Final = word_table("""
     January February March April May June July August September October November December
 """)
-_DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
 def variant_of(policies: Policies) -> str:
@@ -381,4 +381,4 @@ def _date_words(day: str) -> str:
         found = date.fromisoformat(day)
     except ValueError:
         return ""
-    return f"{_MONTHS[found.month - 1]} {found.year:04} {found.day:02} {_DAYS[found.weekday()]}"
+    return f"{MONTHS[found.month - 1]} {found.year:04} {found.day:02} {DAYS[found.weekday()]}"

@@ -53,7 +53,7 @@ from memplane.log.reader import LineCache
 from memplane.ports import ONE, Candidates, FoundEvent, SearchResult
 from memplane.projections.artifacts import facts_of
 from memplane.projections.item import Item
-from memplane.recall.documents import CARD, KIND_BITS, kind_number, labels_of
+from memplane.recall.documents import CARD, DAYS, KIND_BITS, MONTHS, kind_number, labels_of
 from memplane.search.indexing import Indexed, whole_text
 
 if TYPE_CHECKING:
@@ -379,7 +379,13 @@ class LogRetriever:
         matches = view.match(wanted, hidden, *constants)
         if not matches.coverage.any():  # no word of it is there: the closest to them stand in
             alone = said.related_alone / 1000
-            close = tuple((term, cosine) for term, cosine in wanted.related if cosine >= alone)
+            # Another day or month is none that was asked for, and each event has its own.
+            dated = _date_terms() if any(term in _date_terms() for term, _ in wanted.words) else ()
+            close = tuple(
+                (term, cosine)
+                for term, cosine in wanted.related
+                if cosine >= alone and term not in dated
+            )
             wanted = wanted._replace(words=close, related=())
             matches = view.match(wanted, hidden, *constants)
         return wanted, matches
@@ -682,6 +688,12 @@ def _bits(scoring: Scoring) -> int:
     What was read from a text counts as what an event says itself, where texts are to be read.
     """
     return 1 | 1 << READ if scoring.markers.detect else 1
+
+
+@lru_cache(maxsize=1)
+def _date_terms() -> frozenset[int]:
+    """The words for days and months beside the texts of documents."""
+    return frozenset(term for name in (*DAYS, *MONTHS) for term in _terms_of(name))
 
 
 @lru_cache(maxsize=1_024)

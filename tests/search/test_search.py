@@ -409,3 +409,11 @@ def test_a_prompt_typed_again_behind_an_interruption_is_one_hit(plane):
     plane.record("count the herons", id="d", role="user", session="s2")
     plane.record("count the herons", id="e", role="user", session="s2")  # nothing was interrupted
     assert sorted(ids(plane.search("count herons"))) == ["a", "d", "e"]
+
+
+def test_of_another_day_than_was_asked_for_nothing_is_found(tmp_path):
+    with memplane.init(tmp_path / "plane", clock=lambda: "2026-11-27T10:00:00.000000Z") as plane:
+        plane.record("The ferry leaves at nine")
+        assert [hit.text for hit in plane.search("Friday")] == ["The ferry leaves at nine"]
+        for asked in ("Sundays", "Saturday in October"):
+            assert list(plane.search(asked)) == []
