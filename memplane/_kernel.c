@@ -2061,7 +2061,7 @@ static double reached_by(const double *words, Py_ssize_t count, Py_ssize_t wante
     return wanted >= 1 && wanted <= rows ? maxima[wanted - 1] : 0.0;
 }
 
-/* Where so many of what `of` gave stand that at least `wanted` are among them, all of the best. */
+/* A bound that at least `wanted` of the numbers reach, and the places of all that reach it. */
 static PyObject *posting_sums_highest(PostingSums *self, PyObject *args)
 {
     Py_buffer words;
@@ -2231,7 +2231,7 @@ static PyMethodDef posting_sums_methods[] = {
      "Return the documents, four bytes each, and eight each of what their words earn and of their "
      "coverage."},
     {"highest", (PyCFunction)posting_sums_highest, METH_VARARGS,
-     "Return what at least so many of what words earn reach, and where those stand that do."},
+     "Return a bound that at least so many numbers reach, and the places of all that do."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -68,9 +68,9 @@ class Literals:
         return tuple([each for literal, each in encoded if literal in data])
 
     def places(self, text: str, /) -> list[int]:
-        """The characters of a text at which one of them begins, each once, rising; none of words.
+        """The places in a text at which one of them begins, each once, rising.
 
-        An empty one begins nowhere.
+        An empty one begins nowhere. Where the texts are words, no place is given.
         """
         found: set[int] = set()
         for each in () if self._table else self._texts:

@@ -257,8 +257,8 @@ def best_events(
 class Sums(NamedTuple):
     """The documents that hold a word of a query, rising, and what each earns, in 2**-20.
 
-    `highest`: of a number of documents, what so many earn at least, and where in bytes of i32 all
-    stand that do.
+    `highest` takes a number of documents. It returns what at least so many earn, and the places of
+    all that earn as much, as bytes of i32.
     """
 
     docs: memoryview

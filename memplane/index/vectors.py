@@ -253,9 +253,9 @@ class WordPiece:
     """Splits words greedily into the longest pieces that the vocabulary holds."""
 
     def __init__(self, number_of: Callable[[str], int | None], longest: int) -> None:
-        """By the number of each piece, of `longest` letters at most; None for what is none.
+        """`number_of` gives the number of a piece, and None for a text that is no piece.
 
-        A piece that goes on within a word is written `##piece`.
+        No piece has more than `longest` letters. One that goes on within a word is `##piece`.
         """
         self._number_of, self._longest = number_of, longest
         self._cached: dict[str, tuple[int, ...]] = {}
@@ -384,7 +384,7 @@ class StaticTable:
         return str(self._letters[begin + 1 : end], "utf-8")
 
     def number_of(self, piece: str) -> int | None:
-        """The number of a piece; None for any other text. A tenth of a millisecond."""
+        """The number of a piece; None for any other text. It takes a tenth of a millisecond."""
         said = piece.encode("utf-8", "surrogatepass")
         at = -1 if b"\n" in said else self._letters.find(b"\n%b\n" % said)
         return None if at < 0 else int(self._broken().searchsorted(at))

@@ -379,7 +379,7 @@ class LogRetriever:
         matches = view.match(wanted, hidden, *constants)
         if not matches.coverage.any():  # no word of it is there: the closest to them stand in
             alone = said.related_alone / 1000
-            # Another day or month is none that was asked for, and each event has its own.
+            # Names of days are near to each other, and each event has those of its own time.
             dated = _date_terms() if any(term in _date_terms() for term, _ in wanted.words) else ()
             close = tuple(
                 (term, cosine)
@@ -692,7 +692,7 @@ def _bits(scoring: Scoring) -> int:
 
 @lru_cache(maxsize=1)
 def _date_terms() -> frozenset[int]:
-    """The words for days and months beside the texts of documents."""
+    """The terms of the names of days and months, which stand beside the texts of documents."""
     return frozenset(term for name in (*DAYS, *MONTHS) for term in _terms_of(name))
 
 
