@@ -550,6 +550,15 @@ class SavedIndexReader:
                 for doc in reversed(part.docs):
                     yield self._marks(file, doc)
 
+    def first_seq(self, term: int) -> int | None:
+        """Return the seq of the oldest document that holds a term; None where none does."""
+        for file in self._files:
+            part = file.slice(term, KINDS[0], self.count)
+            if part is not None:
+                seq: int = file.array("seq")[part.docs[0]]
+                return seq
+        return None
+
     def documents(self, role: int, upto: int | None = None) -> Iterator[DocumentMarks]:
         """Yield the marks of the documents of a role, the newest first."""
         limit = self.below(upto)

@@ -227,9 +227,9 @@ def passphrase(value: str) -> bool:
 
 def key_values(text: str, lowered: str) -> Iterator[Span]:
     """Spans of values of keys that name a secret: `API_KEY=…`, `"password": "…"`, `--token …`."""
-    last, value_at = 0, _VALUE.match
+    last = 0
     for stem in stems(lowered):
-        match = value_at(text, stem) if stem >= last else None
+        match = _VALUE.match(text, stem) if stem >= last else None
         if match is None:
             continue
         key, begin = _key(text, stem)

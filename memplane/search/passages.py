@@ -14,7 +14,7 @@ speak; `statements` gives the user's own words; `at_tool` what names a tool's fi
 from __future__ import annotations
 
 from functools import lru_cache
-from itertools import islice, zip_longest
+from itertools import islice, takewhile, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -261,7 +261,7 @@ class SavedPassages:
         memory = _Memory(reader, request.session, held, asking)
         known = [word for word in words.rare if _is_known(retriever, word, memory, scope, reach)]
         texts = [one.text for one in said if one.seq > held and one.seq != asking]
-        new = _unsaid(reader, known, memory, reach, texts)
+        new = _unsaid(known, memory, reach, texts)
         whole = len(set(words.named).intersection(known)) if len(words.content) <= _SHORT else 0
         size = len(words.content)
         composed = len(words.composed)
@@ -425,7 +425,9 @@ class _Memory:
         self._known: dict[int, bool] = {}
         label = exact_term(f"session:{session}")
         own = islice(reader.holders(label), _GROUPS) if session else ()
-        self._own = frozenset(one.group for one in own)
+        self._own = frozenset(one.group for one in own if one.group)
+        # Nothing before it is said by the session.
+        self._begins = (reader.first_seq(label) or 0) if self._own else None
 
     def __contains__(self, seq: object) -> bool:
         assert isinstance(seq, int)
@@ -439,10 +441,19 @@ class _Memory:
         """Whether a document is conversation that the session does not hold."""
         return is_conversation(marks) and (marks.group not in self._own or marks.seq <= self._held)
 
-    def is_said(self, marks: DocumentMarks) -> bool:
-        """Whether a document is conversation that the session holds."""
-        said = marks.group in self._own and marks.seq > self._held
-        return said and marks.seq != self._asking and is_conversation(marks)
+    def says(self, term: int, upto: int) -> bool:
+        """Whether conversation that the session holds has a word.
+
+        Looks at the newest documents up to that seq alone.
+        """
+        if self._begins is None:
+            return False
+        least = max(self._begins, self._held + 1)
+        holders = islice(self._reader.holders(term, upto), _HOLDERS)
+        return any(
+            one.group in self._own and one.seq != self._asking and is_conversation(one)
+            for one in takewhile(lambda one: one.seq >= least, holders)
+        )
 
 
 def _mixed(statements: list[Passage], points: list[Passage]) -> list[Passage]:
@@ -548,19 +559,12 @@ def _is_known(
     return any(_shown(retriever, seq, scope) is not None for seq in remembered)
 
 
-def _unsaid(
-    reader: SavedIndexReader, known: Sequence[str], memory: _Memory, upto: int, texts: list[str]
-) -> list[str]:
+def _unsaid(known: Sequence[str], memory: _Memory, upto: int, texts: list[str]) -> list[str]:
     """Those of the words that neither the session's documents nor the texts hold."""
     finder = gate.TextWords(known, IRREGULAR)
     spoken = {word for text in texts for word in finder.count(text)}
     return [
-        word
-        for word in known
-        if word not in spoken
-        and not any(
-            memory.is_said(one) for one in islice(reader.holders(whole_term(word), upto), _HOLDERS)
-        )
+        word for word in known if word not in spoken and not memory.says(whole_term(word), upto)
     ]
 
 

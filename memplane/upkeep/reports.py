@@ -314,6 +314,7 @@ def kept_bytes_path(home: Path, sha256: str) -> Path:
 
 
 _JSON: Final = json.JSONEncoder(ensure_ascii=False).encode
+_QUOTED: Final = json.encoder.encode_basestring
 
 
 def _dumped(report: Report) -> bytes:
@@ -328,7 +329,7 @@ def _indent(value: Any, line: str, parts: list[str]) -> None:
     rows: list[tuple[str, Any]]
     if isinstance(value, dict) and value:
         opens, closes = "{", "}"
-        rows = [(f"{_JSON(key)}: ", one) for key, one in value.items()]
+        rows = [(f"{_QUOTED(key)}: ", one) for key, one in value.items()]
     elif isinstance(value, list | tuple) and value:
         opens, closes = "[", "]"
         rows = [("", one) for one in value]
@@ -339,10 +340,13 @@ def _indent(value: Any, line: str, parts: list[str]) -> None:
     begins = f"{opens}{within}"
     for name, one in rows:
         parts += (begins, name)
-        if isinstance(one, dict | list | tuple):
-            _indent(one, within, parts)
+        kind = type(one)
+        if kind is int:
+            parts.append(str(one))
+        elif kind is str:
+            parts.append(_QUOTED(one))
         else:
-            parts.append(_JSON(one))
+            _indent(one, within, parts)
         begins = f",{within}"
     parts += (line, closes)
 
