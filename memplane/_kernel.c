@@ -29,7 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KERNEL_VERSION 11 /* the same as in memplane/kernel.py; raise both with any change */
+#define KERNEL_VERSION 12 /* the same as in memplane/kernel.py; raise both with any change */
 
 typedef uint8_t byte;
 
@@ -1709,6 +1709,7 @@ static PyType_Spec token_numbers_spec = {
 #define ROW 64       /* sums of which the best are compared */
 #define PART 512     /* documents whose sums are added up at a time: the cache holds them */
 #define POINT 1048576.0 /* 2**20: scores are whole numbers of its parts */
+#define NOT_RISING "a slice has not rising documents of its block"
 
 typedef struct {
     Py_ssize_t first, size;
@@ -1735,23 +1736,27 @@ typedef struct {
     const byte *times;
     const double *gains; /* OFTEN rows of GAINS, or NULL */
     double strength, rare;
-    int64_t left;
+    int64_t count, left;
     int32_t last;
     int field;
 } Cursor;
 
 /* What is worked with: too much for the stack of a thread of some systems. */
-typedef struct {
+typedef struct PartSums {
     double norms[FIELDS][NORMS], sums[FIELDS + 1][PART], words[PART];
     uint16_t places[PART];
     byte seen[PART];
     Cursor *cursors;    /* block by block, of a block in the order of the slices */
     Py_ssize_t *begins; /* where those of each block begin, and where the last end */
     double *gains;      /* tables of frequent terms */
-    /* What comes out. */
+    /* What comes out: of the documents that match those whose words earn no less than `floor`. */
     int32_t *docs;
-    double *totals, *coverage;
-    Py_ssize_t made;
+    double *totals, *coverage, floor, mass; /* by which coverage is divided */
+    Py_ssize_t made, matched;
+    /* Called where there is room for less than a part; NULL: there is room for all. */
+    int (*make_room)(struct PartSums *part, void *owner);
+    void *owner;
+    Py_ssize_t room;
 } PartSums;
 
 static double length_norm(double length, double average, const Worth *worth)
@@ -1836,22 +1841,24 @@ static void give_out(const PostingSums *self, const Worth *worth, PartSums *part
         total += worth->related * part->sums[3][at];
         part->words[at] = total * POINT;
     }
-    int made = 0;
+    int made = 0, matched = 0;
     for (int at = 0; at < count; at++) {
         part->places[made] = (uint16_t)at;
-        made += part->seen[at];
+        matched += part->seen[at];
+        made += part->seen[at] & !(part->words[at] < part->floor);
     }
     for (int at = 0; at < made; at++) {
         part->docs[part->made + at] = (int32_t)(first + part->places[at]);
         part->totals[part->made + at] = part->words[part->places[at]];
-        part->coverage[part->made + at] = part->sums[FIELDS][part->places[at]];
+        part->coverage[part->made + at] = part->sums[FIELDS][part->places[at]] / part->mass;
     }
     part->made += made;
+    part->matched += matched;
 }
 
 /* Add what all postings give, some documents after the others: to each document in the order of the
  * slices, as the twin does. 0 where the documents of a slice do not rise within its block and below
- * the limit. */
+ * the limit, -1 where there is no room for them. */
 static int add_gains(const PostingSums *self, const Worth *worth, PartSums *part)
 {
     for (Py_ssize_t at = 0; at < self->block_count; at++) {
@@ -1866,6 +1873,9 @@ static int add_gains(const PostingSums *self, const Worth *worth, PartSums *part
             for (Cursor *one = from; one < to; one++)
                 if (!add_term(one, (int32_t)begin, (int32_t)end, worth, part))
                     return 0;
+            if (part->make_room != NULL && part->room - part->made < PART &&
+                !part->make_room(part, part->owner))
+                return -1;
             give_out(self, worth, part, block->first + begin, (int)(end - begin));
         }
         for (; from < to; from++)
@@ -1929,6 +1939,7 @@ static void open_cursors(const PostingSums *self, const Worth *worth, PartSums *
             .times = (const byte *)block->times.buf + row[3],
             .strength = worth->strength[row[2]],
             .rare = worth->rare[row[2]],
+            .count = row[4] - row[3],
             .left = row[4] - row[3],
             .last = -1,
             .field = (int)row[1],
@@ -1971,6 +1982,16 @@ static Py_ssize_t most_documents(const PostingSums *self)
     return found < self->limit ? found : self->limit;
 }
 
+static void close_part(PartSums *part)
+{
+    if (part != NULL) {
+        free(part->cursors);
+        free(part->begins);
+        free(part->gains);
+    }
+    free(part);
+}
+
 /* The documents, what their words earn and their coverage. They are computed without the
  * interpreter's lock: what is read is held by this object, what is written nobody else has yet. */
 static PyObject *summed(PostingSums *self, const Worth *worth)
@@ -1987,23 +2008,20 @@ static PyObject *summed(PostingSums *self, const Worth *worth)
             part->docs = (int32_t *)PyByteArray_AsString(docs);
             part->totals = (double *)PyByteArray_AsString(words);
             part->coverage = (double *)PyByteArray_AsString(coverage);
+            part->floor = -INFINITY;
+            part->mass = 1.0;
             PyThreadState *state = PyEval_SaveThread();
             int whole = add_gains(self, worth, part);
             PyEval_RestoreThread(state);
             if (!whole)
-                PyErr_SetString(PyExc_ValueError, "a slice has not rising documents of its block");
+                PyErr_SetString(PyExc_ValueError, NOT_RISING);
             else if (PyByteArray_Resize(docs, 4 * part->made) == 0 &&
                      PyByteArray_Resize(words, 8 * part->made) == 0 &&
                      PyByteArray_Resize(coverage, 8 * part->made) == 0)
                 made = PyTuple_Pack(3, docs, words, coverage);
         }
     }
-    if (part != NULL) {
-        free(part->cursors);
-        free(part->begins);
-        free(part->gains);
-    }
-    free(part);
+    close_part(part);
     Py_XDECREF(docs);
     Py_XDECREF(words);
     Py_XDECREF(coverage);
@@ -2019,25 +2037,87 @@ static int places_fit(const PostingSums *self, Py_ssize_t places)
     return 1;
 }
 
+/* Take what postings are worth, which is held by the buffers; 0 after an error. */
+static int open_worth(const PostingSums *self, PyObject *given, Worth *worth, Py_buffer held[2])
+{
+    if (!PyArg_ParseTuple(given, "y*y*(dddd)(dd)(ddd)", &held[0], &held[1], &worth->average[0],
+                          &worth->average[1], &worth->average[2], &worth->average[3], &worth->k1,
+                          &worth->b, &worth->bigrams, &worth->prefixes, &worth->related))
+        return 0;
+    worth->strength = held[0].buf;
+    worth->rare = held[1].buf;
+    Py_ssize_t known = held[0].len < held[1].len ? held[0].len : held[1].len;
+    int fits = places_fit(self, known / 8);
+    if (!fits)
+        PyErr_SetString(PyExc_ValueError, "a slice is of a term without a weight");
+    return fits;
+}
+
+static void close_worth(Py_buffer held[2])
+{
+    for (int at = 0; at < 2; at++)
+        if (held[at].obj != NULL)
+            PyBuffer_Release(&held[at]);
+}
+
 static PyObject *posting_sums_of(PostingSums *self, PyObject *args)
 {
-    Py_buffer strength, rare;
+    Py_buffer held[2] = {{0}, {0}};
     Worth worth;
-    if (!PyArg_ParseTuple(args, "y*y*(dddd)(dd)(ddd)", &strength, &rare, &worth.average[0],
-                          &worth.average[1], &worth.average[2], &worth.average[3], &worth.k1,
-                          &worth.b, &worth.bigrams, &worth.prefixes, &worth.related))
-        return NULL;
-    worth.strength = strength.buf;
-    worth.rare = rare.buf;
-    PyObject *made = NULL;
-    Py_ssize_t known = strength.len < rare.len ? strength.len : rare.len;
-    if (places_fit(self, known / 8))
-        made = summed(self, &worth);
-    else
-        PyErr_SetString(PyExc_ValueError, "a slice is of a term without a weight");
-    PyBuffer_Release(&strength);
-    PyBuffer_Release(&rare);
+    PyObject *made = open_worth(self, args, &worth, held) ? summed(self, &worth) : NULL;
+    close_worth(held);
     return made;
+}
+
+/* What a document's words earn, from the beginning, as `add_gains` adds it; 0 where it is no match.
+ * `begins` of the part are those of its cursors, which may have been read already. */
+static int sums_of_one(const PostingSums *self, const Worth *worth, const PartSums *part,
+                       int32_t doc, double *words, double *coverage)
+{
+    if (doc < 0 || doc >= self->limit ||
+        (self->hidden.obj != NULL && ((const byte *)self->hidden.buf)[doc] != 0) ||
+        (self->apart.obj != NULL && ((const byte *)self->apart.buf)[doc] != 0))
+        return 0;
+    Py_ssize_t from = 0, to = self->block_count;
+    while (to - from > 1) {
+        Py_ssize_t middle = (from + to) / 2;
+        if (self->blocks[middle].first <= doc)
+            from = middle;
+        else
+            to = middle;
+    }
+    if (from >= to || doc - self->blocks[from].first >= self->blocks[from].size)
+        return 0;
+    int32_t own = doc - (int32_t)self->blocks[from].first;
+    double sums[FIELDS + 1] = {0.0};
+    int found = 0;
+    for (Py_ssize_t at = part->begins[from]; at < part->begins[from + 1]; at++) {
+        const Cursor *one = &part->cursors[at];
+        int64_t read = one->count - one->left, low = -read, high = one->left;
+        while (low < high) {
+            int64_t middle = low + (high - low) / 2;
+            if (((const volatile uint16_t *)one->docs)[middle] < own)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        if (low == one->left || ((const volatile uint16_t *)one->docs)[low] != own)
+            continue;
+        unsigned length = one->lengths[own], often = one->times[low];
+        double norm = length < NORMS ? part->norms[one->field][length]
+                                     : length_norm(length, worth->average[one->field], worth);
+        sums[one->field] += term_gain(one->strength, often, norm, worth);
+        if (one->field == 0)
+            sums[FIELDS] += one->rare;
+        found = 1;
+    }
+    double total = worth->bigrams * sums[1];
+    total += sums[0];
+    total += worth->prefixes * sums[2];
+    total += worth->related * sums[3];
+    *words = total * POINT;
+    *coverage = sums[FIELDS] / part->mass;
+    return found;
 }
 
 static int by_falling(const void *one, const void *other)
@@ -2251,6 +2331,7 @@ static PyType_Spec posting_sums_spec = {
 #define SAME 1000      /* a factor that changes nothing */
 #define SCORE_MAX (INT64_MAX / 10000) /* what a factor of ten does not take beyond 64 bits */
 #define BUCKETS 4096   /* by which the bar is looked for */
+#define DROPPED_FROM 32 /* times so many events as are wanted: of fewer matches none is dropped */
 #define DIGITS 11      /* bits that one pass of a sort or a choice looks at */
 #define STEP_SIZE 3    /* test, argument, permille */
 #define TURN_TOKENS 10 /* what a turn counts beside its words, on the way past it */
@@ -2297,7 +2378,7 @@ typedef struct {
     const uint64_t *speakers;
     const double *shares;
     const int64_t *faint, *strengths;
-    Py_ssize_t count, speaker_count, gaps, sources, most;
+    Py_ssize_t count, matched, speaker_count, gaps, sources, most;
     long long coverage, reply, session_best;
     unsigned long long beginning;
     int low, bits, reach;
@@ -2315,6 +2396,18 @@ typedef struct {
     Amount *heads, *lent, *spare, *found;
     Py_ssize_t head_count, lent_count, found_count;
 } Work;
+
+/* Matches of which those are kept that may be among the best. */
+typedef struct {
+    const EventRanking *ranking;
+    const PostingSums *sums;
+    const Worth *worth;
+    PartSums *part;
+    Question *asked;
+    int64_t floor; /* what the words of those that were dropped do not reach; 0: none was */
+    double share;  /* the highest that words are multiplied by; 0: nothing is dropped */
+    double mass;   /* by which coverage is divided */
+} Kept;
 
 static int64_t thousandths(int64_t value, int64_t permille)
 {
@@ -2425,6 +2518,20 @@ static int64_t own_of(
     return stepped(self, asked, &asked->said, asked->docs[at], earned);
 }
 
+/* The same of a document that was not kept; 0 where it is no match. */
+static int64_t own_of_dropped(
+    const EventRanking *self, const Question *asked, const Kept *kept, int32_t doc, int64_t peak)
+{
+    double raw, coverage;
+    if (peak == 0 || !sums_of_one(kept->sums, kept->worth, kept->part, doc, &raw, &coverage))
+        return 0;
+    unsigned mask = (1u << asked->bits) - 1;
+    double earned = asked->shares[(self->flags[doc] >> asked->low) & mask];
+    earned *= raw;
+    int64_t own = relevance(llrint(earned), peak, coverage, asked->coverage);
+    return stepped(self, asked, &asked->said, doc, own);
+}
+
 /* The k-th highest of some numbers, from 1 on, digit by digit from the top; `keys` is changed. */
 static int64_t kth_highest(int64_t *keys, Py_ssize_t count, Py_ssize_t k)
 {
@@ -2509,7 +2616,7 @@ static int64_t bar_of(const EventRanking *self, const Question *asked, Work *wor
 {
     const int64_t *words = work->words;
     Py_ssize_t most = asked->sources > asked->most ? asked->sources : asked->most;
-    if (most <= 0 || (asked->count + 3) / 4 <= most || asked->coverage < 0 ||
+    if (most <= 0 || (asked->matched + 3) / 4 <= most || asked->coverage < 0 ||
         asked->coverage > SAME)
         return 0;
     uint32_t counts[BUCKETS] = {0};
@@ -2662,9 +2769,51 @@ static void lend(const EventRanking *self, const Question *asked, Work *work)
     }
 }
 
-/* Score what matches well enough and what is lent to; `own` gets what of it is the document's. */
-static void score(
+/* A score that so many events reach, by the best document of each among the heads. */
+static int64_t reached_in_the_end(const EventRanking *self, const Question *asked, Work *work)
+{
+    Py_ssize_t lent = 0, events = 0;
+    if (asked->most <= 0)
+        return INT64_MAX;
+    for (Py_ssize_t head = 0; head < work->head_count; head++) {
+        Amount one = work->heads[head];
+        while (lent < work->lent_count && work->lent[lent].doc < one.doc)
+            lent++;
+        if (lent < work->lent_count && work->lent[lent].doc == one.doc)
+            one.value += work->lent[lent].value;
+        int64_t value = stepped(self, asked, &asked->heard, one.doc, one.value);
+        if (head == 0 || self->seq[one.doc] != self->seq[work->heads[head - 1].doc])
+            work->keys[events++] = value;
+        else if (value > work->keys[events - 1])
+            work->keys[events - 1] = value;
+    }
+    return events < asked->most ? INT64_MIN : kth_highest(work->keys, events, asked->most);
+}
+
+/* Drop what is lent to documents that were not kept and cannot get among the best, whatever their
+ * own words earn below the bar: the twin's `_ranked` says why. */
+static void drop_faint(
     const EventRanking *self, const Question *asked, Work *work, int64_t bar, int64_t peak)
+{
+    int64_t least = reached_in_the_end(self, asked, work), most_said, unused;
+    most_earned(asked, bar, peak, &most_said, &unused);
+    Py_ssize_t head = 0, made = 0;
+    for (Py_ssize_t at = 0; at < work->lent_count; at++) {
+        Amount one = work->lent[at];
+        while (head < work->head_count && work->heads[head].doc < one.doc)
+            head++;
+        int64_t heard = stepped(self, asked, &asked->heard, one.doc, one.value + most_said);
+        if ((head < work->head_count && work->heads[head].doc == one.doc) || heard >= least ||
+            thousandths(heard, asked->session_best) >= least)
+            work->lent[made++] = one;
+    }
+    work->lent_count = made;
+}
+
+/* Score what matches well enough and what is lent to; `own` gets what of it is the document's.
+ * `kept`: what the matches were chosen from; NULL: they are all there. */
+static void score(const EventRanking *self, const Question *asked, Work *work, const Kept *kept,
+                  int64_t bar, int64_t peak)
 {
     Py_ssize_t match = 0, head = 0, made = 0;
     for (Py_ssize_t at = 0; at <= work->lent_count; at++) {
@@ -2679,8 +2828,10 @@ static void score(
             match++;
         if (head < work->head_count && work->heads[head].doc == doc)
             own = work->heads[head++].value;
-        else if (match < asked->count && asked->docs[match] == doc && work->words[match] < bar)
+        else if (match < asked->count && asked->docs[match] == doc)
             own = own_of(self, asked, match, work->words[match], peak);
+        else if (kept != NULL)
+            own = own_of_dropped(self, asked, kept, doc, peak);
         work->own[made] = own;
         work->found[made++] = (Amount){work->lent[at].value + own, doc};
     }
@@ -2836,18 +2987,23 @@ static PyObject *packed(const RankedEvent *best, Py_ssize_t count)
 }
 
 /* All steps of `of`, without the interpreter's lock: what is read is held by the question and this
- * object, what is written nobody else has yet. */
-static Py_ssize_t answered(
-    const EventRanking *self, const Question *asked, Work *work, RankedEvent **best)
+ * object, what is written nobody else has yet. -1 where there is no memory, -2 where matches were
+ * dropped that count. */
+static Py_ssize_t answered(const EventRanking *self, const Question *asked, Work *work,
+                           const Kept *kept, RankedEvent **best)
 {
     int64_t peak = whole_scores(self, asked, work->words);
     int64_t bar = bar_of(self, asked, work, peak);
+    if (kept != NULL && bar < kept->floor)
+        return -2;
     for (Py_ssize_t at = 0; at < asked->count; at++)
         if (work->words[at] >= bar)
             work->heads[work->head_count++] =
                 (Amount){own_of(self, asked, at, work->words[at], peak), asked->docs[at]};
     lend(self, asked, work);
-    score(self, asked, work, bar, peak);
+    if (kept != NULL)
+        drop_faint(self, asked, work, bar, peak);
+    score(self, asked, work, kept, bar, peak);
     *best = malloc(((size_t)work->found_count + 1) * sizeof(**best));
     return *best == NULL ? -1 : best_events(self, asked, work, *best);
 }
@@ -2873,7 +3029,7 @@ static int open_matches(const EventRanking *self, Question *asked, PyObject *giv
         asked->fields[at] = asked->matches[at].buf;
     }
     asked->docs = asked->matches[DOCS].buf;
-    asked->count = asked->matches[DOCS].len / 4;
+    asked->count = asked->matched = asked->matches[DOCS].len / 4;
     int fits = 1;
     for (int at = WORDS; at < MATCH_COLUMNS; at++)
         fits = fits && asked->matches[at].len / 8 == asked->count;
@@ -2940,12 +3096,178 @@ static PyObject *event_ranking_of(EventRanking *self, PyObject *args)
         Py_ssize_t count = -1;
         PyThreadState *state = PyEval_SaveThread();
         if (make_work(&asked, &work))
-            count = answered(self, &asked, &work, &best);
+            count = answered(self, &asked, &work, NULL, &best);
         PyEval_RestoreThread(state);
         made = count < 0 ? PyErr_NoMemory() : packed(best, count);
         free(best);
     }
     free_work(&work);
+    close_question(&asked);
+    return made;
+}
+
+/* Take what was kept as what matches. */
+static void take_kept(Kept *kept)
+{
+    Question *asked = kept->asked;
+    asked->docs = kept->part->docs;
+    asked->fields[WORDS] = kept->part->totals;
+    asked->fields[COVERAGE] = kept->part->coverage;
+    asked->count = kept->part->made;
+}
+
+/* Room for so many matches; 0 where there is none, and then what was there stays. */
+static int grow(PartSums *part, Py_ssize_t room)
+{
+    int32_t *docs = realloc(part->docs, (size_t)room * sizeof(*docs));
+    if (docs != NULL)
+        part->docs = docs;
+    double *totals = realloc(part->totals, (size_t)room * sizeof(*totals));
+    if (totals != NULL)
+        part->totals = totals;
+    double *coverage = realloc(part->coverage, (size_t)room * sizeof(*coverage));
+    if (coverage != NULL)
+        part->coverage = coverage;
+    if (docs == NULL || totals == NULL || coverage == NULL)
+        return 0;
+    part->room = room;
+    return 1;
+}
+
+/* Drop the matches that get nowhere, by the bar of those that are known: it only rises, but for
+ * what rounding hides. */
+static int drop_matches(Kept *kept)
+{
+    const EventRanking *self = kept->ranking;
+    PartSums *part = kept->part;
+    Work work = {0};
+    take_kept(kept);
+    kept->asked->matched = PY_SSIZE_T_MAX / 2;
+    int made = make_work(kept->asked, &work);
+    if (made) {
+        int64_t peak = whole_scores(self, kept->asked, work.words);
+        int64_t bar = bar_of(self, kept->asked, &work, peak);
+        bar -= bar / 256;
+        if (bar > kept->floor) {
+            kept->floor = bar;
+            part->floor = ((double)bar - 1.0) / kept->share;
+        }
+        Py_ssize_t left = 0;
+        for (Py_ssize_t at = 0; at < part->made; at++) {
+            if (work.words[at] < kept->floor)
+                continue;
+            part->docs[left] = part->docs[at];
+            part->totals[left] = part->totals[at];
+            part->coverage[left++] = part->coverage[at];
+        }
+        part->made = left;
+    }
+    free_work(&work);
+    return made;
+}
+
+static int make_room(PartSums *part, void *owner)
+{
+    Kept *kept = owner;
+    if (kept->share > 0.0 && !drop_matches(kept))
+        return 0;
+    return part->made <= part->room / 2 || grow(part, 2 * part->room);
+}
+
+/* Rank the matches of the sums, all of them or those that may be among the best; see `answered`.
+ * -3 where documents of a slice do not rise. */
+static Py_ssize_t best_of_sums(Kept *kept, Work *work, int dropping, RankedEvent **best)
+{
+    const EventRanking *self = kept->ranking;
+    PartSums *part = kept->part;
+    Question *asked = kept->asked;
+    Py_ssize_t most = asked->sources > asked->most ? asked->sources : asked->most;
+    most = most < kept->sums->limit ? most : kept->sums->limit;
+    if (!make_cursors(kept->sums, kept->worth, part) ||
+        !grow(part, DROPPED_FROM * (most > PART ? most : PART)))
+        return -1;
+    part->floor = -INFINITY;
+    part->make_room = make_room;
+    part->owner = kept;
+    kept->share = 0.0;
+    for (int at = 0; dropping && at < 1 << asked->bits; at++)
+        kept->share = asked->shares[at] > kept->share ? asked->shares[at] : kept->share;
+    int whole = add_gains(kept->sums, kept->worth, part);
+    if (whole <= 0)
+        return whole < 0 ? -1 : -3;
+    take_kept(kept);
+    asked->matched = part->matched;
+    if (!make_work(asked, work))
+        return -1;
+    return answered(self, asked, work, kept->floor > 0 ? kept : NULL, best);
+}
+
+/* Try with fewer matches first; what that takes too much away from is done again with all. */
+static Py_ssize_t best_of_kept(Kept *kept, RankedEvent **best, int *covered)
+{
+    Py_ssize_t count = -2;
+    for (int dropping = 1; count == -2 && dropping >= 0; dropping--) {
+        Work work = {0};
+        PartSums *part = kept->part = calloc(1, sizeof(*part));
+        if (part == NULL)
+            return -1;
+        part->mass = kept->mass;
+        kept->floor = 0;
+        count = best_of_sums(kept, &work, dropping, best);
+        for (Py_ssize_t at = 0; at < part->made; at++)
+            *covered |= part->coverage[at] != 0.0;
+        kept->asked->matched = part->matched;
+        free_work(&work);
+        free(part->docs);
+        free(part->totals);
+        free(part->coverage);
+        close_part(part);
+    }
+    return count;
+}
+
+static PyObject *best_packed(Py_ssize_t count, const Question *asked, RankedEvent *best, int covered)
+{
+    if (count == -3)
+        PyErr_SetString(PyExc_ValueError, NOT_RISING);
+    else if (count < 0)
+        PyErr_NoMemory();
+    PyObject *made = count < 0 ? NULL : packed(best, count);
+    return made == NULL
+               ? NULL
+               : Py_BuildValue("NnO", made, asked->matched, covered ? Py_True : Py_False);
+}
+
+static PyObject *event_ranking_best(EventRanking *self, PyObject *args)
+{
+    PyObject *sums, *weights, *rules, *made = NULL;
+    Question asked = {0};
+    Worth worth = {0};
+    Py_buffer held[2] = {{0}, {0}};
+    Kept kept = {.ranking = self, .worth = &worth, .asked = &asked};
+    if (!PyArg_ParseTuple(args, "OO!dO!n", &sums, &PyTuple_Type, &weights, &kept.mass,
+                          &PyTuple_Type, &rules, &asked.most))
+        return NULL;
+    /* No type of this module can be derived from: what frees an object says what it is. */
+    if (PyType_GetSlot(Py_TYPE(sums), Py_tp_dealloc) != (void *)posting_sums_dealloc) {
+        PyErr_SetString(PyExc_TypeError, "best takes the PostingSums of this kernel");
+        return NULL;
+    }
+    kept.sums = (const PostingSums *)sums;
+    if (kept.sums->limit > self->size) {
+        PyErr_SetString(PyExc_ValueError, "the matches are not documents of the frame");
+        return NULL;
+    }
+    if (open_worth(kept.sums, weights, &worth, held) && open_rules(&asked, rules)) {
+        RankedEvent *best = NULL;
+        int covered = 0;
+        PyThreadState *state = PyEval_SaveThread();
+        Py_ssize_t count = best_of_kept(&kept, &best, &covered);
+        PyEval_RestoreThread(state);
+        made = best_packed(count, &asked, best, covered);
+        free(best);
+    }
+    close_worth(held);
     close_question(&asked);
     return made;
 }
@@ -3007,6 +3329,9 @@ static void event_ranking_dealloc(EventRanking *self)
 }
 
 static PyMethodDef event_ranking_methods[] = {
+    {"best", (PyCFunction)event_ranking_best, METH_VARARGS,
+     "Return what `of` does of the matches of sums, how many there are, and whether one has "
+     "coverage."},
     {"of", (PyCFunction)event_ranking_of, METH_VARARGS,
      "Return the documents of the best events, four bytes each, and eight of each score and of "
      "what is own of it."},

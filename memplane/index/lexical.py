@@ -6,7 +6,8 @@ Answers are as of any document number: later documents do not count.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import accumulate, groupby, pairwise
 from math import isqrt
 from typing import Any, Final
@@ -206,6 +207,29 @@ def _fill_norms(lengths: Array, average: float, bm25: BM25, out: Array) -> None:
     table.take(lengths, out=out, mode="clip")
 
 
+class WordSums(NamedTuple):
+    """What holds a term of a query, about to be summed: `matches` does it.
+
+    The fields are the arguments of `PostingSums.of`; `mass` is what all words of the query have of
+    `rare`, 1 where they have nothing.
+    """
+
+    sums: PostingSums
+    strength: Array  # f64
+    rare: Array  # f64
+    averages: tuple[float, ...]
+    bm25: BM25
+    weights: Weights
+    mass: float
+
+    def matches(self) -> Matches:
+        """Sum all of them; raises PlaneError as `match` does."""
+        with whole_files():
+            parts = self.sums.of(*self[1:-1])
+        docs, words, coverage = map(np.frombuffer, parts, (np.int32, np.float64, np.float64))
+        return Matches(docs, words, coverage / self.mass)
+
+
 def match(
     blocks: Sequence[PostingBlock],
     query: Query,
@@ -221,17 +245,24 @@ def match(
     counts in the statistics all the same. Those that are `apart` are as if they were not there.
     Raises PlaneError where a file of the index was changed since its sum was checked.
     """
+    return word_sums(blocks, query, limit, hidden, bm25, weights, apart).matches()
+
+
+@contextmanager
+def whole_files() -> Iterator[None]:
+    """Raise PlaneError where what is read within says that a file of the index was changed.
+
+    Files count by their sums, and by their stamps once these were checked.
+    """
     try:
-        own = blocks if limit else ()
-        return _matched(own, query, limit, hidden, bm25, weights, apart)
+        yield
     except (ValueError, IndexError) as error:
-        # Files count by their sums, and by their stamps once these were checked.
         raise PlaneError(
             f"files of the index do not hold together ({error}); make it again: memplane rebuild"
         ) from error
 
 
-def _matched(
+def word_sums(
     blocks: Sequence[PostingBlock],
     query: Query,
     limit: int,
@@ -239,7 +270,21 @@ def _matched(
     bm25: BM25,
     weights: Weights,
     apart: Array | None,
-) -> Matches:
+) -> WordSums:
+    """Return what `match` sums; raises PlaneError as it does."""
+    with whole_files():
+        return _word_sums(blocks if limit else (), query, limit, hidden, bm25, weights, apart)
+
+
+def _word_sums(
+    blocks: Sequence[PostingBlock],
+    query: Query,
+    limit: int,
+    hidden: Array | None,
+    bm25: BM25,
+    weights: Weights,
+    apart: Array | None,
+) -> WordSums:
     slices = _slices(blocks, query, limit)
     sums = kernel_twin(PostingSums)(tuple(map(_columns, blocks)), slices, limit, hidden, apart)
     there = limit if apart is None else limit - int(np.count_nonzero(apart[:limit]))
@@ -255,12 +300,11 @@ def _matched(
         start += len(field)
         total = length_total(blocks, kind % 3, limit, apart) if holds else 0
         averages.append(total / there if holds else 1.0)
-    parts = sums.of(strength, np.array(rare), tuple(averages), bm25, weights)
-    docs, words, coverage = map(np.frombuffer, parts, (np.int32, np.float64, np.float64))
     mass = 0.0
     for value in rare[: len(query.words)]:
         mass += value
-    return Matches(docs, words, coverage / mass if mass > 0.0 else coverage)
+    mass = mass if mass > 0.0 else 1.0
+    return WordSums(sums, strength, np.array(rare), tuple(averages), bm25, weights, mass)
 
 
 def _columns(block: PostingBlock) -> tuple[Any, ...]:

@@ -31,7 +31,7 @@ import numpy as np
 
 from memplane.index import lexical, terms
 from memplane.index.bm25 import relevance
-from memplane.index.lexical import Matches
+from memplane.index.lexical import Matches, PostingSums, WordSums
 from memplane.index.segment import ASKING, PERSONAL, TIMED, Array
 from memplane.index.terms import PREFERENCE, READ, ROLES
 from memplane.index.vectors import MILLION, Vectors
@@ -252,7 +252,30 @@ def rank(
     rules = _rules(asked, weights)
     if similar is not None:
         return _ranked(matches, frame, rules, most, hidden, similar)
-    parts = kernel_twin(EventRanking)(frame, hidden).of(matches, rules, most)
+    return _events(kernel_twin(EventRanking)(frame, hidden).of(matches, rules, most), frame)
+
+
+def rank_sums(
+    sums: WordSums,
+    frame: Frame,
+    asked: RankingQuery,
+    weights: Ranking,
+    *,
+    most: int,
+    hidden: Array | None = None,
+) -> tuple[RankedEvents, int, bool]:
+    """Return what `rank` does of the matches of the sums, without making an array of them all.
+
+    Also how many there are, and whether one of them has a word of the query.
+    """
+    own = kernel_twin(EventRanking)(frame, hidden)
+    rules = _rules(asked, weights)
+    with lexical.whole_files():
+        found, count, covered = own.best(sums.sums, sums[1:-1], sums.mass, rules, most)
+    return _events(found, frame), count, covered
+
+
+def _events(parts: tuple[Array, Array, Array], frame: Frame) -> RankedEvents:
     docs, scores, own = map(np.frombuffer, parts, (np.int32, np.int64, np.int64))
     return RankedEvents(frame.seq[docs], scores, own, np.zeros(len(docs), np.int64), docs)
 
@@ -273,6 +296,17 @@ class EventRanking:
         """
         found = _ranked(matches, self._frame, rules, most, self._hidden, None)
         return found.docs.astype(np.int32), found.scores, found.own
+
+    def best(
+        self, sums: PostingSums, given: tuple[Any, ...], mass: float, rules: RankingRules, most: int
+    ) -> tuple[tuple[Array, Array, Array], int, bool]:
+        """Return what `of` does of the matches of `sums.of(*given)`, coverage divided by `mass`.
+
+        Also how many matches there are, and whether one has coverage.
+        """
+        docs, words, coverage = sums.of(*given)
+        found = self.of(Matches(docs, words, coverage / mass), rules, most)
+        return found, len(docs), bool(coverage.any())
 
 
 def _rules(asked: RankingQuery, weights: Ranking) -> RankingRules:

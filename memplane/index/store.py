@@ -35,7 +35,7 @@ from memplane.lazy import NamedTuple
 from memplane.ports import Hit
 
 if TYPE_CHECKING:
-    from memplane.index.lexical import Matches
+    from memplane.index.lexical import Matches, WordSums
     from memplane.index.terms import Query
 
 _DOC_BITS = 32
@@ -89,6 +89,10 @@ class IndexView:
     ) -> Matches:
         """Return the documents that hold a term of the query, without the hidden ones."""
         return lexical.match(self._blocks, query, self.count, hidden, bm25, weights, self.apart)
+
+    def sums(self, query: Query, hidden: Array | None, bm25: BM25, weights: Weights) -> WordSums:
+        """Return what `match` sums, for `rank_sums`."""
+        return lexical.word_sums(self._blocks, query, self.count, hidden, bm25, weights, self.apart)
 
     def hits(
         self,

@@ -33,6 +33,7 @@ from memplane.index.ranking import (
     marked_turns,
     merge_columns,
     rank,
+    rank_sums,
 )
 from memplane.index.segment import asked_kinds
 from memplane.index.terms import (
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
 
     from memplane.context.folds import Folds
     from memplane.event import Event
-    from memplane.index.ranking import Speakers
+    from memplane.index.ranking import RankedEvents, Speakers
     from memplane.index.segment import Array
     from memplane.index.store import IndexView
     from memplane.log import FileLog
@@ -82,6 +83,19 @@ _SENTENCES_KEPT: Final = 128  # texts, with all their words
 _SPEAKERS_MAX: Final = 64
 _CHARACTERS_A_TOKEN: Final = 4
 _ROLE_WORDS: Final = frozenset(ROLES)
+
+
+class _Search(NamedTuple):
+    """What decides which events a query finds, beside its terms."""
+
+    query: str
+    view: IndexView
+    hidden: Array
+    frame: Frame
+    asked: RankingQuery
+    ranking: Ranking
+    sought: tuple[int, ...]  # kinds of things that it asks for
+    most: int
 
 
 class _Kept(Generic[Key, Value]):
@@ -325,21 +339,16 @@ class LogRetriever:
         speakers = self._indexed.speakers
         speakers.follow(self._frame)
         names = self._seen.names(speakers, hidden, self._frame)
-        counts, size, unread, by_vectors = dict[int, int](), 0, 0, False
+        counts, size, unread = dict[int, int](), 0, 0
         if self._engine is None:
             wanted, counts, size, unread = _affordable(wanted, view, bytes_max)
-            wanted, matches = self._match(query, self._weighted(wanted, names), view, hidden)
-        else:
-            matches, by_vectors = self._of_engine(self._engine, query, hidden, most)
+            wanted = self._with_related(query, self._weighted(wanted, names), view)
         unseen = self._masks.unseen(scope, self._every, self._frame)
         frame = self._indexed.frame(view, *unseen)
         answered = speakers.answered(view.count)
         # Who speaks alone is no company: that takes two names.
         among_people = not answered and len(names) >= _TWO
-        if among_people:
-            weight = self._scoring.retrieval.kinds / 1000
-            sought = asked_kinds(query) if weight else ()
-            matches = with_kinds(matches, frame.traits, sought, weight, hidden, view.apart)
+        sought = asked_kinds(query) if among_people and self._scoring.retrieval.kinds else ()
         ranking = _heeding(self._scoring, answered, len(names))
         read = ask(query, list(names))
         # A preference shapes help, and says nothing about what was or is so.
@@ -349,9 +358,8 @@ class LogRetriever:
         meant = tuple(sorted(names[name] for name in read.speakers))
         first = _first_group(frame, hidden) if read.begins and answered else 0
         asked = RankingQuery(meant, read.first_person, read.broad, first)
-        near = None if by_vectors else self._near  # vectors count once
-        similar = None if near is None else self._similar(near, query, hidden)
-        ranked = rank(matches, frame, asked, ranking, most=most, hidden=hidden, similar=similar)
+        search = _Search(query, view, hidden, frame, asked, ranking, sought, most)
+        wanted, ranked, scanned = self._ranked(search, wanted)
         heeded = {"custom:instruction": answered, "custom:preference": helps}
         exact, bearing = self._exact(query, view, heeded)
         found = self._carded(boosted(ranked, exact, frame, hidden, most), frame)
@@ -361,34 +369,58 @@ class LogRetriever:
         worth = self._worth(wanted, view, counts)
         marked = [] if bytes_max is None else self._marked(view, frame, hidden, bearing)
         self._indexed.searched()
-        return SearchResult(made, len(matches.docs), worth, marked, size, unread)
+        return SearchResult(made, scanned, worth, marked, size, unread)
 
-    def _match(
-        self, query: str, wanted: terms.Query, view: IndexView, hidden: Array
-    ) -> tuple[terms.Query, Matches]:
-        """What holds a word of the query, and the query as it was asked."""
+    def _with_related(self, query: str, wanted: terms.Query, view: IndexView) -> terms.Query:
+        """The query with the words that are near to its own."""
         said = self._scoring.retrieval
-        if said.related and said.related_most:
-            near, kept = neighbours()
-            most, least = said.related_most, said.related_least
-            kin = related(
-                query, near.near, view.present, kept, most=most, least=least, query=wanted
-            )
-            wanted = wanted._replace(related=kin)
-        constants = policy_constants(said)
-        matches = view.match(wanted, hidden, *constants)
-        if not matches.coverage.any():  # no word of it is there: the closest to them stand in
-            alone = said.related_alone / 1000
-            # Names of days are near to each other, and each event has those of its own time.
-            dated = _date_terms() if any(term in _date_terms() for term, _ in wanted.words) else ()
-            close = tuple(
-                (term, cosine)
-                for term, cosine in wanted.related
-                if cosine >= alone and term not in dated
-            )
-            wanted = wanted._replace(words=close, related=())
-            matches = view.match(wanted, hidden, *constants)
-        return wanted, matches
+        if not (said.related and said.related_most):
+            return wanted
+        near, kept = neighbours()
+        most, least = said.related_most, said.related_least
+        kin = related(query, near.near, view.present, kept, most=most, least=least, query=wanted)
+        return wanted._replace(related=kin)
+
+    def _ranked(
+        self, search: _Search, wanted: terms.Query
+    ) -> tuple[terms.Query, RankedEvents, int]:
+        """The query as it was asked, its best events, and how many documents it found."""
+        query, view, hidden, frame, asked, ranking, sought, most = search
+        near = self._near
+        if self._engine is not None:
+            matches, by_vectors = self._of_engine(self._engine, query, hidden, most)
+            near = None if by_vectors else near  # vectors count once
+        else:
+            constants = policy_constants(self._scoring.retrieval)
+            sums = view.sums(wanted, hidden, *constants)
+            if near is None and not sought:  # nothing but words counts: see `rank_sums`
+                ranked, count, covered = rank_sums(
+                    sums, frame, asked, ranking, most=most, hidden=hidden
+                )
+                if covered:
+                    return wanted, ranked, count
+            matches = sums.matches()
+            if not matches.coverage.any():  # no word of it is there
+                wanted = self._stand_in(wanted)
+                matches = view.match(wanted, hidden, *constants)
+        if sought:
+            weight = self._scoring.retrieval.kinds / 1000
+            matches = with_kinds(matches, frame.traits, sought, weight, hidden, view.apart)
+        similar = None if near is None else self._similar(near, query, hidden)
+        ranked = rank(matches, frame, asked, ranking, most=most, hidden=hidden, similar=similar)
+        return wanted, ranked, len(matches.docs)
+
+    def _stand_in(self, wanted: terms.Query) -> terms.Query:
+        """The words that are closest to those of a query, in their place."""
+        alone = self._scoring.retrieval.related_alone / 1000
+        # Names of days are near to each other, and each event has those of its own time.
+        dated = _date_terms() if any(term in _date_terms() for term, _ in wanted.words) else ()
+        close = tuple(
+            (term, cosine)
+            for term, cosine in wanted.related
+            if cosine >= alone and term not in dated
+        )
+        return wanted._replace(words=close, related=())
 
     def _of_engine(
         self, engine: SearchEngine, query: str, hidden: Array, most: int

@@ -6,7 +6,8 @@ from hypothesis import given, settings, strategies as st
 
 from memplane import kernel
 from memplane.index import ranking
-from memplane.index.lexical import Matches
+from memplane.index.bm25 import BM25, Weights
+from memplane.index.lexical import Matches, PostingSums
 from memplane.index.ranking import Columns, EventRanking, Kernel, Ranking, RankingQuery
 from memplane.index.segment import ASKING, PERSONAL, TIMED
 from memplane.ports import ONE
@@ -98,6 +99,63 @@ def test_the_same_events_in_the_same_order(seed, size, by, asked, masked, part, 
     expected = EventRanking(frame, hidden).of(matches, rules, most)
     found = kernel.BUILT.EventRanking(frame, hidden).of(matches, rules, most)
     assert [bytes(one) for one in found] == [one.tobytes() for one in expected]
+
+
+def sums_of(chance, size, hidden, levels):
+    """Postings of terms of all fields, in blocks, and what they are worth."""
+    blocks, rows, first = [], [], 0
+    while first < size:
+        count = min(int(chance.integers(1, 3_000)), size - first)
+        docs, begin = [], 0
+        for term in range(8):
+            own = np.flatnonzero(chance.random(count) < chance.choice([0.003, 0.05, 0.4]))
+            if len(own):
+                rows.append((len(blocks), term // 2, term, begin, begin + len(own)))
+                docs.append(own)
+                begin += len(own)
+        lengths = [chance.integers(1, 90, count).astype(np.uint16) for _ in range(3)]
+        times = chance.integers(1, levels, begin).astype(np.uint8)
+        docs = np.concatenate([*docs, np.zeros(0, int)]).astype(np.uint16)
+        blocks.append((first, count, docs, times, *lengths))
+        first += count
+    slices = np.array(sorted(rows, key=lambda row: row[1]), np.int64).reshape(-1, 5)
+    apart = chance.random(size) < 0.2 if chance.random() < 0.5 else None
+    worth = [chance.choice([0.1, 1.0, 5.0], 8) * chance.random(8) for _ in range(2)]
+    asked = (*worth, (30.0, 20.0, 25.0, 30.0), BM25(1.2, 0.75), Weights(0.7, 0.2, 0.3))
+    return (tuple(blocks), slices, size, hidden, apart), asked
+
+
+@settings(max_examples=examples(300), deadline=None)
+@given(
+    st.integers(0, 1 << 32), st.sampled_from([0, 60, 20_000, 40_000]), weights(), ASKED,
+    st.booleans(), st.sampled_from([2, 9]), st.sampled_from([0, 1, 10, 700, 1 << 40]),
+)  # fmt: skip
+def test_the_best_matches_of_sums_are_the_best_of_all_of_them(
+    seed, size, by, asked, masked, levels, most
+):
+    """Whatever the kernel drops on the way: the twin has all of them."""
+    chance = np.random.default_rng(seed)
+    frame = frame_of(chance, size)
+    hidden = chance.random(size) < 0.3 if masked else None
+    given_, worth = sums_of(chance, size, hidden, levels)
+    rules, mass = ranking._rules(asked, by), float(chance.choice([1.0, 3.7]))
+    plain, built = PostingSums(*given_), kernel.BUILT.PostingSums(*given_)
+    expected, count, covered = EventRanking(frame, hidden).best(plain, worth, mass, rules, most)
+    own = kernel.BUILT.EventRanking(frame, hidden)
+    found, *others = own.best(built, worth, mass, rules, most)
+    assert [bytes(one) for one in found] == [one.tobytes() for one in expected]
+    assert others == [count, covered]
+
+
+def test_sums_of_other_documents_or_of_another_kind_are_refused():
+    frame, _, rules = small()
+    given_, worth = sums_of(np.random.default_rng(1), 10, None, 2)
+    ranked = kernel.BUILT.EventRanking(frame, None)
+    with pytest.raises(ValueError, match="frame"):
+        ranked.best(kernel.BUILT.PostingSums(*given_), worth, 1.0, rules, 3)
+    for wrong in (PostingSums(*given_), None, ranked):
+        with pytest.raises(TypeError, match="PostingSums"):
+            ranked.best(wrong, worth, 1.0, rules, 3)
 
 
 def small():
