@@ -2812,8 +2812,8 @@ static void drop_faint(
 
 /* Score what matches well enough and what is lent to; `own` gets what of it is the document's.
  * `kept`: what the matches were chosen from; NULL: they are all there. */
-static void score(const EventRanking *self, const Question *asked, Work *work, const Kept *kept,
-                  int64_t bar, int64_t peak)
+static void score(
+    const EventRanking *self, const Question *asked, Work *work, const Kept *kept, int64_t peak)
 {
     Py_ssize_t match = 0, head = 0, made = 0;
     for (Py_ssize_t at = 0; at <= work->lent_count; at++) {
@@ -3003,7 +3003,7 @@ static Py_ssize_t answered(const EventRanking *self, const Question *asked, Work
     lend(self, asked, work);
     if (kept != NULL)
         drop_faint(self, asked, work, bar, peak);
-    score(self, asked, work, kept, bar, peak);
+    score(self, asked, work, kept, peak);
     *best = malloc(((size_t)work->found_count + 1) * sizeof(**best));
     return *best == NULL ? -1 : best_events(self, asked, work, *best);
 }
@@ -3140,10 +3140,11 @@ static int drop_matches(Kept *kept)
 {
     const EventRanking *self = kept->ranking;
     PartSums *part = kept->part;
-    Work work = {0};
+    size_t room = ((size_t)part->made + 1) * sizeof(int64_t);
+    Work work = {.words = malloc(room), .keys = malloc(room), .own = malloc(room)};
     take_kept(kept);
     kept->asked->matched = PY_SSIZE_T_MAX / 2;
-    int made = make_work(kept->asked, &work);
+    int made = work.words != NULL && work.keys != NULL && work.own != NULL;
     if (made) {
         int64_t peak = whole_scores(self, kept->asked, work.words);
         int64_t bar = bar_of(self, kept->asked, &work, peak);

@@ -60,6 +60,17 @@ def test_what_the_session_has_said_already_is_not_new(plane):
     assert block.report["gate"]["new"] == 0
 
 
+def test_what_nobodys_session_said_is_not_the_sessions_own(plane):
+    """An artifact's documents have no session, nor has what was recorded outside of all."""
+    said = "The capstan of the barquentine is cracked below the drumhead"
+    plane.record(said, role="user")
+    path = plane.home.parent / "plan.md"
+    path.write_text("# Plan\n\nScrape the hull, then caulk it.\n")
+    plane.work.artifacts.add(path, session="s2")
+    plane.upkeep.index()
+    assert said in reminded(plane, "is the capstan of the barquentine cracked?", session="s2").text
+
+
 def test_hidden_events_open_no_gate_and_stand_in_no_reminder(plane):
     secret = "The capstan of the barquentine is cracked below the drumhead"
     plane.record(secret, role="user", session="s1", sensitivity="high")
