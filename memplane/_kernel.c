@@ -29,7 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KERNEL_VERSION 12 /* the same as in memplane/kernel.py; raise both with any change */
+#define KERNEL_VERSION 13 /* the same as in memplane/kernel.py; raise both with any change */
 
 typedef uint8_t byte;
 
@@ -1753,6 +1753,7 @@ typedef struct PartSums {
     int32_t *docs;
     double *totals, *coverage, floor, mass; /* by which coverage is divided */
     Py_ssize_t made, matched;
+    int covers; /* whether a match has coverage, also one that is not given out */
     /* Called where there is room for less than a part; NULL: there is room for all. */
     int (*make_room)(struct PartSums *part, void *owner);
     void *owner;
@@ -1845,6 +1846,7 @@ static void give_out(const PostingSums *self, const Worth *worth, PartSums *part
     for (int at = 0; at < count; at++) {
         part->places[made] = (uint16_t)at;
         matched += part->seen[at];
+        part->covers |= part->seen[at] & (part->sums[FIELDS][at] != 0.0);
         made += part->seen[at] & !(part->words[at] < part->floor);
     }
     for (int at = 0; at < made; at++) {
@@ -2407,6 +2409,7 @@ typedef struct {
     int64_t floor; /* what the words of those that were dropped do not reach; 0: none was */
     double share;  /* the highest that words are multiplied by; 0: nothing is dropped */
     double mass;   /* by which coverage is divided */
+    Py_ssize_t room; /* matches from which on some may be dropped; 0: as fits what is wanted */
 } Kept;
 
 static int64_t thousandths(int64_t value, int64_t permille)
@@ -2647,6 +2650,19 @@ static int64_t bar_of(const EventRanking *self, const Question *asked, Work *wor
             bar = middle;
     }
     return bar;
+}
+
+/* Whether what is below a floor cannot count without neighbours: the bar that `bar_of` finds may lie
+ * lower, as it knows only what those with the most words earn. */
+static int is_bar(const EventRanking *self, const Question *asked, Work *work, int64_t peak,
+                  int64_t floor)
+{
+    Py_ssize_t most = asked->sources > asked->most ? asked->sources : asked->most;
+    int64_t own, final, most_own, most_final;
+    if (!earned_by(self, asked, work, floor, peak, most, &own, &final))
+        return 0;
+    most_earned(asked, floor - 1, peak, &most_own, &most_final);
+    return most_own < own && most_final < final;
 }
 
 /* Keep the best match of each event, the first of equal ones. */
@@ -2994,8 +3010,11 @@ static Py_ssize_t answered(const EventRanking *self, const Question *asked, Work
 {
     int64_t peak = whole_scores(self, asked, work->words);
     int64_t bar = bar_of(self, asked, work, peak);
-    if (kept != NULL && bar < kept->floor)
-        return -2;
+    if (kept != NULL && bar < kept->floor) {
+        if (!is_bar(self, asked, work, peak, kept->floor))
+            return -2;
+        bar = kept->floor;
+    }
     for (Py_ssize_t at = 0; at < asked->count; at++)
         if (work->words[at] >= bar)
             work->heads[work->head_count++] =
@@ -3134,8 +3153,8 @@ static int grow(PartSums *part, Py_ssize_t room)
     return 1;
 }
 
-/* Drop the matches that get nowhere, by the bar of those that are known: it only rises, but for
- * what rounding hides. */
+/* Drop the matches that get nowhere, by the bar of those that are known: what is below it stays so,
+ * but for what rounding hides once a match with more words is known. */
 static int drop_matches(Kept *kept)
 {
     const EventRanking *self = kept->ranking;
@@ -3155,7 +3174,7 @@ static int drop_matches(Kept *kept)
         }
         Py_ssize_t left = 0;
         for (Py_ssize_t at = 0; at < part->made; at++) {
-            if (work.words[at] < kept->floor)
+            if (kept->floor > 0 && work.words[at] < kept->floor)
                 continue;
             part->docs[left] = part->docs[at];
             part->totals[left] = part->totals[at];
@@ -3167,12 +3186,13 @@ static int drop_matches(Kept *kept)
     return made;
 }
 
+/* Where dropping frees less than half of the room there is four times as much from then on. */
 static int make_room(PartSums *part, void *owner)
 {
     Kept *kept = owner;
     if (kept->share > 0.0 && !drop_matches(kept))
         return 0;
-    return part->made <= part->room / 2 || grow(part, 2 * part->room);
+    return part->made <= part->room / 2 - PART || grow(part, 4 * part->room);
 }
 
 /* Rank the matches of the sums, all of them or those that may be among the best; see `answered`.
@@ -3183,9 +3203,11 @@ static Py_ssize_t best_of_sums(Kept *kept, Work *work, int dropping, RankedEvent
     PartSums *part = kept->part;
     Question *asked = kept->asked;
     Py_ssize_t most = asked->sources > asked->most ? asked->sources : asked->most;
-    most = most < kept->sums->limit ? most : kept->sums->limit;
-    if (!make_cursors(kept->sums, kept->worth, part) ||
-        !grow(part, DROPPED_FROM * (most > PART ? most : PART)))
+    Py_ssize_t every = most_documents(kept->sums) + PART, room = kept->room;
+    if (room <= 0) /* a few times as many as are wanted */
+        room = DROPPED_FROM * (most < PART ? PART : most < every ? most : every);
+    room = room < PART ? PART : room;
+    if (!make_cursors(kept->sums, kept->worth, part) || !grow(part, room < every ? room : every))
         return -1;
     part->floor = -INFINITY;
     part->make_room = make_room;
@@ -3215,8 +3237,7 @@ static Py_ssize_t best_of_kept(Kept *kept, RankedEvent **best, int *covered)
         part->mass = kept->mass;
         kept->floor = 0;
         count = best_of_sums(kept, &work, dropping, best);
-        for (Py_ssize_t at = 0; at < part->made; at++)
-            *covered |= part->coverage[at] != 0.0;
+        *covered = part->covers;
         kept->asked->matched = part->matched;
         free_work(&work);
         free(part->docs);
@@ -3246,8 +3267,8 @@ static PyObject *event_ranking_best(EventRanking *self, PyObject *args)
     Worth worth = {0};
     Py_buffer held[2] = {{0}, {0}};
     Kept kept = {.ranking = self, .worth = &worth, .asked = &asked};
-    if (!PyArg_ParseTuple(args, "OO!dO!n", &sums, &PyTuple_Type, &weights, &kept.mass,
-                          &PyTuple_Type, &rules, &asked.most))
+    if (!PyArg_ParseTuple(args, "OO!dO!n|n", &sums, &PyTuple_Type, &weights,
+                          &kept.mass, &PyTuple_Type, &rules, &asked.most, &kept.room))
         return NULL;
     /* No type of this module can be derived from: what frees an object says what it is. */
     if (PyType_GetSlot(Py_TYPE(sums), Py_tp_dealloc) != (void *)posting_sums_dealloc) {

@@ -18,7 +18,7 @@ Twin = TypeVar("Twin")
 
 # That of `_kernel.c`. A kernel of another one is not used: after a change to the sources an
 # editable install has it until it is installed again.
-KERNEL_VERSION = 12
+KERNEL_VERSION = 13
 
 
 def _built() -> Any:

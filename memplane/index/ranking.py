@@ -298,12 +298,20 @@ class EventRanking:
         return found.docs.astype(np.int32), found.scores, found.own
 
     def best(
-        self, sums: PostingSums, given: tuple[Any, ...], mass: float, rules: RankingRules, most: int
+        self,
+        sums: PostingSums,
+        given: tuple[Any, ...],
+        mass: float,
+        rules: RankingRules,
+        most: int,
+        room: int = 0,
     ) -> tuple[tuple[Array, Array, Array], int, bool]:
         """Return what `of` does of the matches of `sums.of(*given)`, coverage divided by `mass`.
 
-        Also how many matches there are, and whether one has coverage.
+        Also how many matches there are, and whether one has coverage. From `room` matches on the
+        kernel may drop some that are none of the best; 0: as fits what is wanted.
         """
+        del room  # all are kept
         docs, words, coverage = sums.of(*given)
         found = self.of(Matches(docs, words, coverage / mass), rules, most)
         return found, len(docs), bool(coverage.any())
