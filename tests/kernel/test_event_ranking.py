@@ -139,7 +139,8 @@ def test_the_best_matches_of_sums_are_the_best_of_all_of_them(
     frame = frame_of(chance, size)
     hidden = chance.random(size) < 0.3 if masked else None
     given_, worth = sums_of(chance, size, hidden, levels)
-    rules, mass = ranking._rules(asked, by), float(chance.choice([1.0, 3.7]))
+    # What all words of the query are worth, or more: no document has more of them than all.
+    rules, mass = ranking._rules(asked, by), worth[1][:2].sum() * chance.choice([1.0, 3.7])
     plain, built = PostingSums(*given_), kernel.BUILT.PostingSums(*given_)
     ranked = (frame, hidden)
     same_best(ranked, (plain, worth, mass, rules, most), (built, worth, mass, rules, most, room))
