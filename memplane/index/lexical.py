@@ -262,6 +262,7 @@ def whole_files() -> Iterator[None]:
         ) from error
 
 
+@whole_files()
 def word_sums(
     blocks: Sequence[PostingBlock],
     query: Query,
@@ -272,19 +273,7 @@ def word_sums(
     apart: Array | None,
 ) -> WordSums:
     """Return what `match` sums; raises PlaneError as it does."""
-    with whole_files():
-        return _word_sums(blocks if limit else (), query, limit, hidden, bm25, weights, apart)
-
-
-def _word_sums(
-    blocks: Sequence[PostingBlock],
-    query: Query,
-    limit: int,
-    hidden: Array | None,
-    bm25: BM25,
-    weights: Weights,
-    apart: Array | None,
-) -> WordSums:
+    blocks = blocks if limit else ()
     slices = _slices(blocks, query, limit)
     sums = kernel_twin(PostingSums)(tuple(map(_columns, blocks)), slices, limit, hidden, apart)
     there = limit if apart is None else limit - int(np.count_nonzero(apart[:limit]))

@@ -308,8 +308,8 @@ class EventRanking:
     ) -> tuple[tuple[Array, Array, Array], int, bool]:
         """Return what `of` does of the matches of `sums.of(*given)`, coverage divided by `mass`.
 
-        Also how many matches there are, and whether one has coverage. From `room` matches on the
-        kernel may drop some that are none of the best; 0: as fits what is wanted.
+        Also how many matches there are, and whether one has coverage. Once it has `room` matches,
+        the kernel may drop those that cannot be among the best; 0: it chooses by what is wanted.
         """
         del room  # all are kept
         docs, words, coverage = sums.of(*given)
