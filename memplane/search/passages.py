@@ -246,7 +246,8 @@ class SavedPassages:
         Of what the request's session does not hold: what others said, and what it said up to
         `held_seq`. Nothing is ranked, and `matched` is 0, where no passage could meet the rule.
         `said`: events of the session itself, of which the index may not have all yet; the newest
-        that the request names, or that says the prompt, is the prompt. Reads at most 20 events.
+        that the request names, or that says the prompt, is the prompt. Reads at most 20 events that
+        may be shown.
         """
         request, retriever, reader = self._request, self._retriever, self._retriever.reader
         retriever.keep_apart(scope)
@@ -272,6 +273,10 @@ class SavedPassages:
         if gate.is_open(most, self._rule):  # if the best passage held every word
             more = min(len(request.exclude), _EXCLUDED)
             ranked = _ranked(retriever, words, memory, scope, reach, more)
+            # Of a long prompt a passage is a part.
+            if any(_repeats(one, prompt) if one.whole else one.text in prompt for one in ranked):
+                memory.leave_out(prompt)
+                ranked = _ranked(retriever, words, memory, scope, reach, more)
             held_marks = frozenset(request.held_marks)
             passages = [
                 one
@@ -422,6 +427,7 @@ class _Memory:
         `asking`: the seq of the prompt itself, which is neither.
         """
         self._reader, self._held, self._asking = reader, held, asking
+        self._prompt: str | None = None
         self._known: dict[int, bool] = {}
         label = exact_term(f"session:{session}")
         own = islice(reader.holders(label), _GROUPS) if session else ()
@@ -434,8 +440,19 @@ class _Memory:
         found = self._known.get(seq)
         if found is None:
             marks = self._reader.marks(seq)
-            found = self._known[seq] = marks is None or not self.remembers(marks)
+            found = marks is None or not self.remembers(marks)
+            if not found and self._prompt is not None:
+                found = _worded(self._reader.text(seq)) == self._prompt
+            self._known[seq] = found
         return found
+
+    def leave_out(self, prompt: str) -> None:
+        """Contain also what says the prompt and nothing else, by its text in the index.
+
+        A question that is asked each day has more repeats than events are ranked for an answer.
+        """
+        self._prompt = _worded(prompt)
+        self._known.clear()
 
     def remembers(self, marks: DocumentMarks) -> bool:
         """Whether a document is conversation that the session does not hold."""
@@ -497,9 +514,14 @@ def _ranked(
     assert reader is not None
     content = sorted({whole_term(word) for word in words.content})
     query = Query(words=tuple((term, 1.0) for term in content))
-    hits = reader.hits(query, _EVENTS + more, upto, memory, _BM25)
-    found_items = (_shown(retriever, hit.seq, scope) for hit in hits)
-    items = list(islice((item for item in found_items if item is not None), _EVENTS))
+    items: list[Item] = []
+    # Most of the best may be hidden from this reader: then more of them are looked at.
+    for most in (_EVENTS + more, _RANKED + more):
+        hits = reader.hits(query, most, upto, memory, _BM25)
+        found_items = (_shown(retriever, hit.seq, scope) for hit in hits)
+        items = list(islice((item for item in found_items if item is not None), _EVENTS))
+        if len(items) == _EVENTS or len(hits) < most:
+            break
     finder = gate.TextWords(words.content, IRREGULAR)
     counts = reader.counts([whole_term(word) for word in words.content], upto)
     size = reader.there(reader.below(upto))
@@ -529,7 +551,12 @@ def _score(one: Passage, holds: dict[str, int], average: float, weights: dict[st
 
 def _repeats(one: Passage, prompt: str) -> bool:
     """Whether a passage asks what the prompt asks: no answer to it."""
-    return one.whole and " ".join(one.text.lower().split()) == " ".join(prompt.lower().split())
+    return one.whole and _worded(one.text) == _worded(prompt)
+
+
+def _worded(text: str) -> str:
+    """A text in lower case, its words one space apart."""
+    return " ".join(text.lower().split())
 
 
 def _shown(retriever: HookRetriever, seq: int, scope: Scope) -> Item | None:

@@ -71,6 +71,30 @@ def test_what_nobodys_session_said_is_not_the_sessions_own(plane):
     assert said in reminded(plane, "is the capstan of the barquentine cracked?", session="s2").text
 
 
+@pytest.mark.parametrize("role", ["user", "assistant"])
+def test_a_prompt_that_was_asked_each_day_is_answered_as_on_the_first(plane, role):
+    """More of its repeats than passages are looked at, all of which hold each of its words."""
+    prompt = "which grease do we use for the windlass, tallow?"
+    first = reminded(plane, prompt, session="s2")
+    for n in range(60):
+        spaces = " " * (n % 3 + 1)
+        plane.record(prompt.replace(" ", spaces), role=role, session=f"day{n}")
+    plane.upkeep.index()
+    again = reminded(plane, prompt, session="s3")
+    assert DECIDED in first.text
+    assert DECIDED in again.text
+    assert "which grease" not in again.text
+
+
+def test_a_long_prompt_that_was_asked_before_is_no_answer_to_itself(plane):
+    prompt = " ".join(f"Is the windlass number {n} greased with tallow?" for n in range(60))
+    plane.record(prompt, role="user", session="day0")
+    plane.upkeep.index()
+    again = reminded(plane, prompt, session="s3")
+    assert "number 7" not in again.text
+    assert DECIDED in again.text
+
+
 def test_hidden_events_open_no_gate_and_stand_in_no_reminder(plane):
     secret = "The capstan of the barquentine is cracked below the drumhead"
     plane.record(secret, role="user", session="s1", sensitivity="high")
@@ -79,6 +103,18 @@ def test_hidden_events_open_no_gate_and_stand_in_no_reminder(plane):
     assert seen.text == ""
     assert seen.report["gate"]["known"] == 0
     assert secret in plane.pack(prompt, remind="prompt", session="s2", channel="private").text
+
+
+def test_behind_many_hidden_events_stands_the_answer(plane):
+    """More of them than passages are looked at, and each holds more of the prompt's words."""
+    prompt = "which grease do we use for the windlass, tallow?"
+    for n in range(60):
+        text = f"{prompt} Of tallow {n} pots."
+        plane.record(text, role="user", session="s0", sensitivity="high")
+    plane.upkeep.index()
+    again = reminded(plane, prompt, session="s2")
+    assert DECIDED in again.text
+    assert "pots" not in again.text
 
 
 def test_results_of_tools_are_no_passages(plane):
