@@ -21,12 +21,11 @@ from math import isqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from memplane import nofollow
 from memplane.errors import MissingExtraError
 from memplane.index import storage
 from memplane.index.lexical import Matches
+from memplane.index.numeric import np
 from memplane.index.segment import Array
 from memplane.index.vectors import MILLION, cosines
 from memplane.lazy import NamedTuple, Protocol, late

@@ -12,10 +12,9 @@ from itertools import accumulate, groupby, pairwise
 from math import isqrt
 from typing import Any, Final
 
-import numpy as np
-
 from memplane.errors import PlaneError
 from memplane.index.bm25 import BM25, Weights, combined, idf, length_norm, term_gain
+from memplane.index.numeric import np
 from memplane.index.segment import LENGTHS, Array, Pieces, Postings
 from memplane.index.terms import Query
 from memplane.kernel import kernel_twin

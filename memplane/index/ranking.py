@@ -27,11 +27,10 @@ from functools import lru_cache, partial
 from math import isqrt, sqrt
 from typing import Any, Final
 
-import numpy as np
-
 from memplane.index import lexical, terms
 from memplane.index.bm25 import relevance
 from memplane.index.lexical import Matches, PostingSums, WordSums
+from memplane.index.numeric import np
 from memplane.index.segment import ASKING, PERSONAL, TIMED, Array
 from memplane.index.terms import PREFERENCE, READ, ROLES
 from memplane.index.vectors import MILLION, Vectors

@@ -31,11 +31,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-from numpy.typing import NDArray
-
 from memplane.errors import HomeError, InputError
 from memplane.index import storage, terms
+from memplane.index.numeric import NDArray, np
 from memplane.index.terms import KINDS, ROLES, Document
 from memplane.kernel import kernel_twin
 from memplane.lazy import NamedTuple, regex, word_table

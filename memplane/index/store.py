@@ -14,11 +14,10 @@ from operator import attrgetter, is_not
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from memplane.index import lexical, storage, terms
 from memplane.index.bm25 import BM25, Weights
 from memplane.index.lexical import PostingBlock
+from memplane.index.numeric import np
 from memplane.index.segment import (
     Array,
     IndexSegment,

@@ -27,11 +27,9 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Final, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from memplane.errors import InputError
 from memplane.index import terms
+from memplane.index.numeric import NDArray, np
 from memplane.lazy import NamedTuple, regex
 
 if TYPE_CHECKING:

@@ -48,6 +48,23 @@ with tempfile.TemporaryDirectory() as folder:
         print([tuple(hit) for hit in hits], *(column.tolist() for column in found))
 """
 
+# What the environment says when numpy is loaded, by the first pack of a process, and afterwards.
+LOADED = """
+import os, sys, tempfile
+import memplane
+SPIN = "OPENBLAS_THREAD_TIMEOUT"
+class Watch:
+    def find_spec(self, name, path=None, target=None):
+        if name == "numpy":
+            print(os.environ.get(SPIN), os.environ.get("OPENBLAS_NUM_THREADS"))
+sys.meta_path.insert(0, Watch())
+with tempfile.TemporaryDirectory() as folder:
+    with memplane.init(folder) as plane:
+        plane.record("The ledger moved to port 7443.", role="user")
+        assert "7443" in plane.pack("Which port has the ledger?", intent="deep").text
+print(os.environ.get(SPIN))
+"""
+
 
 def run(script, **environment):
     here = Path(__file__)
@@ -77,3 +94,13 @@ def test_searches_give_the_same_integers_under_another_cpu_dispatch():
     plain = run(SEARCHES)
     assert plain.count("\n") == 30
     assert plain == run(SEARCHES, NPY_DISABLE_CPU_FEATURES=everything_off())
+
+
+def test_numpy_is_loaded_with_threads_that_sleep_and_the_environment_is_as_before():
+    here = {"OPENBLAS_NUM_THREADS": "3", "OPENBLAS_THREAD_TIMEOUT": "9"}
+    assert run(LOADED, **here).split() == ["9", "3", "9"]
+    without = {name: text for name, text in os.environ.items() if name not in here}
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED], env=without, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["4", "None", "None"]
