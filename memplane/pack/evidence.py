@@ -540,6 +540,7 @@ class _Filling:
         self._narrated: list[int] = []  # places of what only says what comes next
         self._forms: dict[tuple[int, int], tuple[Item, Form]] = {}  # what no room decides
         self._split: dict[str, list[str]] = {}  # the lines of some words of each form
+        self._repeated: dict[int, int] = {}  # seq -> what said the same and was shown
         self._shows = 0  # how often an event was shown, or more of it
         self._steps: Iterator[tuple[int, bool]] = iter(())  # what to try: see `steps_of`
 
@@ -651,6 +652,8 @@ class _Filling:
         if room < max(_LEAST, packing.passage_mean if cut else tokens - packing.passage_tokens):
             # Not even the text fits: not worth reading it for that.
             return self._refuse(seq, "budget", tokens - room)
+        if self._repeated.get(seq) in self._shown:
+            return self._refuse(seq, "duplicate", 0)
         read = self._formed(at, packing.passage_tokens if cut else 0, room)
         barred = read if isinstance(read, str) else self._barred(at, *read, told=told)
         if isinstance(read, str) or barred:
@@ -659,7 +662,7 @@ class _Filling:
         said = self._said(item, seq)
         same = self._same(item, seq, said)
         if same != seq and _yields(item, self._shown[same].item):
-            self._sheet.same[seq] = same
+            self._sheet.same[seq] = self._repeated[seq] = same
             return self._refuse(seq, "duplicate", 0)
         there = self._shown.get(seq)
         group = entry_group(item) if there is None else there.group

@@ -3,6 +3,7 @@
 import pytest
 
 import memplane
+from memplane.pack import evidence
 
 BEGINNING = " ".join(f"line {number} of the heron table" for number in range(60))
 
@@ -73,3 +74,23 @@ def test_what_a_user_pastes_again_is_shown_again_and_what_an_agent_repeats_is_no
     assert len(evidence) == (2 if role == "user" else 1)
     duplicates = [one for one in block.omissions if one.reason == "duplicate"]
     assert len(duplicates) == 2 - len(evidence)
+
+
+def test_what_says_the_same_is_compared_once_a_pack(tmp_path, monkeypatch):
+    """The room that dates leave is spent behind the rest: what was a repeat is one still."""
+    compared: list[int] = []
+    plain = evidence._yields
+
+    def counted(item, other):
+        compared.append(item.seq)
+        return plain(item, other)
+
+    monkeypatch.setattr(evidence, "_yields", counted)
+    with memplane.init(tmp_path / "plane", durability="os") as plane:
+        for number in range(60):
+            text = f"Quay {number % 4} of the heron harbour has {number % 4} boats in its tables"
+            plane.record(text, role="user", session=f"s{number}")
+        block = plane.pack("heron harbour boats", budget=2_000, intent="deep")
+    repeats = [one for one in block.omissions if one.reason == "duplicate"]
+    assert len(repeats) >= 50
+    assert len(compared) == len(set(compared)) >= 50
