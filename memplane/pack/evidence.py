@@ -652,8 +652,6 @@ class _Filling:
         if room < max(_LEAST, packing.passage_mean if cut else tokens - packing.passage_tokens):
             # Not even the text fits: not worth reading it for that.
             return self._refuse(seq, "budget", tokens - room)
-        if self._repeated.get(seq) in self._shown:
-            return self._refuse(seq, "duplicate", 0)
         read = self._formed(at, packing.passage_tokens if cut else 0, room)
         barred = read if isinstance(read, str) else self._barred(at, *read, told=told)
         if isinstance(read, str) or barred:
@@ -734,14 +732,15 @@ class _Filling:
         return lines
 
     def _formed(self, at: int, limit: int, room: int) -> tuple[Item, Form] | str:
-        """The event at a place and how it prints (see `_form`), or why it cannot be read.
+        """The event at a place and how it prints (see `_form`), or why it stays out unread.
 
         A passage of `limit` tokens, or a longer one of the best, where there is `room` for it.
         """
-        known = self._forms.get((at, limit))
+        seq = self._found.seqs[at]
+        repeats = self._repeated.get(seq) in self._shown
+        known = "duplicate" if repeats else self._forms.get((at, limit))
         if known is not None:
             return known
-        seq = self._found.seqs[at]
         try:
             item = self._item(seq) if seq in self._counted else self._needed(seq)
             if item is None:
