@@ -33,7 +33,7 @@ from memplane.index.lexical import Matches, PostingSums, WordSums
 from memplane.index.numeric import np
 from memplane.index.segment import ASKING, PERSONAL, TIMED, Array
 from memplane.index.terms import PREFERENCE, READ, ROLES
-from memplane.index.vectors import MILLION, Vectors
+from memplane.index.vectors import MILLION, Vectors, grown
 from memplane.kernel import kernel_twin
 from memplane.lazy import NamedTuple, Protocol
 from memplane.ports import ONE
@@ -856,8 +856,8 @@ class Columns:
     def _grow(self, size: int) -> None:
         # Frames taken before keep the old array, in which nothing changes any more.
         for name, column in self._columns.items():
-            self._columns[name] = _grown(column, self.count, size, 0)
-        self._strides = _grown(self._strides, 2 * self.count, 2 * size, 0)
+            self._columns[name] = grown(column, self.count, size)
+        self._strides = grown(self._strides, 2 * self.count, 2 * size)
 
 
 @lru_cache(maxsize=16)
@@ -1311,7 +1311,8 @@ class _Chains:
         Return the neighbours that were linked: those before and those after.
         """
         if 2 * end > len(self.links):
-            self.links = _grown(self.links, 2 * self.count, 2 * (end + end // 2), _NONE)
+            self.links = grown(self.links, 2 * self.count, 2 * (end + end // 2))
+        self.links[2 * self.count : 2 * end] = _NONE
         self.count = end
         there = groups > 0
         if not there.all():
@@ -1338,13 +1339,6 @@ class _Chains:
             self.links[2 * right] = 2 * left
             self.links[2 * left + 1] = 2 * right + 1
         return linked
-
-
-def _grown(column: Array, count: int, size: int, rest: int) -> Array:
-    """A longer column that begins with the first values of this one."""
-    larger = np.full(size, rest, column.dtype)
-    larger[:count] = column[:count]
-    return larger
 
 
 def _border(sources: Array, frame: Frame) -> Array:

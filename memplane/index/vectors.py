@@ -130,9 +130,9 @@ class Vectors:
         end = self._count + len(rows)
         if end > len(self._rows):
             room = max(end, 2 * self._count, 256)
-            self._rows = _grown(self._rows, self._count, room)
-            self._bits = _grown(self._bits, self._count, room)
-            self._empty = _grown(self._empty, self._count, room)
+            self._rows = grown(self._rows, self._count, room)
+            self._bits = grown(self._bits, self._count, room)
+            self._empty = grown(self._empty, self._count, room)
         self._rows[self._count : end] = rows
         self._bits[self._count : end] = bits = _sign_bits(rows)
         self._empty[self._count : end] = _are_empty(bits)
@@ -201,7 +201,11 @@ def _words(dimension: int) -> int:
     return -(-dimension // 64)
 
 
-def _grown(table: NDArray[T], used: int, room: int) -> NDArray[T]:
+def grown(table: NDArray[T], used: int, room: int) -> NDArray[T]:
+    """Return a table of `room` rows that begins with the `used` first of this one, then zeros.
+
+    Of the room that is not written to no memory is taken: the system gives pages of zeros late.
+    """
     wider = np.zeros((room, *table.shape[1:]), table.dtype)
     wider[:used] = table[:used]
     return wider
