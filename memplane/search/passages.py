@@ -247,7 +247,7 @@ class SavedPassages:
         `held_seq`. Nothing is ranked, and `matched` is 0, where no passage could meet the rule.
         `said`: events of the session itself, of which the index may not have all yet; the newest
         that the request names, or that says the prompt, is the prompt. Reads at most 20 events that
-        may be shown.
+        may be shown, of the best 200, and of as many more as the request excludes.
         """
         request, retriever, reader = self._request, self._retriever, self._retriever.reader
         retriever.keep_apart(scope)
@@ -296,7 +296,7 @@ class SavedPassages:
 
         Figures: `content` names that the call holds, `known` of them that the memory holds,
         `matched` that stand in the best passage. Passages of at most 200 characters, of what the
-        session does not hold. Reads at most 20 events.
+        session does not hold. Reads as many events as `answer`.
         """
         request, retriever, reader = self._request, self._retriever, self._retriever.reader
         retriever.keep_apart(scope)
@@ -440,10 +440,10 @@ class _Memory:
         found = self._known.get(seq)
         if found is None:
             marks = self._reader.marks(seq)
-            found = marks is None or not self.remembers(marks)
-            if not found and self._prompt is not None:
-                found = _worded(self._reader.text(seq)) == self._prompt
-            self._known[seq] = found
+            left_out = marks is None or not self.remembers(marks)
+            if not left_out and self._prompt is not None:
+                left_out = _worded(self._reader.text(seq)) == self._prompt
+            found = self._known[seq] = left_out
         return found
 
     def leave_out(self, prompt: str) -> None:

@@ -7,6 +7,7 @@ import pytest
 import memplane
 from memplane.errors import MissingExtraError
 from memplane.explain.replay import replay_pack
+from memplane.index.reader import SavedIndexReader
 from memplane.recall.gate import sentence_marks
 from memplane.upkeep.reports import find_report
 
@@ -115,6 +116,35 @@ def test_behind_many_hidden_events_stands_the_answer(plane):
     again = reminded(plane, prompt, session="s2")
     assert DECIDED in again.text
     assert "pots" not in again.text
+
+
+def test_what_is_ranked_for_an_answer_is_bounded(plane, monkeypatch):
+    """Once for a new prompt; again where it was asked before, or where the best are hidden."""
+    asked: list[int] = []
+    plain = SavedIndexReader.hits
+
+    def counted(self, query, k, *rest):
+        asked.append(k)
+        return plain(self, query, k, *rest)
+
+    monkeypatch.setattr(SavedIndexReader, "hits", counted)
+    prompt = "which grease do we use for the windlass, tallow?"
+    reminded(plane, prompt, session="s2")
+    assert asked == [20]
+    for n in range(30):
+        plane.record(prompt, role="user", session=f"day{n}")
+    plane.upkeep.index()
+    asked.clear()
+    reminded(plane, prompt, session="s3")
+    assert asked == [20, 20]
+    for n in range(300):
+        text = f"{prompt} Of tallow {n} pots."
+        plane.record(text, role="user", session="s0", sensitivity="high")
+    plane.upkeep.index()
+    asked.clear()
+    assert "pots" not in reminded(plane, prompt, session="s4").text
+    assert set(asked) <= {20, 200}
+    assert len(asked) <= 4
 
 
 def test_results_of_tools_are_no_passages(plane):

@@ -38,8 +38,6 @@ from datetime import UTC, datetime, timedelta
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeAlias, TypeVar
 
-import numpy as np
-
 from memplane import nofollow
 from memplane.errors import (
     ConfigurationError,
@@ -49,6 +47,7 @@ from memplane.errors import (
     NotFoundError,
     PlaneError,
 )
+from memplane.index.numeric import np
 from memplane.intake.redact import quoted_value
 from memplane.lazy import NamedTuple
 from memplane.projections.sessions import TURNS

@@ -26,10 +26,9 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
-import numpy as np
-
 from memplane.acms.storage.backend import TABLES, RowBackend, StoredRow, StoredVector, Table
 from memplane.errors import ConfigurationError, FormatError, MemplaneError, MissingExtraError
+from memplane.index.numeric import np
 from memplane.intake.redact import quoted_value
 from memplane.lazy import late
 
