@@ -1708,6 +1708,7 @@ static PyType_Spec token_numbers_spec = {
 #define OFTEN 4      /* how often it stands in such a text */
 #define ROW 64       /* sums of which the best are compared */
 #define PART 512     /* documents whose sums are added up at a time: the cache holds them */
+#define ROLES 8      /* those from the last on count as one */
 #define POINT 1048576.0 /* 2**20: scores are whole numbers of its parts */
 #define NOT_RISING "a slice has not rising documents of its block"
 
@@ -1749,9 +1750,11 @@ typedef struct PartSums {
     Cursor *cursors;    /* block by block, of a block in the order of the slices */
     Py_ssize_t *begins; /* where those of each block begin, and where the last end */
     double *gains;      /* tables of frequent terms */
-    /* What comes out: of the documents that match those whose words earn no less than `floor`. */
+    /* What comes out: of the documents that match those whose words earn no less than the floor
+     * of their role; `floor` is the lowest. */
     int32_t *docs;
-    double *totals, *coverage, floor, mass; /* by which coverage is divided */
+    double *totals, *coverage, floor, floors[ROLES], mass; /* by which coverage is divided */
+    const byte *roles; /* of each document; NULL where there are no floors */
     Py_ssize_t made, matched;
     int covers; /* whether a match has coverage, also one that is not given out */
     /* Called where there is room for less than a part; NULL: there is room for all. */
@@ -1825,6 +1828,11 @@ static int add_term(Cursor *cursor, int32_t begin, int32_t end, const Worth *wor
                                  : add_postings(cursor, begin, end, worth, part, 0, 1);
 }
 
+static int counted_role(byte role)
+{
+    return role < ROLES ? role : ROLES - 1;
+}
+
 /* Give out the documents of a part that may be seen, with what their words earn. */
 static void give_out(const PostingSums *self, const Worth *worth, PartSums *part,
                      Py_ssize_t first, int count)
@@ -1849,6 +1857,13 @@ static void give_out(const PostingSums *self, const Worth *worth, PartSums *part
         part->covers |= part->seen[at] & (part->sums[FIELDS][at] != 0.0);
         made += part->seen[at] & !(part->words[at] < part->floor);
     }
+    int above = part->roles == NULL ? made : 0;
+    for (int at = 0; part->roles != NULL && at < made; at++) {
+        int place = part->places[at];
+        part->places[above] = (uint16_t)place;
+        above += !(part->words[place] < part->floors[counted_role(part->roles[first + place])]);
+    }
+    made = above;
     for (int at = 0; at < made; at++) {
         part->docs[part->made + at] = (int32_t)(first + part->places[at]);
         part->totals[part->made + at] = part->words[part->places[at]];
@@ -2383,7 +2398,7 @@ typedef struct {
     Py_ssize_t count, matched, speaker_count, gaps, sources, most;
     long long coverage, reply, session_best;
     unsigned long long beginning;
-    int low, bits, reach;
+    int low, bits, reach, by_role; /* whether a factor heeds the role */
 } Question;
 
 /* A document with an amount. */
@@ -2406,7 +2421,8 @@ typedef struct {
     const Worth *worth;
     PartSums *part;
     Question *asked;
-    int64_t floor; /* what the words of those that were dropped do not reach; 0: none was */
+    int64_t floors[ROLES]; /* what the words of those that were dropped do not reach */
+    int dropped;           /* whether any was */
     double share;  /* the highest that words are multiplied by; 0: nothing is dropped */
     double mass;   /* by which coverage is divided */
     Py_ssize_t room; /* matches from which on some may be dropped; 0: as fits what is wanted */
@@ -2565,39 +2581,75 @@ static int64_t kth_highest(int64_t *keys, Py_ssize_t count, Py_ssize_t k)
     return keys[0];
 }
 
-/* The most that a match with these words earns: by itself, and in the end. */
-static void most_earned(
-    const Question *asked, int64_t words, int64_t peak, int64_t *own, int64_t *final)
+/* The role by which a document is told from others: none where no factor heeds it. */
+static int role_of(const EventRanking *self, const Question *asked, int32_t doc)
 {
-    int64_t earned = relevance(words, peak > 1 ? peak : 1, 1.0, asked->coverage);
-    for (Py_ssize_t at = 0; at < asked->said.count; at++) {
-        int64_t factor = asked->said.rows[STEP_SIZE * at + 2];
-        if (factor > SAME)
-            earned = thousandths(earned, factor);
-    }
-    *own = earned;
-    for (Py_ssize_t at = 0; at <= asked->heard.count; at++) {
-        int64_t factor = at < asked->heard.count ? asked->heard.rows[STEP_SIZE * at + 2]
-                                                 : asked->session_best;
-        if (factor > SAME)
-            earned = thousandths(earned, factor);
-    }
-    *final = earned;
+    return asked->by_role ? counted_role(self->role[doc]) : 0;
 }
 
-/* What `most` events earn at least by matches of so many words or more: by themselves, and in the
- * end without neighbours. 0 where there are fewer such events. */
-static int earned_by(const EventRanking *self, const Question *asked, Work *work, int64_t low,
-                     int64_t peak, Py_ssize_t most, int64_t *own, int64_t *final)
+/* The most that factors make of a score of a document of this role. */
+static int64_t most_stepped(const Steps *steps, int role, int64_t score)
+{
+    int known = role < ROLES - 1;
+    for (Py_ssize_t at = 0; at < steps->count; at++) {
+        const int64_t *step = steps->rows + STEP_SIZE * at;
+        int by_role = step[0] == BY_ROLE;
+        if (by_role && step[1] != role && (known || step[1] < role))
+            continue;
+        if (step[2] > SAME || (by_role && known && step[2] >= 0))
+            score = thousandths(score, step[2]);
+    }
+    return score;
+}
+
+/* The most that a match of this role with these words earns: by itself, and in the end. */
+static void most_earned(const Question *asked, int role, int64_t words, int64_t peak, int64_t *own,
+                        int64_t *final)
+{
+    int64_t earned = relevance(words, peak > 1 ? peak : 1, 1.0, asked->coverage);
+    *own = most_stepped(&asked->said, role, earned);
+    *final = most_stepped(&asked->heard, role, *own);
+    if (asked->session_best > SAME)
+        *final = thousandths(*final, asked->session_best);
+}
+
+/* What matches have to reach to count without neighbours: as sources, or in the end. */
+typedef struct {
+    int64_t own, final;
+} Reached;
+
+static int most_reach(const Question *asked, int role, int64_t words, int64_t peak,
+                      const Reached *reached)
+{
+    int64_t own, final;
+    most_earned(asked, role, words, peak, &own, &final);
+    return own >= reached->own || final >= reached->final;
+}
+
+static Py_ssize_t wanted_sources(const Question *asked)
+{
+    return asked->sources > 1 ? asked->sources : 1;
+}
+
+static Py_ssize_t wanted_events(const Question *asked)
+{
+    return asked->most > 1 ? asked->most : 1;
+}
+
+/* What as many events as are sources earn at least by themselves, and as many as are wanted in the
+ * end without neighbours, of the matches with so many words or more for their role; 0 where there
+ * are fewer such events. */
+static int earned_by(const EventRanking *self, const Question *asked, Work *work,
+                     const int64_t *lows, int64_t peak, Reached *reached)
 {
     const int64_t *words = work->words;
     int64_t *owns = work->keys, *finals = work->own;
-    Py_ssize_t found = 0;
+    Py_ssize_t found = 0, sources = wanted_sources(asked), events = wanted_events(asked);
     int64_t last = 0;
     for (Py_ssize_t at = 0; at < asked->count; at++) {
-        if (words[at] < low)
-            continue;
         int32_t doc = asked->docs[at];
+        if (words[at] < lows[role_of(self, asked, doc)])
+            continue;
         int64_t mine = own_of(self, asked, at, words[at], peak);
         int64_t heard = stepped(self, asked, &asked->heard, doc, mine);
         if (found == 0 || self->seq[doc] != last)
@@ -2606,63 +2658,124 @@ static int earned_by(const EventRanking *self, const Question *asked, Work *work
         finals[found - 1] = heard > finals[found - 1] ? heard : finals[found - 1];
         last = self->seq[doc];
     }
-    if (found < most)
+    if (found < sources || found < events)
         return 0;
-    *own = kth_highest(owns, found, most);
-    *final = kth_highest(finals, found, most);
+    reached->own = kth_highest(owns, found, sources);
+    reached->final = kth_highest(finals, found, events);
     return 1;
 }
 
-/* The least that words must earn for a match to count without neighbours: see the twin's `_bar`,
- * which knows less of what the best earn, and so has a lower one. */
-static int64_t bar_of(const EventRanking *self, const Question *asked, Work *work, int64_t peak)
+/* How words count by what the factors of their role make of them, about: scores rise a little faster
+ * than words. */
+static double lift_of(const Steps *steps, int role)
 {
-    const int64_t *words = work->words;
-    Py_ssize_t most = asked->sources > asked->most ? asked->sources : asked->most;
-    if (most <= 0 || (asked->matched + 3) / 4 <= most || asked->coverage < 0 ||
-        asked->coverage > SAME)
-        return 0;
-    uint32_t counts[BUCKETS] = {0};
-    int shift = 0;
-    while (peak >> shift >= BUCKETS)
-        shift++;
-    for (Py_ssize_t at = 0; at < asked->count; at++)
-        counts[words[at] < 0 ? 0 : words[at] >> shift]++;
-    int64_t low = -1, own = 0, final = 0;
-    /* An event may have several documents. */
-    for (int wider = 0; wider < 2 && low < 0; wider++) {
-        Py_ssize_t wanted = wider ? 2 * most : most + most / 4, reached = 0;
-        int bucket = BUCKETS;
-        while (bucket > 0 && reached < wanted)
-            reached += counts[--bucket];
-        if (earned_by(self, asked, work, (int64_t)bucket << shift, peak, most, &own, &final))
-            low = (int64_t)bucket << shift;
+    double factor = 1.0;
+    for (Py_ssize_t at = 0; at < steps->count; at++) {
+        const int64_t *step = steps->rows + STEP_SIZE * at;
+        if (step[0] == BY_ROLE && step[1] == role)
+            factor *= step[2] > 1 ? (double)step[2] / SAME : 1.0 / SAME;
     }
-    if (low < 0)
-        return 0;
-    int64_t most_own, most_final, below = -1, bar = low;
-    while (bar - below > 1) {
-        int64_t middle = (below + bar) / 2;
-        most_earned(asked, middle, peak, &most_own, &most_final);
-        if (most_own < own && most_final < final)
-            below = middle;
-        else
-            bar = middle;
-    }
-    return bar;
+    factor = factor < 1e-6 ? 1e-6 : factor > 1e6 ? 1e6 : factor;
+    return factor / sqrt(sqrt(factor));
 }
 
-/* Whether what is below a floor cannot count without neighbours: the bar that `bar_of` finds may lie
- * lower, as it knows only what those with the most words earn. */
-static int is_bar(const EventRanking *self, const Question *asked, Work *work, int64_t peak,
-                  int64_t floor)
+/* Matches by their words with the lifts of their role: by themselves, and in the end. */
+typedef struct {
+    double lifts[2][ROLES], width; /* what a bucket has */
+    uint32_t counts[2][BUCKETS];
+} Lifted;
+
+static void count_lifted(const EventRanking *self, const Question *asked, const int64_t *words,
+                         int64_t peak, Lifted *to)
 {
-    Py_ssize_t most = asked->sources > asked->most ? asked->sources : asked->most;
-    int64_t own, final, most_own, most_final;
-    if (!earned_by(self, asked, work, floor, peak, most, &own, &final))
-        return 0;
-    most_earned(asked, floor - 1, peak, &most_own, &most_final);
-    return most_own < own && most_final < final;
+    double highest = 0.0;
+    memset(to->counts, 0, sizeof(to->counts));
+    for (int role = 0; role < ROLES; role++) {
+        to->lifts[0][role] = lift_of(&asked->said, role);
+        to->lifts[1][role] = to->lifts[0][role] * lift_of(&asked->heard, role);
+        for (int kind = 0; kind < 2; kind++)
+            highest = to->lifts[kind][role] > highest ? to->lifts[kind][role] : highest;
+    }
+    to->width = highest * (double)(peak > 1 ? peak : 1) / (BUCKETS - 1);
+    for (Py_ssize_t at = 0; at < asked->count; at++) {
+        double share = words[at] < 0 ? 0.0 : (double)words[at] / to->width;
+        int role = role_of(self, asked, asked->docs[at]);
+        to->counts[0][(int)(share * to->lifts[0][role])]++;
+        if (asked->by_role)
+            to->counts[1][(int)(share * to->lifts[1][role])]++;
+    }
+    if (!asked->by_role)
+        memcpy(to->counts[1], to->counts[0], sizeof(to->counts[0]));
+}
+
+/* Lower to the words from which on a match of each role is among the first so many. */
+static void lower(const Lifted *from, int kind, Py_ssize_t wanted, int64_t *lows)
+{
+    Py_ssize_t reached = 0;
+    int bucket = BUCKETS;
+    while (bucket > 0 && reached < wanted)
+        reached += from->counts[kind][--bucket];
+    for (int role = 0; role < ROLES; role++) {
+        double words = bucket * from->width / from->lifts[kind][role];
+        if (words < (double)lows[role])
+            lows[role] = (int64_t)words;
+    }
+}
+
+/* The least that words must earn for a match of each role to count without neighbours: see the
+ * twin's `_bar`, which knows less of what the best earn, and so has a lower one. */
+static void find_bars(const EventRanking *self, const Question *asked, Work *work, int64_t peak,
+                      int64_t *bars)
+{
+    memset(bars, 0, ROLES * sizeof(*bars));
+    Py_ssize_t sources = wanted_sources(asked), events = wanted_events(asked);
+    Py_ssize_t most = sources > events ? sources : events;
+    if ((asked->matched + 3) / 4 <= most || asked->coverage < 0 || asked->coverage > SAME)
+        return;
+    Lifted lifted;
+    Reached reached;
+    int found = 0;
+    count_lifted(self, asked, work->words, peak, &lifted);
+    /* An event may have several documents. */
+    for (int wider = 0; wider < 2 && !found; wider++) {
+        int64_t lows[ROLES];
+        for (int role = 0; role < ROLES; role++)
+            lows[role] = INT64_MAX;
+        lower(&lifted, 0, wider ? 2 * sources : sources + sources / 4, lows);
+        lower(&lifted, 1, wider ? 2 * events : events + events / 4, lows);
+        found = earned_by(self, asked, work, lows, peak, &reached);
+    }
+    for (int role = 0; found && role < ROLES; role++) {
+        int64_t below = -1, bar = peak + 1;
+        while (bar - below > 1) {
+            int64_t middle = below + (bar - below) / 2;
+            if (most_reach(asked, role, middle, peak, &reached))
+                bar = middle;
+            else
+                below = middle;
+        }
+        bars[role] = bar;
+    }
+}
+
+/* Raise bars to the floors below which matches were dropped; 0 where some of those may count: the
+ * bars may lie lower, as they are of what those with the most words earn. */
+static int raise_bars(const EventRanking *self, const Question *asked, Work *work, int64_t peak,
+                      const int64_t *floors, int64_t *bars)
+{
+    Reached reached;
+    int known = 0;
+    for (int role = 0; role < ROLES; role++) {
+        if (bars[role] >= floors[role])
+            continue;
+        if (!known && !earned_by(self, asked, work, floors, peak, &reached))
+            return 0;
+        known = 1;
+        if (most_reach(asked, role, floors[role] - 1, peak, &reached))
+            return 0;
+        bars[role] = floors[role];
+    }
+    return 1;
 }
 
 /* Keep the best match of each event, the first of equal ones. */
@@ -2809,16 +2922,18 @@ static int64_t reached_in_the_end(const EventRanking *self, const Question *aske
 /* Drop what is lent to documents that were not kept and cannot get among the best, whatever their
  * own words earn below the bar: the twin's `_ranked` says why. */
 static void drop_faint(
-    const EventRanking *self, const Question *asked, Work *work, int64_t bar, int64_t peak)
+    const EventRanking *self, const Question *asked, Work *work, const int64_t *bars, int64_t peak)
 {
-    int64_t least = reached_in_the_end(self, asked, work), most_said, unused;
-    most_earned(asked, bar, peak, &most_said, &unused);
+    int64_t least = reached_in_the_end(self, asked, work), most_said[ROLES], unused;
+    for (int role = 0; role < ROLES; role++)
+        most_earned(asked, role, bars[role], peak, &most_said[role], &unused);
     Py_ssize_t head = 0, made = 0;
     for (Py_ssize_t at = 0; at < work->lent_count; at++) {
         Amount one = work->lent[at];
         while (head < work->head_count && work->heads[head].doc < one.doc)
             head++;
-        int64_t heard = stepped(self, asked, &asked->heard, one.doc, one.value + most_said);
+        int64_t most = one.value + most_said[role_of(self, asked, one.doc)];
+        int64_t heard = stepped(self, asked, &asked->heard, one.doc, most);
         if ((head < work->head_count && work->heads[head].doc == one.doc) || heard >= least ||
             thousandths(heard, asked->session_best) >= least)
             work->lent[made++] = one;
@@ -3009,19 +3124,17 @@ static Py_ssize_t answered(const EventRanking *self, const Question *asked, Work
                            const Kept *kept, RankedEvent **best)
 {
     int64_t peak = whole_scores(self, asked, work->words);
-    int64_t bar = bar_of(self, asked, work, peak);
-    if (kept != NULL && bar < kept->floor) {
-        if (!is_bar(self, asked, work, peak, kept->floor))
-            return -2;
-        bar = kept->floor;
-    }
+    int64_t bars[ROLES];
+    find_bars(self, asked, work, peak, bars);
+    if (kept != NULL && !raise_bars(self, asked, work, peak, kept->floors, bars))
+        return -2;
     for (Py_ssize_t at = 0; at < asked->count; at++)
-        if (work->words[at] >= bar)
+        if (work->words[at] >= bars[role_of(self, asked, asked->docs[at])])
             work->heads[work->head_count++] =
                 (Amount){own_of(self, asked, at, work->words[at], peak), asked->docs[at]};
     lend(self, asked, work);
     if (kept != NULL)
-        drop_faint(self, asked, work, bar, peak);
+        drop_faint(self, asked, work, bars, peak);
     score(self, asked, work, kept, peak);
     *best = malloc(((size_t)work->found_count + 1) * sizeof(**best));
     return *best == NULL ? -1 : best_events(self, asked, work, *best);
@@ -3061,6 +3174,14 @@ static int open_matches(const EventRanking *self, Question *asked, PyObject *giv
     return fits;
 }
 
+static int heeds_roles(const Steps *steps)
+{
+    for (Py_ssize_t at = 0; at < steps->count; at++)
+        if (steps->rows[STEP_SIZE * at] == BY_ROLE)
+            return 1;
+    return 0;
+}
+
 static int open_rules(Question *asked, PyObject *given)
 {
     PyObject *said, *heard, *names, *shares, *faint, *table;
@@ -3080,6 +3201,7 @@ static int open_rules(Question *asked, PyObject *given)
     asked->faint = asked->faint_table.buf;
     asked->strengths = asked->table.buf;
     asked->gaps = asked->table.len / 8;
+    asked->by_role = heeds_roles(&asked->said) || heeds_roles(&asked->heard);
     int fits = asked->low >= 0 && asked->bits >= 0 && asked->low <= 16 &&
                asked->bits <= 16 - asked->low &&
                asked->share_table.len / 8 >= 1 << asked->bits &&
@@ -3153,7 +3275,24 @@ static int grow(PartSums *part, Py_ssize_t room)
     return 1;
 }
 
-/* Drop the matches that get nowhere, by the bar of those that are known: what is below it stays so,
+/* Drop from now on what is so far below the bars that rounding cannot lift it. */
+static void raise_floors(Kept *kept, const int64_t *bars)
+{
+    PartSums *part = kept->part;
+    for (int role = 0; role < ROLES; role++) {
+        int64_t bar = bars[role] - bars[role] / 256;
+        if (bar > 0 && bar > kept->floors[role]) {
+            kept->floors[role] = bar;
+            kept->dropped = 1;
+            part->floors[role] = ((double)bar - 1.0) / kept->share;
+        }
+    }
+    part->floor = part->floors[0];
+    for (int role = 1; kept->asked->by_role && role < ROLES; role++)
+        part->floor = part->floors[role] < part->floor ? part->floors[role] : part->floor;
+}
+
+/* Drop the matches that get nowhere, by the bars of those that are known: what is below it stays so,
  * but for what rounding hides once a match with more words is known. */
 static int drop_matches(Kept *kept)
 {
@@ -3166,15 +3305,12 @@ static int drop_matches(Kept *kept)
     int made = work.words != NULL && work.keys != NULL && work.own != NULL;
     if (made) {
         int64_t peak = whole_scores(self, kept->asked, work.words);
-        int64_t bar = bar_of(self, kept->asked, &work, peak);
-        bar -= bar / 256;
-        if (bar > kept->floor) {
-            kept->floor = bar;
-            part->floor = ((double)bar - 1.0) / kept->share;
-        }
+        int64_t bars[ROLES];
+        find_bars(self, kept->asked, &work, peak, bars);
+        raise_floors(kept, bars);
         Py_ssize_t left = 0;
         for (Py_ssize_t at = 0; at < part->made; at++) {
-            if (kept->floor > 0 && work.words[at] < kept->floor)
+            if (work.words[at] < kept->floors[role_of(self, kept->asked, part->docs[at])])
                 continue;
             part->docs[left] = part->docs[at];
             part->totals[left] = part->totals[at];
@@ -3210,6 +3346,9 @@ static Py_ssize_t best_of_sums(Kept *kept, Work *work, int dropping, RankedEvent
     if (!make_cursors(kept->sums, kept->worth, part) || !grow(part, room < every ? room : every))
         return -1;
     part->floor = -INFINITY;
+    for (int role = 0; role < ROLES; role++)
+        part->floors[role] = -INFINITY;
+    part->roles = asked->by_role ? self->role : NULL;
     part->make_room = make_room;
     part->owner = kept;
     kept->share = 0.0;
@@ -3222,7 +3361,7 @@ static Py_ssize_t best_of_sums(Kept *kept, Work *work, int dropping, RankedEvent
     asked->matched = part->matched;
     if (!make_work(asked, work))
         return -1;
-    return answered(self, asked, work, kept->floor > 0 ? kept : NULL, best);
+    return answered(self, asked, work, kept->dropped ? kept : NULL, best);
 }
 
 /* Try with fewer matches first; what that takes too much away from is done again with all. */
@@ -3235,7 +3374,9 @@ static Py_ssize_t best_of_kept(Kept *kept, RankedEvent **best, int *covered)
         if (part == NULL)
             return -1;
         part->mass = kept->mass;
-        kept->floor = 0;
+        for (int role = 0; role < ROLES; role++)
+            kept->floors[role] = INT64_MIN;
+        kept->dropped = 0;
         count = best_of_sums(kept, &work, dropping, best);
         *covered = part->covers;
         kept->asked->matched = part->matched;

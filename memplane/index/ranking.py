@@ -722,6 +722,8 @@ class Fates:
 
     def __init__(self) -> None:
         self._replaced = np.zeros(0, np.int64)  # of each document: the seq that replaced it
+        self._gone = np.zeros(0, bool)  # of each document: whether it was ever replaced
+        self._last = 0  # the seq that replaced the last of them
         self._acts: list[tuple[int, Array, bool]] = []
         self._act_seqs: list[int] = []
         self._forgotten = np.zeros(0, bool)  # after the first `_done` acts
@@ -737,6 +739,9 @@ class Fates:
         total = int(ends[-1]) if len(ends) else 0
         docs = np.arange(total) + np.repeat(starts - ends + counts, counts)
         self._replaced[docs] = np.repeat(until, counts)
+        self._gone = _padded(self._gone, len(column), 0)
+        self._gone[docs] = True
+        self._last = max([self._last, *until.tolist()])
 
     def forget(self, seq: int, docs: Array, column: Array, *, undo: bool) -> None:
         """Let what is older than `seq` of the documents be forgotten there, or no longer."""
@@ -748,8 +753,12 @@ class Fates:
     def hidden(self, upto: int, size: int) -> Array:
         """Return for each of the first documents whether it is out of force as of a seq."""
         hidden = np.zeros(size, bool)
-        known = self._replaced[:size]
-        np.less_equal(known, upto, out=hidden[: len(known)])
+        if upto < self._last:
+            known = self._replaced[:size]
+            np.less_equal(known, upto, out=hidden[: len(known)])
+        else:  # the same, without looking when each was replaced
+            known = self._gone[:size]
+            hidden[: len(known)] = known
         count = bisect_right(self._act_seqs, upto)
         if count:
             forgotten = self._after(count, size)[:size]

@@ -41,7 +41,7 @@ def frame_of(chance, size):
         "speaker": SPEAKERS[chance.integers(0, 4, size + 1)[seq]],
         "importance": chance.integers(0, 3, size).astype(np.uint16),
         "flags": chance.integers(0, 1 << 6, size).astype(np.uint16),
-        "role": chance.integers(0, 4, size + 1)[seq].astype(np.uint8),
+        "role": chance.integers(0, chance.choice([4, 12]), size + 1)[seq].astype(np.uint8),
         "traits": traits,
     }
     return Columns().frame(Given(columns))
@@ -73,6 +73,23 @@ def weights(draw):
         factors=((1, draw(factor)), (3, draw(factor))),
         faint_numbers=(1, 2),
     )
+
+
+# Factors of roles beyond those that a policy has: how the kernel tells them apart is its own matter.
+OF_ROLES = st.lists(
+    st.tuples(
+        st.just(ranking._ROLE), st.sampled_from([0, 1, 3, 6, 7, 9]), st.sampled_from(FACTORS)
+    ),
+    max_size=3,
+)
+
+
+def with_steps(rules, said, heard):
+    """The rules with more factors behind theirs."""
+    more = (np.array(rows, np.int64).reshape(-1, 3) for rows in (said, heard))
+    own = (rules.said, rules.heard)
+    said, heard = (np.concatenate(pair) for pair in zip(own, more, strict=True))
+    return rules._replace(said=said, heard=heard)
 
 
 ASKED = st.builds(
@@ -129,10 +146,10 @@ def sums_of(chance, size, hidden, levels):
 @given(
     st.integers(0, 1 << 32), st.sampled_from([0, 60, 2_000, 5_000]), weights(), ASKED,
     st.booleans(), st.sampled_from([2, 9]), st.sampled_from([0, 1, 10, 60, 700, 1 << 40]),
-    st.sampled_from([0, 1, 520, 900, 2_000]),
+    st.sampled_from([0, 1, 520, 900, 2_000]), OF_ROLES, OF_ROLES,
 )  # fmt: skip
 def test_the_best_matches_of_sums_are_the_best_of_all_of_them(
-    seed, size, by, asked, masked, levels, most, room
+    seed, size, by, asked, masked, levels, most, room, said, heard
 ):
     """Whatever the kernel drops on the way: the twin has all of them."""
     chance = np.random.default_rng(seed)
@@ -142,7 +159,7 @@ def test_the_best_matches_of_sums_are_the_best_of_all_of_them(
     # What all words of the query are worth, or more: no document has more of them than all.
     rules, mass = ranking._rules(asked, by), worth[1][:2].sum() * chance.choice([1.0, 3.7])
     plain, built = PostingSums(*given_), kernel.BUILT.PostingSums(*given_)
-    ranked = (frame, hidden)
+    ranked, rules = (frame, hidden), with_steps(rules, said, heard)
     same_best(ranked, (plain, worth, mass, rules, most), (built, worth, mass, rules, most, room))
 
 
