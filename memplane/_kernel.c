@@ -1708,6 +1708,8 @@ static PyType_Spec token_numbers_spec = {
 #define OFTEN 4      /* how often it stands in such a text */
 #define ROW 64       /* sums of which the best are compared */
 #define PART 512     /* documents whose sums are added up at a time: the cache holds them */
+#define STRIDE 16    /* postings that are passed over at once */
+#define LEAP 256     /* so many where the document sought is further away */
 #define ROLES 8      /* those from the last on count as one */
 #define POINT 1048576.0 /* 2**20: scores are whole numbers of its parts */
 #define NOT_RISING "a slice has not rising documents of its block"
@@ -1828,6 +1830,16 @@ static int add_term(Cursor *cursor, int32_t begin, int32_t end, const Worth *wor
                                  : add_postings(cursor, begin, end, worth, part, 0, 1);
 }
 
+/* What the words of a document earn in all: see `combined` in memplane/index/bm25.py. */
+static inline double words_of(const PartSums *part, const Worth *worth, int at)
+{
+    double total = worth->bigrams * part->sums[1][at];
+    total += part->sums[0][at];
+    total += worth->prefixes * part->sums[2][at];
+    total += worth->related * part->sums[3][at];
+    return total * POINT;
+}
+
 static int counted_role(byte role)
 {
     return role < ROLES ? role : ROLES - 1;
@@ -1843,13 +1855,8 @@ static void give_out(const PostingSums *self, const Worth *worth, PartSums *part
         part->seen[at] &= hidden[at] == 0;
     for (int at = 0; apart != NULL && at < count; at++)
         part->seen[at] &= apart[at] == 0;
-    for (int at = 0; at < count; at++) { /* see `combined` in memplane/index/bm25.py */
-        double total = worth->bigrams * part->sums[1][at];
-        total += part->sums[0][at];
-        total += worth->prefixes * part->sums[2][at];
-        total += worth->related * part->sums[3][at];
-        part->words[at] = total * POINT;
-    }
+    for (int at = 0; at < count; at++)
+        part->words[at] = words_of(part, worth, at);
     int made = 0, matched = 0;
     for (int at = 0; at < count; at++) {
         part->places[made] = (uint16_t)at;
@@ -2086,55 +2093,84 @@ static PyObject *posting_sums_of(PostingSums *self, PyObject *args)
     return made;
 }
 
-/* What a document's words earn, from the beginning, as `add_gains` adds it; 0 where it is no match.
- * `begins` of the part are those of its cursors, which may have been read already. */
-static int sums_of_one(const PostingSums *self, const Worth *worth, const PartSums *part,
-                       int32_t doc, double *words, double *coverage)
+/* Whether a document may be a match. */
+static int may_match(const PostingSums *self, int32_t doc)
 {
-    if (doc < 0 || doc >= self->limit ||
-        (self->hidden.obj != NULL && ((const byte *)self->hidden.buf)[doc] != 0) ||
-        (self->apart.obj != NULL && ((const byte *)self->apart.buf)[doc] != 0))
-        return 0;
-    Py_ssize_t from = 0, to = self->block_count;
-    while (to - from > 1) {
-        Py_ssize_t middle = (from + to) / 2;
-        if (self->blocks[middle].first <= doc)
-            from = middle;
-        else
-            to = middle;
+    return doc >= 0 && doc < self->limit &&
+           (self->hidden.obj == NULL || ((const byte *)self->hidden.buf)[doc] == 0) &&
+           (self->apart.obj == NULL || ((const byte *)self->apart.buf)[doc] == 0);
+}
+
+/* The first place from `at` on of a document that is not below this one. */
+static int64_t sought(const volatile uint16_t *docs, int64_t at, int64_t count, int32_t own)
+{
+    while (count - at >= LEAP && docs[at + LEAP - 1] < own)
+        at += LEAP;
+    while (count - at >= STRIDE && docs[at + STRIDE - 1] < own)
+        at += STRIDE;
+    if (count - at < STRIDE) {
+        while (at < count && docs[at] < own)
+            at++;
+        return at;
     }
-    if (from >= to || doc - self->blocks[from].first >= self->blocks[from].size)
-        return 0;
-    int32_t own = doc - (int32_t)self->blocks[from].first;
-    double sums[FIELDS + 1] = {0.0};
-    int found = 0;
-    for (Py_ssize_t at = part->begins[from]; at < part->begins[from + 1]; at++) {
-        const Cursor *one = &part->cursors[at];
-        int64_t read = one->count - one->left, low = -read, high = one->left;
-        while (low < high) {
-            int64_t middle = low + (high - low) / 2;
-            if (((const volatile uint16_t *)one->docs)[middle] < own)
-                low = middle + 1;
-            else
-                high = middle;
-        }
-        if (low == one->left || ((const volatile uint16_t *)one->docs)[low] != own)
+    int below = 0;
+    for (int one = 0; one < STRIDE; one++)
+        below += docs[at + one] < own;
+    return at + below;
+}
+
+/* Add what a term gives the documents; all of its postings may have been read already. */
+static void add_to_some(const Cursor *cursor, const Worth *worth, PartSums *part,
+                        const int32_t *docs, int count, Py_ssize_t first)
+{
+    int64_t read = cursor->count - cursor->left, at = 0;
+    const volatile uint16_t *own = cursor->docs - read, *lengths = cursor->lengths;
+    const volatile byte *times = cursor->times - read;
+    for (int place = 0; place < count; place++) {
+        int32_t doc = docs[place] - (int32_t)first;
+        at = sought(own, at, cursor->count, doc);
+        if (at == cursor->count)
+            break;
+        if (own[at] != doc)
             continue;
-        unsigned length = one->lengths[own], often = one->times[low];
-        double norm = length < NORMS ? part->norms[one->field][length]
-                                     : length_norm(length, worth->average[one->field], worth);
-        sums[one->field] += term_gain(one->strength, often, norm, worth);
-        if (one->field == 0)
-            sums[FIELDS] += one->rare;
-        found = 1;
+        unsigned length = lengths[doc], often = times[at];
+        double norm = length < NORMS
+                          ? part->norms[cursor->field][length]
+                          : length_norm(length, worth->average[cursor->field], worth);
+        part->sums[cursor->field][place] += term_gain(cursor->strength, often, norm, worth);
+        part->seen[place] = 1;
+        if (cursor->field == 0)
+            part->sums[FIELDS][place] += cursor->rare;
     }
-    double total = worth->bigrams * sums[1];
-    total += sums[0];
-    total += worth->prefixes * sums[2];
-    total += worth->related * sums[3];
-    *words = total * POINT;
-    *coverage = sums[FIELDS] / part->mass;
-    return found;
+}
+
+/* What the words of rising documents earn, added up as `add_gains` does. */
+static void sums_of_some(const PostingSums *self, const Worth *worth, PartSums *part,
+                         const int32_t *docs, Py_ssize_t count, byte *found, double *words,
+                         double *coverage)
+{
+    memset(found, 0, (size_t)count);
+    Py_ssize_t from = 0;
+    for (Py_ssize_t at = 0; at < self->block_count; at++) {
+        const PostingBlock *block = &self->blocks[at];
+        while (from < count && docs[from] < block->first)
+            from++;
+        Py_ssize_t to = from;
+        for (; from < count && docs[from] - block->first < block->size; from = to) {
+            while (to < count && to - from < PART && docs[to] - block->first < block->size)
+                to++;
+            memset(part->sums, 0, sizeof(part->sums));
+            memset(part->seen, 0, sizeof(part->seen));
+            for (Py_ssize_t one = part->begins[at]; one < part->begins[at + 1]; one++)
+                add_to_some(&part->cursors[one], worth, part, docs + from, (int)(to - from),
+                            block->first);
+            for (Py_ssize_t one = from; one < to; one++) {
+                found[one] = part->seen[one - from];
+                words[one] = words_of(part, worth, (int)(one - from));
+                coverage[one] = part->sums[FIELDS][one - from] / part->mass;
+            }
+        }
+    }
 }
 
 static int by_falling(const void *one, const void *other)
@@ -2528,27 +2564,20 @@ static int64_t whole_scores(const EventRanking *self, const Question *asked, int
     return peak;
 }
 
-static int64_t own_of(
-    const EventRanking *self, const Question *asked, Py_ssize_t at, int64_t words, int64_t peak)
+/* What a document's words earn by themselves, with the factors of what was said. */
+static int64_t own_by_words(const EventRanking *self, const Question *asked, int32_t doc,
+                            int64_t words, double coverage, int64_t peak)
 {
     if (peak == 0)
         return 0;
-    int64_t earned = relevance(words, peak, asked->fields[COVERAGE][at], asked->coverage);
-    return stepped(self, asked, &asked->said, asked->docs[at], earned);
+    int64_t earned = relevance(words, peak, coverage, asked->coverage);
+    return stepped(self, asked, &asked->said, doc, earned);
 }
 
-/* The same of a document that was not kept; 0 where it is no match. */
-static int64_t own_of_dropped(
-    const EventRanking *self, const Question *asked, const Kept *kept, int32_t doc, int64_t peak)
+static int64_t own_of(
+    const EventRanking *self, const Question *asked, Py_ssize_t at, int64_t words, int64_t peak)
 {
-    double raw, coverage;
-    if (peak == 0 || !sums_of_one(kept->sums, kept->worth, kept->part, doc, &raw, &coverage))
-        return 0;
-    unsigned mask = (1u << asked->bits) - 1;
-    double earned = asked->shares[(self->flags[doc] >> asked->low) & mask];
-    earned *= raw;
-    int64_t own = relevance(llrint(earned), peak, coverage, asked->coverage);
-    return stepped(self, asked, &asked->said, doc, own);
+    return own_by_words(self, asked, asked->docs[at], words, asked->fields[COVERAGE][at], peak);
 }
 
 /* The k-th highest of some numbers, from 1 on, digit by digit from the top; `keys` is changed. */
@@ -2941,12 +2970,62 @@ static void drop_faint(
     work->lent_count = made;
 }
 
-/* Score what matches well enough and what is lent to; `own` gets what of it is the document's.
- * `kept`: what the matches were chosen from; NULL: they are all there. */
-static void score(
-    const EventRanking *self, const Question *asked, Work *work, const Kept *kept, int64_t peak)
+/* What those documents earn by themselves that are lent to and were not kept as matches. */
+typedef struct {
+    int32_t *docs;
+    int64_t *own;
+    Py_ssize_t count;
+} Dropped;
+
+/* Which documents are lent to and are no match that is known. */
+static void find_dropped(const Question *asked, const Work *work, const Kept *kept, Dropped *to)
 {
-    Py_ssize_t match = 0, head = 0, made = 0;
+    Py_ssize_t match = 0;
+    for (Py_ssize_t at = 0; at < work->lent_count; at++) {
+        int32_t doc = work->lent[at].doc;
+        while (match < asked->count && asked->docs[match] < doc)
+            match++;
+        if ((match == asked->count || asked->docs[match] != doc) && may_match(kept->sums, doc))
+            to->docs[to->count++] = doc;
+    }
+}
+
+/* The same with what they earn; 0 where there is no memory. */
+static int add_dropped(const EventRanking *self, const Question *asked, const Work *work,
+                       const Kept *kept, int64_t peak, Dropped *to)
+{
+    size_t room = (size_t)work->lent_count + 1;
+    double *words = malloc(room * sizeof(*words)), *coverage = malloc(room * sizeof(*coverage));
+    byte *found = malloc(room);
+    to->docs = malloc(room * sizeof(*to->docs));
+    to->own = malloc(room * sizeof(*to->own));
+    int made = words != NULL && coverage != NULL && found != NULL && to->docs != NULL &&
+               to->own != NULL;
+    if (made) {
+        unsigned mask = (1u << asked->bits) - 1;
+        find_dropped(asked, work, kept, to);
+        sums_of_some(kept->sums, kept->worth, kept->part, to->docs, to->count, found, words,
+                     coverage);
+        for (Py_ssize_t at = 0; at < to->count; at++) {
+            int32_t doc = to->docs[at];
+            double earned = asked->shares[(self->flags[doc] >> asked->low) & mask];
+            earned *= words[at];
+            to->own[at] = !found[at] ? 0
+                                     : own_by_words(self, asked, doc, llrint(earned), coverage[at],
+                                                    peak);
+        }
+    }
+    free(words);
+    free(coverage);
+    free(found);
+    return made;
+}
+
+/* Score what matches well enough and what is lent to; `own` gets what of it is the document's. */
+static void score(const EventRanking *self, const Question *asked, Work *work,
+                  const Dropped *dropped, int64_t peak)
+{
+    Py_ssize_t match = 0, head = 0, next = 0, made = 0;
     for (Py_ssize_t at = 0; at <= work->lent_count; at++) {
         int last = at == work->lent_count;
         int32_t doc = last ? INT32_MAX : work->lent[at].doc;
@@ -2961,8 +3040,8 @@ static void score(
             own = work->heads[head++].value;
         else if (match < asked->count && asked->docs[match] == doc)
             own = own_of(self, asked, match, work->words[match], peak);
-        else if (kept != NULL)
-            own = own_of_dropped(self, asked, kept, doc, peak);
+        else if (next < dropped->count && dropped->docs[next] == doc)
+            own = dropped->own[next++];
         work->own[made] = own;
         work->found[made++] = (Amount){work->lent[at].value + own, doc};
     }
@@ -3133,10 +3212,17 @@ static Py_ssize_t answered(const EventRanking *self, const Question *asked, Work
             work->heads[work->head_count++] =
                 (Amount){own_of(self, asked, at, work->words[at], peak), asked->docs[at]};
     lend(self, asked, work);
-    if (kept != NULL)
+    Dropped dropped = {0};
+    int made = 1;
+    if (kept != NULL) {
         drop_faint(self, asked, work, bars, peak);
-    score(self, asked, work, kept, peak);
-    *best = malloc(((size_t)work->found_count + 1) * sizeof(**best));
+        made = add_dropped(self, asked, work, kept, peak, &dropped);
+    }
+    if (made)
+        score(self, asked, work, &dropped, peak);
+    free(dropped.docs);
+    free(dropped.own);
+    *best = made ? malloc(((size_t)work->found_count + 1) * sizeof(**best)) : NULL;
     return *best == NULL ? -1 : best_events(self, asked, work, *best);
 }
 

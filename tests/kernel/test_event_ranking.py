@@ -163,6 +163,28 @@ def test_the_best_matches_of_sums_are_the_best_of_all_of_them(
     same_best(ranked, (plain, worth, mass, rules, most), (built, worth, mass, rules, most, room))
 
 
+@settings(max_examples=examples(240), deadline=None)
+@given(
+    st.integers(0, 1 << 32), st.sampled_from([1_200, 4_000]), st.sampled_from([20, 100]),
+    st.sampled_from([3, 20, 200]), st.booleans(), st.sampled_from([1_000, 1_300]),
+    st.sampled_from([1, 900]), OF_ROLES,
+)  # fmt: skip
+def test_what_neighbours_lend_is_added_to_the_words_of_matches_that_were_dropped(
+    seed, size, most, sources, masked, best, room, heard
+):
+    chance = np.random.default_rng(seed)
+    frame = frame_of(chance, size)
+    hidden = chance.random(size) < 0.3 if masked else None
+    given_, worth = sums_of(chance, size, hidden, 9)
+    near = Kernel(2_000, 180, 12)
+    by = Ranking(coverage=200, sources_max=sources, session_best=best, near=near, bits=(2, 2))
+    rules = with_steps(ranking._rules(RankingQuery(), by), [], heard)
+    plain, built = PostingSums(*given_), kernel.BUILT.PostingSums(*given_)
+    mass = worth[1][:2].sum()
+    ranked = (frame, hidden)
+    same_best(ranked, (plain, worth, mass, rules, most), (built, worth, mass, rules, most, room))
+
+
 def same_best(frame, *asked):
     """What the twin finds, which the kernel finds, too."""
     plain, built = asked
