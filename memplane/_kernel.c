@@ -29,7 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KERNEL_VERSION 13 /* the same as in memplane/kernel.py; raise both with any change */
+#define KERNEL_VERSION 14 /* the same as in memplane/kernel.py; raise both with any change */
 
 typedef uint8_t byte;
 
@@ -2377,6 +2377,165 @@ static PyType_Slot posting_sums_slots[] = {
 
 static PyType_Spec posting_sums_spec = {
     "memplane._kernel.PostingSums", sizeof(PostingSums), 0, Py_TPFLAGS_DEFAULT, posting_sums_slots,
+};
+
+/* ---- TermTables ---- */
+
+#define RUN_SIZE 4  /* table, place, begin, end */
+#define NEAR 32     /* terms that are passed over at first, away from where one is expected */
+
+typedef struct {
+    PyObject_HEAD
+    Py_ssize_t count;
+    Py_buffer *terms, *starts;
+} TermTables;
+
+/* Rows of numbers that grow. */
+typedef struct {
+    int64_t *rows;
+    size_t made, room;
+} TermRuns;
+
+static int open_table(TermTables *self, Py_ssize_t at, PyObject *given)
+{
+    PyObject *terms, *starts;
+    if (!PyArg_ParseTuple(given, "OO", &terms, &starts) ||
+        PyObject_GetBuffer(terms, &self->terms[at], PyBUF_SIMPLE) < 0 ||
+        PyObject_GetBuffer(starts, &self->starts[at], PyBUF_SIMPLE) < 0)
+        return 0;
+    Py_ssize_t count = self->terms[at].len / 8;
+    if (count < UINT32_MAX && (count == 0 || self->starts[at].len / 4 == count + 1))
+        return 1;
+    PyErr_SetString(PyExc_ValueError, "a table has not a start for each term and one more");
+    return 0;
+}
+
+static PyObject *term_tables_new(PyTypeObject *type, PyObject *args, PyObject *named)
+{
+    PyObject *tables;
+    (void)named;
+    if (!PyArg_ParseTuple(args, "O!", &PyTuple_Type, &tables))
+        return NULL;
+    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    TermTables *self = (TermTables *)allocate(type, 0);
+    if (self == NULL)
+        return NULL;
+    self->count = PyTuple_Size(tables);
+    self->terms = calloc((size_t)self->count + 1, sizeof(*self->terms));
+    self->starts = calloc((size_t)self->count + 1, sizeof(*self->starts));
+    int whole = self->terms != NULL && self->starts != NULL;
+    if (!whole)
+        PyErr_NoMemory();
+    for (Py_ssize_t at = 0; whole && at < self->count; at++)
+        whole = open_table(self, at, PyTuple_GetItem(tables, at));
+    if (!whole)
+        Py_CLEAR(self);
+    return (PyObject *)self;
+}
+
+static void term_tables_dealloc(TermTables *self)
+{
+    for (Py_ssize_t at = 0; at < self->count; at++) {
+        if (self->terms != NULL)
+            let_go(&self->terms[at]);
+        if (self->starts != NULL)
+            let_go(&self->starts[at]);
+    }
+    free(self->terms);
+    free(self->starts);
+    freed((PyObject *)self);
+}
+
+/* The first place of a term that is not below this one. Terms are hashes, which lie evenly: it is
+ * near to where it is expected. A mapped file may change at any time: what is found may be wrong
+ * then, but it is a place in the table, or its end. */
+static int64_t place_of_term(const volatile uint64_t *terms, int64_t count, uint64_t wanted)
+{
+    int64_t low = (int64_t)((wanted >> 32) * (uint64_t)count >> 32), high = low, step = NEAR;
+    if (low < count && terms[low] < wanted) {
+        for (; high < count && terms[high] < wanted; step *= 2) {
+            low = high + 1;
+            high = high + step < count ? high + step : count;
+        }
+    } else {
+        for (; low > 0 && terms[low - 1] >= wanted; step *= 2) {
+            high = low - 1;
+            low = low > step ? low - step : 0;
+        }
+    }
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (terms[middle] < wanted)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static int add_term_run(TermRuns *to, int64_t table, int64_t place, int64_t begin, int64_t end)
+{
+    if (to->made == to->room) {
+        size_t room = to->room > 0 ? 2 * to->room : 256;
+        int64_t *rows = realloc(to->rows, room * RUN_SIZE * sizeof(*rows));
+        if (rows == NULL)
+            return 0;
+        to->rows = rows;
+        to->room = room;
+    }
+    int64_t *row = to->rows + RUN_SIZE * to->made++;
+    row[0] = table, row[1] = place, row[2] = begin, row[3] = end;
+    return 1;
+}
+
+/* Find the terms in all tables; 0 where there is no memory. */
+static int find_terms(const TermTables *self, const uint64_t *wanted, Py_ssize_t size, TermRuns *to)
+{
+    for (Py_ssize_t at = 0; at < self->count; at++) {
+        const volatile uint64_t *terms = self->terms[at].buf;
+        const volatile uint32_t *starts = self->starts[at].buf;
+        int64_t count = self->terms[at].len / 8;
+        for (Py_ssize_t place = 0; place < size; place++) {
+            int64_t found = place_of_term(terms, count, wanted[place]);
+            if (found < count && terms[found] == wanted[place] &&
+                !add_term_run(to, at, place, starts[found], starts[found + 1]))
+                return 0;
+        }
+    }
+    return 1;
+}
+
+static PyObject *term_tables_of(TermTables *self, PyObject *given)
+{
+    Py_buffer wanted;
+    if (PyObject_GetBuffer(given, &wanted, PyBUF_SIMPLE) < 0)
+        return NULL;
+    TermRuns runs = {0};
+    PyObject *made = find_terms(self, wanted.buf, wanted.len / 8, &runs)
+                         ? PyByteArray_FromStringAndSize(
+                               (const char *)runs.rows,
+                               (Py_ssize_t)(runs.made * RUN_SIZE * sizeof(*runs.rows)))
+                         : PyErr_NoMemory();
+    free(runs.rows);
+    PyBuffer_Release(&wanted);
+    return made;
+}
+
+static PyMethodDef term_tables_methods[] = {
+    {"of", (PyCFunction)term_tables_of, METH_O,
+     "Return table, place, begin and end of each wanted term that is there, eight bytes each."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot term_tables_slots[] = {
+    {Py_tp_new, term_tables_new},
+    {Py_tp_dealloc, term_tables_dealloc},
+    {Py_tp_methods, term_tables_methods},
+    {0, NULL},
+};
+
+static PyType_Spec term_tables_spec = {
+    "memplane._kernel.TermTables", sizeof(TermTables), 0, Py_TPFLAGS_DEFAULT, term_tables_slots,
 };
 
 /* ---- EventRanking ---- */
@@ -5075,7 +5234,7 @@ static int fill_module(PyObject *module)
     PyType_Spec *specs[] = {
         &chunk_sums_spec, &token_numbers_spec, &token_parts_spec, &posting_sums_spec,
         &event_ranking_spec, &phrase_codes_spec, &posting_lists_spec, &literals_spec,
-        &asked_sentences_spec, &record_maker_spec, &long_runs_spec,
+        &asked_sentences_spec, &record_maker_spec, &long_runs_spec,   &term_tables_spec,
     };
     for (size_t at = 0; at < sizeof(specs) / sizeof(*specs); at++) {
         PyObject *type = PyType_FromModuleAndSpec(module, specs[at], NULL);

@@ -18,7 +18,7 @@ Twin = TypeVar("Twin")
 
 # That of `_kernel.c`. A kernel of another one is not used: after a change to the sources an
 # editable install has it until it is installed again.
-KERNEL_VERSION = 13
+KERNEL_VERSION = 14
 
 
 def _built() -> Any:

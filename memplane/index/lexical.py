@@ -5,7 +5,6 @@ Answers are as of any document number: later documents do not count.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import accumulate, groupby, pairwise
@@ -15,7 +14,7 @@ from typing import Any, Final
 from memplane.errors import PlaneError
 from memplane.index.bm25 import BM25, Weights, combined, idf, length_norm, term_gain
 from memplane.index.numeric import np
-from memplane.index.segment import LENGTHS, Array, Pieces, Postings
+from memplane.index.segment import LENGTHS, Array, Pieces, Postings, TermTables
 from memplane.index.terms import Query
 from memplane.kernel import kernel_twin
 from memplane.lazy import NamedTuple, Protocol
@@ -47,12 +46,6 @@ class PostingBlock(Protocol):
     def postings(self) -> Postings: ...
     @property
     def totals(self) -> tuple[int, ...]: ...
-    def find(self, wanted: Array) -> list[tuple[int, Array, Array]]:
-        """Return (place in `wanted`, docs, times) of each wanted term that occurs here."""
-
-    def counts(self, wanted: Array) -> Array:
-        """Return how many documents hold each of the terms."""
-
     def text(self, place: int) -> str:
         """Return the text of a document, numbered within the block."""
 
@@ -159,25 +152,30 @@ class PostingSums:
         return docs, slots.take(self._docs)
 
 
+def runs_of(blocks: Sequence[PostingBlock], wanted: Array) -> Array:
+    """Return where the terms have their postings: i64 rows of (block, place, begin, end).
+
+    By block, in each by the place of the term in `wanted` (u64): a row for each that occurs there.
+    """
+    tables = tuple((block.postings.terms, block.postings.starts) for block in blocks)
+    return np.frombuffer(kernel_twin(TermTables)(tables).of(wanted), np.int64).reshape(-1, 4)
+
+
 def _slices(blocks: Sequence[PostingBlock], query: Query, limit: int) -> Array:
     """The postings of a query below the limit, as `PostingSums` takes them."""
     wanted = np.array([term for field in query for term, _ in field], np.uint64)
-    bounds = [0, *accumulate(map(len, query))]
-    fields: list[list[tuple[int, ...]]] = [[] for _ in query]
-    for at, block in enumerate(blocks):
-        places, begins, ends = block.postings.runs(wanted)
-        if block.first + block.size > limit:
-            cut, docs = limit - block.first, block.postings.docs
-            ends = [a + int(docs[a:b].searchsorted(cut)) for a, b in zip(begins, ends, strict=True)]
-        cuts = [bisect_left(places, bound) for bound in bounds]
-        for field, (start, end) in enumerate(pairwise(cuts)):
-            part = slice(start, end)
-            fields[field].extend(
-                (at, field, *row)
-                for row in zip(places[part], begins[part], ends[part], strict=True)
-            )
-    rows = [row for field in fields for row in field]
-    return np.array(rows, np.int64).reshape(-1, 5)
+    found = runs_of(blocks, wanted)
+    fields = np.searchsorted(list(accumulate(map(len, query))), found[:, 1], "right")
+    order = np.argsort(fields, kind="stable")
+    rows = np.column_stack((found[:, 0], fields, found[:, 1:]))[order]
+    for at in range(len(blocks) - 1, -1, -1):  # few blocks reach beyond it, the last ones
+        cut, docs = limit - blocks[at].first, blocks[at].postings.docs
+        if blocks[at].size <= cut:
+            break
+        for place in np.flatnonzero(rows[:, 0] == at).tolist():
+            start, end = rows[place, 3:].tolist()
+            rows[place, 4] = start + docs[start:end].searchsorted(cut)
+    return rows
 
 
 def length_total(

@@ -78,32 +78,27 @@ class Postings(NamedTuple):
     docs: Array  # numbered within the segment
     times: Array
 
-    def runs(self, wanted: Array) -> tuple[list[int], list[int], list[int]]:
-        """Return which of the wanted terms occur here, and where the postings of each lie."""
-        terms, starts = self.terms, self.starts
-        if not len(terms):
-            return [], [], []
-        places = terms.searchsorted(wanted)
-        hits = (terms.take(places, mode="clip") == wanted).nonzero()[0]
-        found = places[hits]
-        return hits.tolist(), starts[found].tolist(), starts[found + 1].tolist()
 
-    def find(self, wanted: Array) -> list[tuple[int, Array, Array]]:
-        """Return (place in `wanted`, docs, times) of each wanted term that occurs here."""
-        return [
-            (place, self.docs[start:end], self.times[start:end])
-            for place, start, end in zip(*self.runs(wanted), strict=True)
-        ]
+class TermTables:
+    """Where terms have their postings in some segments; the twin of that in the kernel.
 
-    def counts(self, wanted: Array) -> Array:
-        """Return how many documents hold each of the terms."""
-        if not len(self.terms):
-            return np.zeros(len(wanted), np.int64)
-        places = np.searchsorted(self.terms, wanted)
-        places[places == len(self.terms)] = 0
-        sizes = self.starts[places + 1].astype(np.int64) - self.starts[places]
-        found: Array = np.where(self.terms[places] == wanted, sizes, 0)
-        return found
+    `tables` are the terms and starts of each, as in `Postings`.
+    """
+
+    def __init__(self, tables: tuple[tuple[Array, Array], ...], /) -> None:
+        self._tables = tables
+
+    def of(self, wanted: Array, /) -> Array:
+        """Return i64 rows of (table, place in `wanted`, begin, end), of what is there, in order."""
+        rows = [np.zeros((0, 4), np.int64)]
+        for at, (terms_, starts) in enumerate(self._tables):
+            if len(terms_):
+                places = terms_.searchsorted(wanted)
+                hits = (terms_.take(places, mode="clip") == wanted).nonzero()[0]
+                found = places[hits]
+                columns = np.full(len(hits), at), hits, starts[found], starts[found + 1]
+                rows.append(np.array(columns, np.int64).T)
+        return np.concatenate(rows)
 
 
 class Pieces(NamedTuple):
@@ -140,14 +135,6 @@ class IndexSegment(NamedTuple):
     texts: Pieces
     kept: Pieces
     totals: tuple[int, ...]
-
-    def find(self, wanted: Array) -> list[tuple[int, Array, Array]]:
-        """Return (place in `wanted`, docs, times) of each wanted term that occurs here."""
-        return self.postings.find(wanted)
-
-    def counts(self, wanted: Array) -> Array:
-        """Return how many documents hold each of the terms."""
-        return self.postings.counts(wanted)
 
     def text(self, place: int) -> str:
         """Return the text of a document, numbered within the segment."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import copy
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, islice
-from operator import attrgetter, is_not
+from operator import is_not
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -165,22 +165,27 @@ class IndexView:
         """Return the documents that bear each of the labels (`terms.exact_term`), rising."""
         wanted = np.array(labels, np.uint64)
         parts: list[list[Array]] = [[] for _ in labels]
-        for block in self._blocks:
-            limit = self.count - block.first
-            for place, docs, _ in block.find(wanted):
-                kept = docs if limit >= block.size else docs[: docs.searchsorted(limit)]
-                parts[place].append(kept.astype(np.int64) + block.first)
+        for place, block, docs in self._found(wanted):
+            parts[place].append(docs.astype(np.int64) + block.first)
         return [part[0] if len(part) == 1 else np.concatenate((_NONE, *part)) for part in parts]
 
     def _members(self, wanted: Array) -> tuple[Array, Array]:
         """Give the documents of each label term, and the place of the term in `wanted`."""
         docs, places = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-        for block in self._blocks:
-            for place, found, _ in block.find(wanted):
-                kept = found[: np.searchsorted(found, self.count - block.first)]
-                docs.append(kept.astype(np.int64) + block.first)
-                places.append(np.full(len(kept), place))
+        for place, block, found in self._found(wanted):
+            docs.append(found.astype(np.int64) + block.first)
+            places.append(np.full(len(found), place))
         return np.concatenate(docs), np.concatenate(places)
+
+    def _found(self, wanted: Array) -> Iterator[tuple[int, PostingBlock, Array]]:
+        """The documents of the view that have each term, by its place in `wanted`.
+
+        Block by block, numbered within it.
+        """
+        for at, place, begin, end in lexical.runs_of(self._blocks, wanted).tolist():
+            block = self._blocks[at]
+            docs, limit = block.postings.docs[begin:end], self.count - block.first
+            yield place, block, docs if limit >= block.size else docs[: docs.searchsorted(limit)]
 
     def documents(self, seqs: Iterable[int]) -> Array:
         """Return the documents of these events, rising: what a mask of events hides."""
@@ -264,39 +269,17 @@ class IndexView:
 
     def counts(self, words: Sequence[int]) -> list[int]:
         """Return how many documents hold each word, hidden ones included; not those taken out."""
-        wanted = np.array(words, np.uint64)
-        found = np.zeros(len(wanted), np.int64)
-        for block in self._blocks:
-            limit = self.count - block.first
-            if limit >= block.size and self.apart is None:
-                found += block.counts(wanted)
-                continue
-            for place, docs, _ in block.find(wanted):
-                end = docs.searchsorted(limit)
-                found[place] += end
-                if self.apart is not None:
-                    apart = self.apart[docs[:end].astype(np.int64) + block.first]
-                    found[place] -= np.count_nonzero(apart)
-        return [int(count) for count in found]
+        wanted, found = np.array(words, np.uint64), [0] * len(words)
+        for place, block, docs in self._found(wanted):
+            found[place] += len(docs)
+            if self.apart is not None:
+                apart = self.apart[docs.astype(np.int64) + block.first]
+                found[place] -= int(np.count_nonzero(apart))
+        return found
 
     def present(self, words: Sequence[int]) -> list[int]:
-        """Return which of the words a document holds, in the order given; as `counts` counts.
-
-        The largest segments are asked first, and each only for what the others lack: of words that
-        are used at all most are in the first.
-        """
-        end = sum(block.size for block in self._blocks)
-        if self.apart is not None or self.count < end:
-            return [word for word, count in zip(words, self.counts(words), strict=True) if count]
-        wanted = np.array(words, np.uint64)
-        there = np.zeros(len(wanted), bool)
-        for block in sorted(self._blocks, key=attrgetter("size"), reverse=True):
-            left = np.flatnonzero(~there)
-            if not len(left):
-                break
-            there[left] = block.counts(wanted[left]) > 0
-        found: list[int] = wanted[there].tolist()
-        return found
+        """Return which of the words a document holds, in the order given; as `counts` counts."""
+        return [word for word, count in zip(words, self.counts(words), strict=True) if count]
 
     def having(self, word: int) -> int:
         """Return how many documents hold a word, hidden ones too."""
