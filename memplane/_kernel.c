@@ -2382,7 +2382,7 @@ static PyType_Spec posting_sums_spec = {
 /* ---- TermTables ---- */
 
 #define RUN_SIZE 4  /* table, place, begin, end */
-#define NEAR 32     /* terms that are passed over at first, away from where one is expected */
+#define NEAR 8      /* terms that are passed over at first, away from where one is expected */
 
 typedef struct {
     PyObject_HEAD
@@ -2446,13 +2446,24 @@ static void term_tables_dealloc(TermTables *self)
     freed((PyObject *)self);
 }
 
-/* The first place of a term that is not below this one. Terms are hashes, which lie evenly: it is
- * near to where it is expected. A mapped file may change at any time: what is found may be wrong
- * then, but it is a place in the table, or its end. */
+/* Where a term is expected: terms are hashes, which lie evenly. */
+static int64_t expected_place(const volatile uint64_t *terms, int64_t count, uint64_t wanted)
+{
+    int64_t first = (int64_t)((wanted >> 32) * (uint64_t)count >> 32);
+    double apart = (double)(int64_t)(wanted - terms[first]) / 18446744073709551616.0;
+    int64_t next = first + (int64_t)(apart * (double)count);
+    return next < 0 ? 0 : next < count ? next : count - 1;
+}
+
+/* The first place of a term that is not below this one, sought from where it is expected. A mapped
+ * file may change at any time: what is found may be wrong then, but it is a place in the table, or
+ * its end. */
 static int64_t place_of_term(const volatile uint64_t *terms, int64_t count, uint64_t wanted)
 {
-    int64_t low = (int64_t)((wanted >> 32) * (uint64_t)count >> 32), high = low, step = NEAR;
-    if (low < count && terms[low] < wanted) {
+    if (count == 0)
+        return 0;
+    int64_t low = expected_place(terms, count, wanted), high = low, step = NEAR;
+    if (terms[low] < wanted) {
         for (; high < count && terms[high] < wanted; step *= 2) {
             low = high + 1;
             high = high + step < count ? high + step : count;

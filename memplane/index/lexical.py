@@ -152,30 +152,31 @@ class PostingSums:
         return docs, slots.take(self._docs)
 
 
-def runs_of(blocks: Sequence[PostingBlock], wanted: Array) -> Array:
-    """Return where the terms have their postings: i64 rows of (block, place, begin, end).
+def runs_of(blocks: Sequence[PostingBlock], wanted: Array, limit: int) -> Array:
+    """Return where the terms have postings below the limit: i64 rows of (block, place, begin, end).
 
     By block, in each by the place of the term in `wanted` (u64): a row for each that occurs there.
     """
     tables = tuple((block.postings.terms, block.postings.starts) for block in blocks)
-    return np.frombuffer(kernel_twin(TermTables)(tables).of(wanted), np.int64).reshape(-1, 4)
+    rows = np.frombuffer(kernel_twin(TermTables)(tables).of(wanted), np.int64).reshape(-1, 4)
+    for at in range(len(blocks) - 1, -1, -1):  # few blocks reach beyond it, the last ones
+        cut, docs = limit - blocks[at].first, blocks[at].postings.docs
+        if blocks[at].size <= cut:
+            break
+        rows = rows.copy()
+        for place in np.flatnonzero(rows[:, 0] == at).tolist():
+            start, end = rows[place, 2:].tolist()
+            rows[place, 3] = start + docs[start:end].searchsorted(cut)
+    return rows
 
 
 def _slices(blocks: Sequence[PostingBlock], query: Query, limit: int) -> Array:
     """The postings of a query below the limit, as `PostingSums` takes them."""
     wanted = np.array([term for field in query for term, _ in field], np.uint64)
-    found = runs_of(blocks, wanted)
+    found = runs_of(blocks, wanted, limit)
     fields = np.searchsorted(list(accumulate(map(len, query))), found[:, 1], "right")
     order = np.argsort(fields, kind="stable")
-    rows = np.column_stack((found[:, 0], fields, found[:, 1:]))[order]
-    for at in range(len(blocks) - 1, -1, -1):  # few blocks reach beyond it, the last ones
-        cut, docs = limit - blocks[at].first, blocks[at].postings.docs
-        if blocks[at].size <= cut:
-            break
-        for place in np.flatnonzero(rows[:, 0] == at).tolist():
-            start, end = rows[place, 3:].tolist()
-            rows[place, 4] = start + docs[start:end].searchsorted(cut)
-    return rows
+    return np.column_stack((found[:, 0], fields, found[:, 1:]))[order]
 
 
 def length_total(

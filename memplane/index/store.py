@@ -182,15 +182,16 @@ class IndexView:
 
         Block by block, numbered within it.
         """
-        for at, place, begin, end in lexical.runs_of(self._blocks, wanted).tolist():
+        for at, place, begin, end in lexical.runs_of(self._blocks, wanted, self.count).tolist():
             block = self._blocks[at]
-            docs, limit = block.postings.docs[begin:end], self.count - block.first
-            yield place, block, docs if limit >= block.size else docs[: docs.searchsorted(limit)]
+            yield place, block, block.postings.docs[begin:end]
 
     def documents(self, seqs: Iterable[int]) -> Array:
         """Return the documents of these events, rising: what a mask of events hides."""
         wanted = np.array(sorted(set(seqs)), np.int64)
-        found = [np.zeros(0, np.int64)]
+        if not len(wanted):
+            return _NONE
+        found = [_NONE]
         for block in self._blocks:
             column = block.columns["seq"][: self.count - block.first]
             starts = np.searchsorted(column, wanted, "left")
@@ -270,11 +271,12 @@ class IndexView:
     def counts(self, words: Sequence[int]) -> list[int]:
         """Return how many documents hold each word, hidden ones included; not those taken out."""
         wanted, found = np.array(words, np.uint64), [0] * len(words)
-        for place, block, docs in self._found(wanted):
-            found[place] += len(docs)
+        for at, place, begin, end in lexical.runs_of(self._blocks, wanted, self.count).tolist():
+            found[place] += end - begin
             if self.apart is not None:
-                apart = self.apart[docs.astype(np.int64) + block.first]
-                found[place] -= int(np.count_nonzero(apart))
+                block = self._blocks[at]
+                docs = block.postings.docs[begin:end].astype(np.int64) + block.first
+                found[place] -= int(np.count_nonzero(self.apart[docs]))
         return found
 
     def present(self, words: Sequence[int]) -> list[int]:
