@@ -24,6 +24,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache, partial
+from itertools import chain
 from math import isqrt, sqrt
 from typing import Any, Final
 
@@ -732,7 +733,8 @@ class Fates:
     def replace(self, pairs: Sequence[tuple[int, int]], column: Array) -> None:
         """Let events be replaced, (by, seq) each; `column` is the seq of each document."""
         self._replaced = _padded(self._replaced, len(column), _NEVER)
-        until, wanted = np.array(pairs, np.int64).reshape(-1, 2).T
+        numbers = np.fromiter(chain.from_iterable(pairs), np.int64, 2 * len(pairs))
+        until, wanted = numbers.reshape(-1, 2).T
         starts = np.searchsorted(column, wanted, "left")
         counts = np.searchsorted(column, wanted, "right") - starts
         ends = np.cumsum(counts)
@@ -741,7 +743,7 @@ class Fates:
         self._replaced[docs] = np.repeat(until, counts)
         self._gone = _padded(self._gone, len(column), 0)
         self._gone[docs] = True
-        self._last = max([self._last, *until.tolist()])
+        self._last = int(until.max(initial=self._last))
 
     def forget(self, seq: int, docs: Array, column: Array, *, undo: bool) -> None:
         """Let what is older than `seq` of the documents be forgotten there, or no longer."""
@@ -785,6 +787,9 @@ class ColumnSource(Protocol):
 
     def take(self, column: str, docs: Array) -> Array:
         """Values of a column, a document each."""
+
+    def run(self, column: str, start: int, end: int) -> Array:
+        """Values of a column for the documents from `start` to before `end`."""
 
 
 class Frame(NamedTuple):
@@ -849,18 +854,26 @@ class Columns:
         start, end = self.count, source.count
         if end > len(self._columns["seq"]):
             self._grow(end + end // 2)
-        docs = np.arange(start, end)
         for name in _TYPES:
-            self._columns[name][start:end] = source.take(name, docs)
-        self._strides[2 * start : 2 * end] = np.repeat(self._columns["tokens"][start:end], 2)
-        for left, right in self._chains.extend(
-            source.take("group", docs).astype(np.uint64), docs, end
-        ):
-            seqs = self._columns["seq"]
-            turns = TURN_TOKENS * (seqs[left] != seqs[right])
-            self._strides[2 * right] += turns
-            self._strides[2 * left + 1] += turns
+            self._columns[name][start:end] = source.run(name, start, end)
+        groups = source.run("group", start, end).astype(np.uint64)
+        older = self._chains.extend(groups, np.arange(start, end), end)
+        self._pass(start, end, older)
         self.count = end
+
+    def _pass(self, start: int, end: int, older: Array) -> None:
+        """Fill in how far it is past the new documents, and past those that they follow."""
+        links, strides = self._chains.links[: 2 * end], self._strides
+        linked = TURN_TOKENS * (links[2 * start :] != _NONE)
+        strides[2 * start : 2 * end] = np.repeat(self._columns["tokens"][start:end], 2) + linked
+        strides[2 * older + 1] += TURN_TOKENS
+        # Between documents of one event no turn ends: these lie side by side.
+        seqs = self._columns["seq"]
+        first = max(start - 1, 0)
+        left = (seqs[first + 1 : end] == seqs[first : end - 1]).nonzero()[0] + first
+        left = left[links[2 * left + 1] == 2 * left + 3]
+        strides[2 * left + 1] -= TURN_TOKENS
+        strides[2 * left + 2] -= TURN_TOKENS
 
     def _grow(self, size: int) -> None:
         # Frames taken before keep the old array, in which nothing changes any more.
@@ -1314,10 +1327,10 @@ class _Chains:
         self.links = np.zeros(0, np.int32)
         self._last: dict[int, int] = {}  # the newest document of each group
 
-    def extend(self, groups: Array, docs: Array, end: int) -> list[tuple[Array, Array]]:
+    def extend(self, groups: Array, docs: Array, end: int) -> Array:
         """Add documents with their groups, the new ones among those below `end`.
 
-        Return the neighbours that were linked: those before and those after.
+        Return the documents of before that are followed by one now.
         """
         if 2 * end > len(self.links):
             self.links = grown(self.links, 2 * self.count, 2 * (end + end // 2))
@@ -1327,7 +1340,7 @@ class _Chains:
         if not there.all():
             docs, groups = docs[there], groups[there]
         if not len(docs):
-            return []
+            return docs
         # Most follow one of their own group: only the runs of a group are sorted.
         same = groups[1:] == groups[:-1]
         cuts = np.flatnonzero(~same)
@@ -1339,15 +1352,24 @@ class _Chains:
         begins, ends = np.append([True], ~again), np.append(~again, [True])
         older = np.array([self._last.get(group, _NONE) for group in own[begins].tolist()])
         self._last.update(zip(own[ends].tolist(), lasts[ends].tolist(), strict=True))
-        linked = [
-            (docs[:-1][same], docs[1:][same]),
-            (lasts[:-1][again], firsts[1:][again]),
-            (older[older >= 0], firsts[begins][older >= 0]),
-        ]
-        for left, right in linked:
-            self.links[2 * right] = 2 * left
-            self.links[2 * left + 1] = 2 * right + 1
-        return linked
+        self._join_runs(docs, same)
+        left = np.concatenate((lasts[:-1][again], older[older >= 0]))
+        right = np.concatenate((firsts[1:][again], firsts[begins][older >= 0]))
+        self.links[2 * right] = 2 * left
+        self.links[2 * left + 1] = 2 * right + 1
+        return older[older >= 0]
+
+    def _join_runs(self, docs: Array, same: Array) -> None:
+        """Link each document to the next one where that is of the same group."""
+        start, end = 2 * int(docs[0]), 2 * int(docs[-1])
+        if end - start == 2 * len(same):  # none lies between them
+            before = np.arange(start, end, 2, dtype=np.int32)
+            self.links[start + 2 : end + 2 : 2] = np.where(same, before, _NONE)
+            self.links[start + 1 : end : 2] = np.where(same, before + 3, _NONE)
+            return
+        left, right = docs[:-1][same], docs[1:][same]
+        self.links[2 * right] = 2 * left
+        self.links[2 * left + 1] = 2 * right + 1
 
 
 def _border(sources: Array, frame: Frame) -> Array:

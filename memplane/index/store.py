@@ -122,7 +122,7 @@ class IndexView:
         if not len(docs):
             return np.zeros(0, np.int64)
         if len(docs) > _MANY and (docs[1:] - docs[:-1] == 1).all():
-            return self._run(column, int(docs[0]), int(docs[-1]) + 1)
+            return self.run(column, int(docs[0]), int(docs[-1]) + 1)
         where = np.searchsorted(self._firsts, docs, "right") - 1
         order = None
         if np.any(where[1:] < where[:-1]):
@@ -143,10 +143,10 @@ class IndexView:
 
     def column(self, name: str) -> Array:
         """Return the values of a column for all documents of the view."""
-        return self._run(name, 0, self.count) if self.count else np.zeros(0, np.int64)
+        return self.run(name, 0, self.count) if self.count else np.zeros(0, np.int64)
 
-    def _run(self, column: str, start: int, end: int) -> Array:
-        """The values of documents that lie side by side."""
+    def run(self, column: str, start: int, end: int) -> Array:
+        """Return the values of a column for the documents from `start` to before `end`."""
         parts = [
             block.columns[column][max(start - block.first, 0) : end - block.first]
             for block in self._blocks

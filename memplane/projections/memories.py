@@ -36,7 +36,7 @@ import heapq
 import itertools
 import json
 import os
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -97,6 +97,11 @@ CREATE TABLE acts (form, ns, value, seq, undo, evicted, time, turn, id,
 CREATE TABLE touches (id, seq, ts, PRIMARY KEY (id, seq)) WITHOUT ROWID;
 """
 _CHAIN: Final = f"SELECT {_COLUMNS} FROM memories WHERE ns=? AND key=? AND seq<=? ORDER BY seq"  # noqa: S608 - our own names
+# A row for each key that had several values: its seqs, below 0 what was superseded on arrival.
+_REPLACED: Final = (
+    "SELECT group_concat(CASE WHEN late THEN -seq ELSE seq END) FROM memories WHERE seq<=?"
+    " GROUP BY ns, key HAVING count(*)>1 OR max(late)"
+)
 _NEWEST: Final = f"{_CHAIN.replace('ORDER', 'AND NOT late ORDER')} DESC LIMIT 1"
 # From key to key by one step in the index each: how many values a key had does not matter.
 _PAGE: Final = f"""
@@ -371,12 +376,14 @@ class Cache:
 
         One that was superseded on arrival is so from its own seq on.
         """
-        return self._database.rows(
-            "SELECT seq, older FROM (SELECT seq, lag(seq) OVER (PARTITION BY ns, key ORDER BY seq)"
-            " AS older FROM memories WHERE seq<=?1 AND NOT late) WHERE older IS NOT NULL"
-            " UNION ALL SELECT seq, seq FROM memories WHERE seq<=?1 AND late",
-            (upto,),
-        )
+        rows = self._database.rows(_REPLACED, (upto,))
+        pairs: list[tuple[int, int]] = []
+        for (listed,) in rows:
+            seqs = sorted(map(int, listed.split(",")))
+            late = bisect_left(seqs, 0)
+            pairs += [(-seq, -seq) for seq in seqs[:late]]
+            pairs += zip(seqs[late + 1 :], seqs[late:], strict=False)
+        return pairs
 
     def close(self) -> None:
         """Close the file."""

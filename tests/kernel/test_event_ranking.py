@@ -28,6 +28,9 @@ class Given:
     def take(self, column, docs):
         return self.columns[column][docs]
 
+    def run(self, column, start, end):
+        return self.columns[column][start:end]
+
 
 def frame_of(chance, size):
     """A frame of events with a few documents each, in sessions that run side by side."""
