@@ -11,10 +11,10 @@ from itertools import accumulate, groupby, pairwise
 from math import isqrt
 from typing import Any, Final
 
-from memplane.errors import PlaneError
 from memplane.index.bm25 import BM25, Weights, combined, idf, length_norm, term_gain
 from memplane.index.numeric import np
 from memplane.index.segment import LENGTHS, Array, Pieces, Postings, TermTables
+from memplane.index.storage import changed
 from memplane.index.terms import Query
 from memplane.kernel import kernel_twin
 from memplane.lazy import NamedTuple, Protocol
@@ -255,9 +255,7 @@ def whole_files() -> Iterator[None]:
     try:
         yield
     except (ValueError, IndexError) as error:
-        raise PlaneError(
-            f"files of the index do not hold together ({error}); make it again: memplane rebuild"
-        ) from error
+        raise changed(error) from error
 
 
 @whole_files()

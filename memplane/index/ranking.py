@@ -661,11 +661,10 @@ class Mask:
 
     def add(self, hidden: Array, but: Array | None = None) -> None:
         """Hide what is hidden there, too, except for some documents."""
-        hidden = hidden[: len(self.hidden)]
-        if but is not None:
-            hidden = hidden.copy()
-            hidden[but] = False
-        self.hidden |= hidden
+        before = None if but is None else self.hidden[but]
+        self.hidden |= hidden[: len(self.hidden)]
+        if before is not None:
+            self.hidden[but] = before
 
     def documents(self, docs: Array) -> None:
         """Hide documents by number; those behind the mask's end are ignored."""

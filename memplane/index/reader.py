@@ -588,11 +588,14 @@ class SavedIndexReader:
         )
 
     def text(self, seq: int) -> str:
-        """Return the text of an event as far as it is indexed, its documents one after another."""
+        """Return the text of an event as far as it is indexed, its documents one after another.
+
+        Raises PlaneError where a file of the index was changed since its sum was checked.
+        """
         parts: list[str] = []
         for file in self._files:
             seqs, starts = file.array("seq"), file.array("text.starts")
             for doc in range(bisect_left(seqs, seq), bisect_right(seqs, seq)):
                 data = bytes(file.array("text")[starts[doc] : starts[doc + 1]])
-                parts.append(data.decode("utf-8", "surrogatepass"))
+                parts.append(storage.text_of(data))
         return "".join(parts)

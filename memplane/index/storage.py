@@ -46,7 +46,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from memplane import nofollow
-from memplane.errors import StrangeFileError, WriteError
+from memplane.errors import PlaneError, StrangeFileError, WriteError
 from memplane.index.terms import ANALYSER
 from memplane.lazy import NamedTuple
 
@@ -454,6 +454,21 @@ def map_segments(
         return found[:-1] if len(found) == len(entries) else found
     stamps[name] = seen
     return found
+
+
+def changed(error: Exception) -> PlaneError:
+    """What is raised where bytes of a file say that it was changed since its sum was checked."""
+    return PlaneError(
+        f"files of the index do not hold together ({error}); make it again: memplane rebuild"
+    )
+
+
+def text_of(data: bytes) -> str:
+    """Return a text from its bytes in a segment. Raises PlaneError where they are no text."""
+    try:
+        return data.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError as error:
+        raise changed(error) from error
 
 
 def release_pages(segments: Iterable[memoryview]) -> None:

@@ -219,6 +219,9 @@ def test_a_file_that_was_changed_since_its_sum_was_checked_is_named():
     view._blocks = [block._replace(postings=broken)]
     with pytest.raises(PlaneError, match="memplane rebuild"):
         view.match(terms.query("kayak"))
+    view._blocks = [block._replace(texts=block.texts._replace(data=b"a red kaya\xff"))]
+    with pytest.raises(PlaneError, match="memplane rebuild"):
+        view.text(0)
 
 
 @settings(max_examples=examples(500))
