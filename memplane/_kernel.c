@@ -1704,8 +1704,8 @@ static PyType_Spec token_numbers_spec = {
 #define LENGTHS 3    /* the related words are measured by the words */
 #define SLICE_SIZE 5 /* block, field, place, begin, end */
 #define NORMS 512    /* longer texts are computed one by one */
-#define GAINS 256    /* lengths up to which what a frequent term adds is in a table */
-#define OFTEN 4      /* how often it stands in such a text */
+#define TIMES 256    /* numbers of times that a term may stand in a document, and none */
+#define TABLED 1024  /* postings beyond which a term has a table of what these add at most */
 #define ROW 64       /* sums of which the best are compared */
 #define PART 512     /* documents whose sums are added up at a time: the cache holds them */
 #define STRIDE 16    /* postings that are passed over at once */
@@ -1737,7 +1737,7 @@ typedef struct {
 typedef struct {
     const uint16_t *docs, *lengths;
     const byte *times;
-    const double *gains; /* OFTEN rows of GAINS, or NULL */
+    const double *tops; /* what `top_gain` returns for each number of times, or NULL */
     double strength, rare;
     int64_t count, left;
     int32_t last;
@@ -1751,7 +1751,7 @@ typedef struct PartSums {
     byte seen[PART];
     Cursor *cursors;    /* block by block, of a block in the order of the slices */
     Py_ssize_t *begins; /* where those of each block begin, and where the last end */
-    double *gains;      /* tables of frequent terms */
+    double *tops;       /* tables of frequent terms */
     /* What comes out: of the documents that match those whose words earn no less than the floor
      * of their role; `floor` is the lowest. */
     int32_t *docs;
@@ -1772,12 +1772,12 @@ static double length_norm(double length, double average, const Worth *worth)
     return worth->k1 * share;
 }
 
-/* What a term adds to a document: see `term_gain` in memplane/index/bm25.py. */
-static double term_gain(double strength, double times, double norm, const Worth *worth)
+/* What a term adds to a document is this divided by (times + norm): see `term_gain` in
+ * memplane/index/bm25.py. */
+static double top_gain(double strength, double times, const Worth *worth)
 {
     double gain = times * (worth->k1 + 1.0);
-    gain *= strength;
-    return gain / (times + norm);
+    return gain * strength;
 }
 
 /* Add what a term gives the documents from `begin` to before `end` of its block; 0 where these do
@@ -1787,7 +1787,7 @@ static inline int add_postings(Cursor *cursor, int32_t begin, int32_t end, const
 {
     const volatile uint16_t *docs = cursor->docs, *lengths = cursor->lengths;
     const volatile byte *times = cursor->times;
-    const double *gains = cursor->gains, *norms = part->norms[cursor->field];
+    const double *tops = cursor->tops, *norms = part->norms[cursor->field];
     double *own = part->sums[cursor->field], *coverage = part->sums[FIELDS];
     double strength = cursor->strength, rare = cursor->rare;
     int32_t last = cursor->last < begin ? begin - 1 : cursor->last;
@@ -1800,16 +1800,11 @@ static inline int add_postings(Cursor *cursor, int32_t begin, int32_t end, const
             return 0;
         last = doc;
         unsigned length = lengths[doc], often = times[at];
-        double gain;
-        if (tabled && length < GAINS && often - 1 < OFTEN) {
-            gain = gains[(often - 1) * GAINS + length];
-        } else {
-            double norm = length < NORMS
-                              ? norms[length]
-                              : length_norm(length, worth->average[cursor->field], worth);
-            gain = term_gain(strength, often, norm, worth);
-        }
-        own[doc - begin] += gain;
+        double norm = length < NORMS
+                          ? norms[length]
+                          : length_norm(length, worth->average[cursor->field], worth);
+        double top = tabled ? tops[often] : top_gain(strength, often, worth);
+        own[doc - begin] += top / ((double)often + norm);
         part->seen[doc - begin] = 1;
         if (covers)
             coverage[doc - begin] += rare;
@@ -1824,9 +1819,9 @@ static inline int add_postings(Cursor *cursor, int32_t begin, int32_t end, const
 static int add_term(Cursor *cursor, int32_t begin, int32_t end, const Worth *worth, PartSums *part)
 {
     if (cursor->field > 0)
-        return cursor->gains != NULL ? add_postings(cursor, begin, end, worth, part, 1, 0)
+        return cursor->tops != NULL ? add_postings(cursor, begin, end, worth, part, 1, 0)
                                      : add_postings(cursor, begin, end, worth, part, 0, 0);
-    return cursor->gains != NULL ? add_postings(cursor, begin, end, worth, part, 1, 1)
+    return cursor->tops != NULL ? add_postings(cursor, begin, end, worth, part, 1, 1)
                                  : add_postings(cursor, begin, end, worth, part, 0, 1);
 }
 
@@ -1936,21 +1931,21 @@ static PyObject *posting_sums_counts(PostingSums *self, PyObject *unused)
     return made;
 }
 
-/* Make room for a table of each slice that has more postings than a table has places. */
-static int make_gains(const PostingSums *self, PartSums *part)
+/* Make room for a table of each slice that has enough postings. */
+static int make_tops(const PostingSums *self, PartSums *part)
 {
     int64_t tables = 0;
     for (int64_t at = 0; at < self->row_count; at++) {
         const int64_t *row = self->rows + at * SLICE_SIZE;
-        tables += row[4] - row[3] > OFTEN * GAINS;
+        tables += row[4] - row[3] > TABLED;
     }
-    part->gains = malloc(((size_t)tables * OFTEN * GAINS + 1) * sizeof(*part->gains));
-    return part->gains != NULL;
+    part->tops = malloc(((size_t)tables * TIMES + 1) * sizeof(*part->tops));
+    return part->tops != NULL;
 }
 
 static void open_cursors(const PostingSums *self, const Worth *worth, PartSums *part)
 {
-    double *table = part->gains;
+    double *table = part->tops;
     for (int field = 0; field < FIELDS; field++)
         for (int length = 0; length < NORMS; length++)
             part->norms[field][length] = length_norm(length, worth->average[field], worth);
@@ -1968,12 +1963,10 @@ static void open_cursors(const PostingSums *self, const Worth *worth, PartSums *
             .last = -1,
             .field = (int)row[1],
         };
-        if (made.left > OFTEN * GAINS) {
-            made.gains = table;
-            for (int often = 1; often <= OFTEN; often++)
-                for (int length = 0; length < GAINS; length++)
-                    *table++ = term_gain(made.strength, often, part->norms[made.field][length],
-                                         worth);
+        if (made.left > TABLED) {
+            made.tops = table;
+            for (int often = 0; often < TIMES; often++)
+                *table++ = top_gain(made.strength, often, worth);
         }
         part->cursors[part->begins[row[0] + 1]++] = made;
     }
@@ -1984,7 +1977,7 @@ static int make_cursors(const PostingSums *self, const Worth *worth, PartSums *p
 {
     part->cursors = malloc(((size_t)self->row_count + 1) * sizeof(*part->cursors));
     part->begins = calloc((size_t)self->block_count + 2, sizeof(*part->begins));
-    if (part->cursors == NULL || part->begins == NULL || !make_gains(self, part))
+    if (part->cursors == NULL || part->begins == NULL || !make_tops(self, part))
         return 0;
     /* A place further on than they belong: to put the cursors in moves each to where it ends. */
     for (int64_t at = 0; at < self->row_count; at++)
@@ -2011,7 +2004,7 @@ static void close_part(PartSums *part)
     if (part != NULL) {
         free(part->cursors);
         free(part->begins);
-        free(part->gains);
+        free(part->tops);
     }
     free(part);
 }
@@ -2137,7 +2130,8 @@ static void add_to_some(const Cursor *cursor, const Worth *worth, PartSums *part
         double norm = length < NORMS
                           ? part->norms[cursor->field][length]
                           : length_norm(length, worth->average[cursor->field], worth);
-        part->sums[cursor->field][place] += term_gain(cursor->strength, often, norm, worth);
+        double top = top_gain(cursor->strength, often, worth);
+        part->sums[cursor->field][place] += top / ((double)often + norm);
         part->seen[place] = 1;
         if (cursor->field == 0)
             part->sums[FIELDS][place] += cursor->rare;
