@@ -1852,24 +1852,30 @@ static void give_out(const PostingSums *self, const Worth *worth, PartSums *part
         part->seen[at] &= apart[at] == 0;
     for (int at = 0; at < count; at++)
         part->words[at] = words_of(part, worth, at);
+    const byte *seen = part->seen;
+    const double *words = part->words;
+    double floor = part->floor;
+    uint16_t *places = part->places;
     int made = 0, matched = 0;
+    for (int at = 0; at < count; at++)
+        matched += seen[at];
+    for (int at = 0; !part->covers && at < count; at++)
+        part->covers = seen[at] & (part->sums[FIELDS][at] != 0.0);
     for (int at = 0; at < count; at++) {
-        part->places[made] = (uint16_t)at;
-        matched += part->seen[at];
-        part->covers |= part->seen[at] & (part->sums[FIELDS][at] != 0.0);
-        made += part->seen[at] & !(part->words[at] < part->floor);
+        places[made] = (uint16_t)at;
+        made += seen[at] & !(words[at] < floor);
     }
     int above = part->roles == NULL ? made : 0;
     for (int at = 0; part->roles != NULL && at < made; at++) {
-        int place = part->places[at];
-        part->places[above] = (uint16_t)place;
-        above += !(part->words[place] < part->floors[counted_role(part->roles[first + place])]);
+        int place = places[at];
+        places[above] = (uint16_t)place;
+        above += !(words[place] < part->floors[counted_role(part->roles[first + place])]);
     }
     made = above;
     for (int at = 0; at < made; at++) {
-        part->docs[part->made + at] = (int32_t)(first + part->places[at]);
-        part->totals[part->made + at] = part->words[part->places[at]];
-        part->coverage[part->made + at] = part->sums[FIELDS][part->places[at]] / part->mass;
+        part->docs[part->made + at] = (int32_t)(first + places[at]);
+        part->totals[part->made + at] = words[places[at]];
+        part->coverage[part->made + at] = part->sums[FIELDS][places[at]] / part->mass;
     }
     part->made += made;
     part->matched += matched;
