@@ -14,7 +14,7 @@ from typing import Any, Final
 from memplane.index.bm25 import BM25, Weights, combined, idf, length_norm, term_gain
 from memplane.index.numeric import np
 from memplane.index.segment import LENGTHS, Array, Pieces, Postings, TermTables
-from memplane.index.storage import changed
+from memplane.index.storage import changed_file
 from memplane.index.terms import Query
 from memplane.kernel import kernel_twin
 from memplane.lazy import NamedTuple, Protocol
@@ -255,7 +255,7 @@ def whole_files() -> Iterator[None]:
     try:
         yield
     except (ValueError, IndexError) as error:
-        raise changed(error) from error
+        raise changed_file(error) from error
 
 
 @whole_files()

@@ -597,5 +597,5 @@ class SavedIndexReader:
             seqs, starts = file.array("seq"), file.array("text.starts")
             for doc in range(bisect_left(seqs, seq), bisect_right(seqs, seq)):
                 data = bytes(file.array("text")[starts[doc] : starts[doc + 1]])
-                parts.append(storage.text_of(data))
+                parts.append(storage.stored_text(data))
         return "".join(parts)

@@ -137,8 +137,8 @@ class IndexSegment(NamedTuple):
     totals: tuple[int, ...]
 
     def text(self, place: int) -> str:
-        """Return the text of a document, numbered within the segment; as `storage.text_of`."""
-        return storage.text_of(self.texts.of_document(place))
+        """Return the text of a document, numbered within the segment; as `storage.stored_text`."""
+        return storage.stored_text(self.texts.of_document(place))
 
 
 def totals(columns: Mapping[str, Array]) -> tuple[int, ...]:

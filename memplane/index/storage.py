@@ -456,19 +456,19 @@ def map_segments(
     return found
 
 
-def changed(error: Exception) -> PlaneError:
+def changed_file(error: Exception) -> PlaneError:
     """What is raised where bytes of a file say that it was changed since its sum was checked."""
     return PlaneError(
         f"files of the index do not hold together ({error}); make it again: memplane rebuild"
     )
 
 
-def text_of(data: bytes) -> str:
+def stored_text(data: bytes) -> str:
     """Return a text from its bytes in a segment. Raises PlaneError where they are no text."""
     try:
         return data.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError as error:
-        raise changed(error) from error
+        raise changed_file(error) from error
 
 
 def release_pages(segments: Iterable[memoryview]) -> None:
