@@ -1704,8 +1704,8 @@ static PyType_Spec token_numbers_spec = {
 #define LENGTHS 3    /* the related words are measured by the words */
 #define SLICE_SIZE 5 /* block, field, place, begin, end */
 #define NORMS 512    /* longer texts are computed one by one */
-#define TIMES 256    /* numbers of times that a term may stand in a document, and none */
-#define TABLED 1024  /* postings beyond which a term has a table of what these add at most */
+#define TIMES 256    /* a term stands in a document fewer times than this, as the index counts */
+#define TABLED 1024  /* postings from which on a term has a table of what `top_gain` returns */
 #define ROW 64       /* sums of which the best are compared */
 #define PART 512     /* documents whose sums are added up at a time: the cache holds them */
 #define STRIDE 16    /* postings that are passed over at once */
@@ -1737,7 +1737,7 @@ typedef struct {
 typedef struct {
     const uint16_t *docs, *lengths;
     const byte *times;
-    const double *tops; /* what `top_gain` returns for each number of times, or NULL */
+    const double *tops; /* what `top_gain` returns by how often a term is there; or NULL */
     double strength, rare;
     int64_t count, left;
     int32_t last;
@@ -1820,9 +1820,9 @@ static int add_term(Cursor *cursor, int32_t begin, int32_t end, const Worth *wor
 {
     if (cursor->field > 0)
         return cursor->tops != NULL ? add_postings(cursor, begin, end, worth, part, 1, 0)
-                                     : add_postings(cursor, begin, end, worth, part, 0, 0);
+                                    : add_postings(cursor, begin, end, worth, part, 0, 0);
     return cursor->tops != NULL ? add_postings(cursor, begin, end, worth, part, 1, 1)
-                                 : add_postings(cursor, begin, end, worth, part, 0, 1);
+                                : add_postings(cursor, begin, end, worth, part, 0, 1);
 }
 
 /* What the words of a document earn in all: see `combined` in memplane/index/bm25.py. */
@@ -1937,13 +1937,13 @@ static PyObject *posting_sums_counts(PostingSums *self, PyObject *unused)
     return made;
 }
 
-/* Make room for a table of each slice that has enough postings. */
+/* Make room for the tables of the slices that have so many postings. */
 static int make_tops(const PostingSums *self, PartSums *part)
 {
     int64_t tables = 0;
     for (int64_t at = 0; at < self->row_count; at++) {
         const int64_t *row = self->rows + at * SLICE_SIZE;
-        tables += row[4] - row[3] > TABLED;
+        tables += row[4] - row[3] >= TABLED;
     }
     part->tops = malloc(((size_t)tables * TIMES + 1) * sizeof(*part->tops));
     return part->tops != NULL;
@@ -1969,7 +1969,7 @@ static void open_cursors(const PostingSums *self, const Worth *worth, PartSums *
             .last = -1,
             .field = (int)row[1],
         };
-        if (made.left > TABLED) {
+        if (made.left >= TABLED) {
             made.tops = table;
             for (int often = 0; often < TIMES; often++)
                 *table++ = top_gain(made.strength, often, worth);
@@ -5245,7 +5245,7 @@ static int fill_module(PyObject *module)
     PyType_Spec *specs[] = {
         &chunk_sums_spec, &token_numbers_spec, &token_parts_spec, &posting_sums_spec,
         &event_ranking_spec, &phrase_codes_spec, &posting_lists_spec, &literals_spec,
-        &asked_sentences_spec, &record_maker_spec, &long_runs_spec,   &term_tables_spec,
+        &asked_sentences_spec, &record_maker_spec, &long_runs_spec, &term_tables_spec,
     };
     for (size_t at = 0; at < sizeof(specs) / sizeof(*specs); at++) {
         PyObject *type = PyType_FromModuleAndSpec(module, specs[at], NULL);

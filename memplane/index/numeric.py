@@ -15,15 +15,15 @@ import os
 from typing import Final
 
 _SPIN: Final = "OPENBLAS_THREAD_TIMEOUT"
-_given = os.environ.get(_SPIN)
-os.environ[_SPIN] = _given or "4"
+_timeout_before = os.environ.get(_SPIN)
+os.environ[_SPIN] = _timeout_before or "4"
 try:
     import numpy  # noqa: ICN001 - under another name it would not be passed on
     from numpy.typing import NDArray as NDArray  # noqa: PLC0414 - passed on
 finally:
-    if _given is None:
+    if _timeout_before is None:
         del os.environ[_SPIN]
     else:
-        os.environ[_SPIN] = _given
+        os.environ[_SPIN] = _timeout_before
 
 np = numpy

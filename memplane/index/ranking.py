@@ -661,9 +661,12 @@ class Mask:
 
     def add(self, hidden: Array, but: Array | None = None) -> None:
         """Hide what is hidden there, too, except for some documents."""
-        before = None if but is None else self.hidden[but]
-        self.hidden |= hidden[: len(self.hidden)]
-        if before is not None:
+        hidden = hidden[: len(self.hidden)]
+        if but is None:
+            self.hidden |= hidden
+        else:
+            before = self.hidden[but]
+            self.hidden |= hidden
             self.hidden[but] = before
 
     def documents(self, docs: Array) -> None:

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from memplane.artifacts import searched_text
-from memplane.errors import MemplaneError
+from memplane.errors import MemplaneError, PlaneError
 from memplane.event import KINDS, PROJECTS, SENSITIVITIES, encode_text
 from memplane.harness import RememberedLine, remembered, remembered_lines, remembered_text
 from memplane.index import engine, storage
@@ -271,7 +271,7 @@ class KeptLines:
         if hole != NOWHERE:
             try:
                 said = "".join(map(view.text, span))
-            except ValueError:  # a damaged index
+            except PlaneError:  # a damaged index
                 return None
             raw = raw[:hole] + _text_of(said) + raw[hole:]
         return self._log.line_kept(seq, before.hex().encode(), raw, segment, offset)

@@ -439,12 +439,14 @@ class _Memory:
         assert isinstance(seq, int)
         found = self._known.get(seq)
         if found is None:
-            marks = self._reader.marks(seq)
-            left_out = marks is None or not self.remembers(marks)
-            if not left_out and self._prompt is not None:
-                left_out = _worded(self._reader.text(seq)) == self._prompt
-            found = self._known[seq] = left_out
+            found = self._known[seq] = self._leaves_out(seq)
         return found
+
+    def _leaves_out(self, seq: int) -> bool:
+        marks = self._reader.marks(seq)
+        if marks is None or not self.remembers(marks):
+            return True
+        return self._prompt is not None and _worded(self._reader.text(seq)) == self._prompt
 
     def leave_out(self, prompt: str) -> None:
         """Contain also what says the prompt and nothing else, by its text in the index.
