@@ -613,7 +613,9 @@ class PlaneContext:
             folder = None if self.home.passing else self.home.path / "projections"
             self._opened_now = True
             self._recorded = 0  # who reads from now on follows what comes from now on
-            self._folds = context_folds.Folds(self.log, folder, self.cache_id, counter, variant)
+            self._folds = context_folds.Folds(
+                self.log, folder, self.cache_id, counter, variant, keeps=self.keeps
+            )
         return self._folds
 
     def _follow_projects(self) -> None:

@@ -205,6 +205,36 @@ class Told:
         self.position = None
 
 
+# Behind so many lines a checkpoint is worth what it costs: near half a second, of some ten.
+_SAVED_EVERY: Final = 1 << 18
+
+
+class Saver:
+    """Follows a log that others follow, to keep what they have folded of a long stretch of it.
+
+    A process that is killed over millions of lines then does not begin again from the first.
+    """
+
+    def __init__(
+        self, log: SnapshotLog, position: Position | None, save: Callable[[], object]
+    ) -> None:
+        self.position, self._log, self._save = position, log, save
+        self._saved = 0 if position is None else position.seq
+
+    def fold(self, lines: Sequence[Line]) -> None:
+        self.position = lines[-1].position
+        if self.position.seq - self._saved < _SAVED_EVERY:
+            return
+        self._saved = self.position.seq
+        # Before a purge nothing is kept, and to find that out would read all lines up to it.
+        if not self._log.may_be_purged_behind(self.position):
+            with self._log.moving():
+                self._save()
+
+    def reset(self) -> None:
+        self.position, self._saved = None, 0
+
+
 _RULES_KEPT: Final = 4  # sets of rules of episodes that are followed at once
 
 # Checkpoints that every pack needs, small enough to be read together.
@@ -221,7 +251,8 @@ BUNDLED: Final = (
 class Folds:
     """All projections over one log; `folder` None: in memory only.
 
-    Sessions, files and digests open on demand, all others at once.
+    Sessions, files and digests open on demand, all others at once. `keeps`: what a long stretch of
+    the log became is written before all of it is read.
     """
 
     def __init__(
@@ -231,6 +262,8 @@ class Folds:
         plane_id: str,
         counter: TokenCounter,
         variant: str,
+        *,
+        keeps: bool = False,
     ) -> None:
         # One prefix for all of a request; that of an earlier seq stands still anyway.
         self.log = log = log if isinstance(log, Prefix) else SnapshotLog(RememberedLog(log))
@@ -263,6 +296,7 @@ class Folds:
         self._episodes: dict[str, Folded[EpisodesState]] = {}  # likewise, by their rules
         self.of_tasks: dict[tuple[str, str], OfTask] = {}  # for who expands a task
         self._place = (folder, plane_id, counter)
+        self._keeps = keeps
         self._caught: Position | None = None  # where all stood when they were caught up last
         # Items of the statements in force, by ledger: as of which seq, and by theirs.
         self._items: dict[str, tuple[int, dict[int, Item]]] = {}
@@ -280,7 +314,7 @@ class Folds:
                 plane=plane,
                 variant=variant_with(self.variant),
             )
-            self._sessions.catch_up()
+            self._fold_alone(self._sessions)
         return self._sessions
 
     @property
@@ -293,7 +327,7 @@ class Folds:
         """The files view, caught up: opened at the first use, and folded on from then."""
         self.open_files()
         assert self._files is not None
-        self._files.catch_up()
+        self._fold_alone(self._files)
         return self._files.state
 
     @property
@@ -333,14 +367,14 @@ class Folds:
                 plane=plane,
                 variant=f"{variant_with(self.variant)}, {rules.variant}",
             )
-            found.catch_up()
+            self._fold_alone(found)
         return found.state, cast("EpisodesProjector", found.projector)
 
     @property
     def digests(self) -> DigestsState:
         """What digests of sessions are made of, caught up: opened at the first use."""
         opened = self.open_digests()
-        opened.catch_up()
+        self._fold_alone(opened)
         opened.state.settle()  # by who holds the plane's lock, before anybody reads it
         return opened.state
 
@@ -357,6 +391,15 @@ class Folds:
                 Digests(), self.log, folder, plane=plane, variant=variant_with("")
             )
         return self._digests
+
+    def _fold_alone(self, one: Folded[Any]) -> None:
+        """Catch up one that was opened on demand."""
+        catch_up(self.log, [one, *self._savers(one.position, one.save)])
+
+    def _savers(self, position: Position | None, save: Callable[[], object]) -> list[Follower]:
+        if not self._keeps or not isinstance(self.log, SnapshotLog):
+            return []
+        return [Saver(self.log, position, save)]
 
     @property
     def _opened(self) -> list[Folded[Any]]:
@@ -396,8 +439,10 @@ class Folds:
         if for_all and self.hotset.position is None and self._place[0] is not None:
             self.open_files()  # one pass over the log is to do for all
             self.open_digests()
-        told = [] if progress is None else [Told(self.log, self.hotset.position, progress)]
-        read = catch_up(self.log, [*self.followers, *beside, *told])
+        others = [*beside, *self._savers(self.hotset.position, self._save)]
+        if progress is not None:
+            others.append(Told(self.log, self.hotset.position, progress))
+        read = catch_up(self.log, [*self.followers, *others])
         at = {one.position for one in self.followers}
         self._caught = at.pop() if len(at) == 1 else None
         return read
@@ -444,7 +489,7 @@ class Folds:
         for one in (self._files, self._digests):
             at = 0 if one is None or one.position is None else one.position.seq
             if one is not None and (lines_max is None or head - at <= lines_max):
-                one.catch_up()
+                self._fold_alone(one)
         # Others may have saved more meanwhile: that is not written over.
         with self.log.moving() if isinstance(self.log, SnapshotLog) else nullcontext():
             saved = self._save()

@@ -378,7 +378,7 @@ def _catch_up(log: Replayable, followers: Sequence[Follower], settled: int) -> i
     if not late:
         return 0
     _reset_strays(log, late)
-    waiting = sorted(late, key=_seq, reverse=True)
+    waiting = sorted(late, key=_seq)[::-1]  # those at one place join as given
     start = waiting[-1].position
     with uncollected(log.head().seq - _seq(waiting[-1])):
         source = log.read() if start is None else log.read_from(start)
