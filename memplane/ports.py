@@ -378,6 +378,13 @@ class Retriever(Protocol[ScopeT_contra, ItemT_co]):
         """Return the words of a document as the terms of queries are numbered: see `wanted`."""
         ...
 
+    def prompt(self, doc: int) -> str | None:
+        """Return the text of a document that is all of a user's turn, without a look at the log.
+
+        None of any other, and where only the log could tell.
+        """
+        ...
+
     def passage(
         self, doc: int, wanted: Mapping[int, int], limit: int, *, goes_on: bool = False
     ) -> str:

@@ -40,7 +40,7 @@ from memplane.pack.layout import (
 )
 from memplane.pack.request import Form, LastSession, Materials, PackContext, PackQuery, Request
 from memplane.policy import Limits, Scoring, SectionBudget
-from memplane.ports import ONE, Candidates, FoundEvent, Retriever
+from memplane.ports import ONE, Candidates, FoundEvent, Retriever, SearchResult
 from memplane.projections.files import normalised
 from memplane.projections.item import TIERS, Item, Printer, limits, plain_text
 from memplane.recall.gate import (
@@ -471,7 +471,7 @@ def _place_retrieved(
         best = found.scores[0] * materials.policies.scoring.evidence_floor // _PERMILLE
         above = found.above(max(1, best))
         found, terms = lifted(found, above, retriever, asked.now, materials.policies.scoring)
-        fill = _Filling(sheet, part, retriever, found, finding.wanted, limits)
+        fill = _Filling(sheet, part, retriever, found, finding, limits)
         fill.place(above, materials, marked)
         for seq, more in terms.items():
             if seq in sheet.score_parts:
@@ -519,15 +519,19 @@ class _Filling:
         part: BlockPart,
         retriever: Retriever[Scope, Item],
         found: Candidates,
-        wanted: Mapping[int, int],
+        finding: SearchResult,
         limits: Limits,
     ) -> None:
         self._sheet, self._part, self._retriever = sheet, part, retriever
-        self._found, self._wanted = found, wanted
+        self._found, self._wanted = found, finding.wanted
+        # What the report says of a marked turn depends on whether it was read.
+        self._marked = frozenset(seq for seq, _ in finding.marked)
         self._left = self._room = sheet.room(part)
         self._chunks_left, self._chunk = limits.retrieved_chunks_max, limits.chunk_max_tokens
         self._groups: dict[EntryGroup, int] = {}  # tokens under each date line
         self._texts: dict[tuple[str, int], int] = {}  # what was said -> the seq that shows it
+        self._prompts: dict[str, int] = {}  # users' turns -> the seq that shows it: see `_repeats`
+        self._prompt_tokens: set[int] = set()  # how long these are; asked only
         self._read: dict[int, Item] = {}
         self._counted: set[int] = set()  # events whose texts were needed; asked only
         self._exhausted = False  # whether a limit of the policy lets no more of them be read
@@ -677,6 +681,8 @@ class _Filling:
             self._why[same] = ("duplicate", 0)
             self._sheet.same[same] = seq
             del self._shown[same]
+        if there is None and not said[1]:
+            self._note_prompt(at, item)
         self._chunks_left -= chunks
         self._misses = 0
         self._groups[group] = self._groups.get(group, 0) + more
@@ -737,7 +743,7 @@ class _Filling:
         A passage of `limit` tokens, or a longer one of the best, where there is `room` for it.
         """
         seq = self._found.seqs[at]
-        repeats = self._repeated.get(seq) in self._shown
+        repeats = self._repeated.get(seq) in self._shown or self._repeats(at, seq)
         known = "duplicate" if repeats else self._forms.get((at, limit))
         if known is not None:
             return known
@@ -755,6 +761,31 @@ class _Filling:
         except NotFoundError as error:  # the index remembers what the log or a file has lost
             return "changed" if isinstance(error, ChangedError) else "gap"
         return made
+
+    def _note_prompt(self, at: int, item: Item) -> None:
+        if item.role == "user" and item.whole:
+            prompt = self._retriever.prompt(self._found.doc(at))
+            if prompt is not None:
+                self._prompts[prompt] = item.seq
+                self._prompt_tokens.add(self._found.tokens[at])
+
+    def _repeats(self, at: int, seq: int) -> bool:
+        """Whether the event is a user's turn that a newer one shown says in the same words.
+
+        Told by the index's texts: of a question that was put a thousand times the log is not read a
+        thousand times. Counts as if it had been read.
+        """
+        if self._found.tokens[at] not in self._prompt_tokens or seq in self._marked:
+            return False
+        prompt = self._retriever.prompt(self._found.doc(at))
+        other = self._prompts.get(prompt, 0) if prompt is not None else 0
+        there = self._shown.get(other)
+        if there is None or seq >= other:
+            return False
+        if not (seq in self._counted or self._counts(seq, there.item.text)):
+            return False
+        self._sheet.same[seq] = self._repeated[seq] = other
+        return True
 
     def _times(self, at: int, item: Item) -> int:
         """How many times the usual tokens the passage of the event at a place may have."""
@@ -776,11 +807,15 @@ class _Filling:
         if not item.final:
             item.finish(self._sheet.counter)
         text = item.text if item.whole else self._retriever.text(seq)
-        if not self._sheet.needs.take_text(text, own_file=item.kind == "artifact"):
+        return item if self._counts(seq, text, own_file=item.kind == "artifact") else None
+
+    def _counts(self, seq: int, text: str, *, own_file: bool = False) -> bool:
+        """Count the text of an event; False where a limit on reading is passed."""
+        if self._exhausted or not self._sheet.needs.take_text(text, own_file=own_file):
             self._exhausted = True
-            return None
+            return False
         self._counted.add(seq)
-        return item
+        return True
 
     def _said(self, item: Item, seq: int) -> tuple[str, int]:
         """What two events must agree in for the older to stay out: the normalised text.

@@ -178,6 +178,10 @@ class HookRetriever:
         """See `Retriever.words`."""
         return frozenset().union(*self._said(doc).words)
 
+    def prompt(self, _doc: int) -> str | None:
+        """See `Retriever.prompt`: here events are read anyway."""
+        return None
+
     def passage(
         self, doc: int, wanted: Mapping[int, int], limit: int, *, goes_on: bool = False
     ) -> str:

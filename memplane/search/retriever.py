@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from memplane import index
 from memplane.context.folds import items_of_event
-from memplane.errors import HomeError, NotFoundError
+from memplane.errors import HomeError, NotFoundError, PlaneError
 from memplane.event import MARKERS
 from memplane.index import terms
 from memplane.index.bm25 import POSTING_BYTES, policy_constants, term_worth
@@ -285,6 +285,8 @@ _READ_KEPT: Final = 1 << 16  # characters of a text that a request keeps
 _CALL: Final = kind_number("tool_call")
 _TURN: Final = kind_number("message")
 _RESULT: Final = kind_number("tool_result")
+_KINDS: Final = (1 << KIND_BITS[1]) - 1
+_USER: Final = ROLES.index("user")
 
 
 class LogRetriever:
@@ -508,6 +510,18 @@ class LogRetriever:
 
     def words(self, doc: int) -> frozenset[int]:
         return self._seen.words(self._every.text(doc))
+
+    def prompt(self, doc: int) -> str | None:
+        seqs, flags = self._frame.seq, self._frame.flags
+        if not 0 <= doc < len(seqs) or self._frame.role[doc] != _USER:
+            return None
+        near = seqs[max(doc - 1, 0) : doc + 2].tolist()
+        if near.count(seqs[doc]) > 1 or int(flags[doc]) >> KIND_BITS[0] & _KINDS != _TURN:
+            return None
+        try:
+            return self._every.text(doc)
+        except PlaneError:  # of a damaged index: the log knows
+            return None
 
     def passage(
         self, doc: int, wanted: Mapping[int, int], limit: int, *, goes_on: bool = False

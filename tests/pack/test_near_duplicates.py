@@ -89,7 +89,7 @@ def test_what_says_the_same_is_compared_once_a_pack(tmp_path, monkeypatch):
     with memplane.init(tmp_path / "plane", durability="os") as plane:
         for number in range(60):
             text = f"Quay {number % 4} of the heron harbour has {number % 4} boats in its tables"
-            plane.record(text, role="user", session=f"s{number}")
+            plane.record(text, role="assistant", session=f"s{number}")
         block = plane.pack("heron harbour boats", budget=2_000, intent="deep")
     repeats = [one for one in block.omissions if one.reason == "duplicate"]
     assert len(repeats) >= 50
