@@ -73,6 +73,7 @@ from memplane.projections.projector import (
     fold,
     overtaken,
     read_checkpoint,
+    uncollected,
 )
 
 if TYPE_CHECKING:
@@ -745,7 +746,8 @@ class Memories:
 
     def _all_replaced(self) -> list[tuple[int, int]]:
         filed = self._filed(self._bound(None))
-        pairs = self._cache.replaced(filed) if self._cache is not None else []
+        with uncollected(filed):
+            pairs = self._cache.replaced(filed) if self._cache is not None else []
         for record in self._chains.since(0):
             if record.late:
                 pairs.append((record.seq, record.seq))
