@@ -57,6 +57,7 @@ _NEAR_MIN: Final = 2  # content words of a prompt in the best passage, where a t
 _COVERED_MIN: Final = 2  # content words of a question that one passage may answer whole
 _FAILED: Final = "error"  # the status of a result
 _HEX: Final = frozenset("0123456789abcdef")
+_MARKS: Final = regex(r"^\W+|\W+$")
 _OUTPUT_PART: Final = 2_000  # characters of what failed: the first and the last so many
 _NAMES_MAX: Final = 64  # of one call
 _TOKEN_MAX: Final = 400  # characters of a run without blanks that are looked at
@@ -91,6 +92,42 @@ class Passage(NamedTuple):
     text: str
     whole: bool = False
     score: int = 0
+
+
+# Words in a row that a text has of a prompt only where it quotes that: all of a short one, but of
+# a few words like "windlass grease?" an answer has all as well.
+_QUOTED_WORDS: Final = 8
+_QUOTED_LEAST: Final = 5
+_PROMPT_WORDS_MAX: Final = 1_000
+
+
+class Quoted:
+    """Takes out of texts what they quote of a prompt: eight words of it in a row, or all of 5 to 7.
+
+    Case and marks around words do not count. Of a shorter prompt nothing is a quotation.
+    """
+
+    def __init__(self, prompt: str) -> None:
+        words = [word for word in map(_bare, prompt.split()[:_PROMPT_WORDS_MAX]) if word]
+        self._size = size = min(len(words), _QUOTED_WORDS)
+        starts = range(len(words) - size + 1) if size >= _QUOTED_LEAST else ()
+        self._runs = {tuple(words[at : at + size]) for at in starts}
+
+    def without(self, text: str) -> str:
+        """Return the other words of a text, one space apart; the text where it quotes nothing."""
+        given = [(word, bare) for word in text.split() if (bare := _bare(word))]
+        plain, size = [bare for _, bare in given], self._size
+        quoted: set[int] = set()
+        for at in range(len(plain) - size + 1):
+            if tuple(plain[at : at + size]) in self._runs:
+                quoted.update(range(at, at + size))
+        if not quoted:
+            return text
+        return " ".join(word for at, (word, _) in enumerate(given) if at not in quoted)
+
+
+def _bare(word: str) -> str:
+    return _MARKS.sub("", word).lower()
 
 
 class PromptAnswer(NamedTuple):

@@ -274,13 +274,14 @@ class SavedPassages:
         if self._rule.cosine_percent and known:
             most = most._replace(cosine=self._cosine(request, prompt, scope))
         passages: list[Passage] = []
+        quoted = gate.Quoted(prompt)
         if gate.is_open(most, self._rule):  # if the best passage held every word
             more = min(len(request.exclude), _EXCLUDED)
-            ranked = _ranked(retriever, words, memory, scope, reach, more)
+            ranked = _ranked(retriever, words, memory, scope, reach, more, quoted)
             # Of a long prompt a passage is a part.
             if any(_repeats(one, prompt) if one.whole else one.text in prompt for one in ranked):
                 memory.leave_out(prompt)
-                ranked = _ranked(retriever, words, memory, scope, reach, more)
+                ranked = _ranked(retriever, words, memory, scope, reach, more, quoted)
             held_marks = frozenset(request.held_marks)
             passages = [
                 one
@@ -288,8 +289,8 @@ class SavedPassages:
                 if not _repeats(one, prompt) and not gate.all_marked(one.text, held_marks)
             ]
         finder = gate.TextWords(words.content, IRREGULAR)
-        matched = len(finder.count(passages[0].text)) if passages else 0
-        best = [finder.count(one.text) for one in passages[: self._rule.passages]]
+        best = [finder.count(_own_words(one, quoted)) for one in passages[: self._rule.passages]]
+        matched = len(best[0]) if best else 0
         tied = sum(
             any(all(part in one for part in parts) for one in best) for parts in words.composed
         )
@@ -315,7 +316,9 @@ class SavedPassages:
             return PromptAnswer(figures, (), reach)
         words = gate.PromptWords(tuple(known), tuple(known))
         more = min(len(request.exclude), _EXCLUDED)
-        ranked = _ranked(retriever, words, memory, scope, reach, more, _REMARK_CHARACTERS)
+        ranked = _ranked(
+            retriever, words, memory, scope, reach, more, characters=_REMARK_CHARACTERS
+        )
         finder = gate.TextWords(known, IRREGULAR)
         remarks = (_shortened(one) for one in ranked if _remarks(one))
         held_marks = frozenset(request.held_marks)
@@ -513,9 +516,14 @@ def _ranked(
     scope: Scope,
     upto: int,
     more: int,
+    quoted: gate.Quoted | None = None,
+    *,
     characters: int = gate.PASSAGE_CHARACTERS,
 ) -> list[Passage]:
-    """The passages of the best events that may be shown; `more` of the best may be no candidate."""
+    """The passages of the best events that may be shown; `more` of the best may be no candidate.
+
+    What a summary has of the prompt because it is `quoted` counts for nothing.
+    """
     reader = retriever.reader
     assert reader is not None
     content = sorted({whole_term(word) for word in words.content})
@@ -535,7 +543,7 @@ def _ranked(
     found: list[tuple[Passage, dict[str, int]]] = []
     for item in items:
         for one in gate.passages_of(item, retriever.text(item.seq), characters):
-            holds = finder.count(one.text)
+            holds = finder.count(one.text if quoted is None else _own_words(one, quoted))
             if holds:
                 found.append((one, holds))
     average = sum(len(one.text) for one, _ in found) / max(len(found), 1)
@@ -553,6 +561,11 @@ def _score(one: Passage, holds: dict[str, int], average: float, weights: dict[st
     score = round(total * ONE)
     # A user's words are short and decide.
     return score * 3 // 2 if one.item.role == "user" else score
+
+
+def _own_words(one: Passage, quoted: gate.Quoted) -> str:
+    """What a passage says itself: a compaction's summary lists what the user had asked."""
+    return quoted.without(one.text) if one.item.kind == "summary" else one.text
 
 
 def _repeats(one: Passage, prompt: str) -> bool:

@@ -11,6 +11,7 @@ from memplane.index.terms import IRREGULAR, stem, text_words
 from memplane.policy.records import AnswerRule
 from memplane.recall.gate import (
     GateFigures,
+    Quoted,
     TextWords,
     content_words,
     count_content,
@@ -35,6 +36,45 @@ TEXTS = st.lists(WORDS, max_size=30).map(" ".join)
 
 def texts_of(prompt):
     return [word.text for word in content_words(prompt)]
+
+
+PLAIN = st.lists(st.sampled_from([f"word{n}" for n in range(40)]), max_size=30)
+LOUD = st.sampled_from(["{}", '"{}"', "({}),", "**{}**", "- {}"])
+
+
+class TestQuoted:
+    @given(PLAIN, PLAIN, PLAIN, LOUD)
+    def test_a_quotation_is_taken_out_and_nothing_that_(self, prompt, before, behind, loud):
+        """By the definition: a word goes where it is one of eight in a row that the prompt has."""
+        text = [*before, *prompt, *behind]
+        size = min(8, len(prompt))
+        rows = {tuple(prompt[at : at + size]) for at in range(len(prompt) - size + 1)}
+        rows = rows if size >= 5 else set()
+        starts = [at for at in range(len(text) - size + 1) if tuple(text[at : at + size]) in rows]
+        gone = {at + n for at in starts for n in range(size)}
+        left = [word for at, word in enumerate(text) if at not in gone]
+        written = " ".join(loud.format(word.upper()) for word in text)
+        found = Quoted(" ".join(prompt)).without(written)
+        if gone:
+            assert [word.strip('"(),*') for word in found.lower().split()] == left
+        else:
+            assert found == written
+
+    def test_a_text_that_quotes_nothing_is_itself(self):
+        quoted = Quoted("why does the capstan creak?")
+        for text in ("", "- \n  blanks   stay", "the capstan does not creak: why?"):
+            assert quoted.without(text) == text
+        assert Quoted("").without("some text  here") == "some text  here"
+
+    def test_of_a_prompt_of_few_words_an_answer_has_all_as_well(self):
+        assert Quoted("windlass grease?").without("windlass grease is tallow").startswith("wind")
+        assert Quoted("which grease is it, mate?").without("Which grease is it, mate?") == ""
+
+    def test_of_a_long_prompt_the_first_thousand_words_are_looked_for(self):
+        prompt = " ".join(f"word{n}" for n in range(3_000))
+        assert Quoted(prompt).without(" ".join(prompt.split()[1:9]) + " six") == "six"
+        last = " ".join(prompt.split()[-9:])
+        assert Quoted(prompt).without(last) == last
 
 
 class TestPromptWords:

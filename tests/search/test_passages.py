@@ -96,6 +96,43 @@ def test_a_long_prompt_that_was_asked_before_is_no_answer_to_itself(plane):
     assert DECIDED in again.text
 
 
+ASKED = "why does the capstan of the barquentine creak below the drumhead?"
+
+
+def summarised(plane, text):
+    plane.record(
+        f"All that the user asked:\n{text}\n\nPending: the sails are not bent yet.",
+        kind="summary", role="system", tags=["compact"], session="s1",
+    )  # fmt: skip
+    plane.upkeep.index()
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [
+        f'- "{ASKED}"\n- "now paint the hull"',
+        f'- "now paint the hull"\n- "{ASKED.upper()}"',
+        '- "Why does the capstan of the barquentine creak..."\n- "now paint the hull"',
+    ],
+)
+def test_a_summary_that_lists_the_prompt_is_no_answer_to_it(plane, listed):
+    summarised(plane, listed)
+    assert reminded(plane, ASKED, session="s2").text == ""
+
+
+def test_a_summary_that_says_more_of_it_is_one(plane):
+    cause = "The capstan of the barquentine creaks because its drumhead has dried out"
+    summarised(plane, f'- "{ASKED}"\n- {cause}')
+    assert cause in reminded(plane, ASKED, session="s2").text
+
+
+def test_what_people_quote_of_a_prompt_is_theirs(plane):
+    said = f"{ASKED} I think that the pawls want tallow."
+    plane.record(said, role="user", session="s1")
+    plane.upkeep.index()
+    assert "pawls" in reminded(plane, ASKED, session="s2").text
+
+
 def test_hidden_events_open_no_gate_and_stand_in_no_reminder(plane):
     secret = "The capstan of the barquentine is cracked below the drumhead"
     plane.record(secret, role="user", session="s1", sensitivity="high")
