@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager, nullcontext
 from functools import partial
+from itertools import compress
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from memplane.harness import remembered, remembered_lines, remembered_text, variant_with
@@ -392,9 +393,12 @@ class Folds:
             )
         return self._digests
 
-    def _fold_alone(self, one: Folded[Any]) -> None:
-        """Catch up one that was opened on demand."""
-        catch_up(self.log, [one, *self._savers(one.position, one.save)])
+    def _fold_alone(self, *late: Folded[Any]) -> None:
+        """Catch up some that were opened on demand."""
+        if late:
+            first = min((one.position for one in late), key=lambda at: 0 if at is None else at.seq)
+            savers = self._savers(first, lambda: [one.save() for one in late])
+            catch_up(self.log, [*late, *savers])
 
     def _savers(self, position: Position | None, save: Callable[[], object]) -> list[Follower]:
         if not self._keeps or not isinstance(self.log, SnapshotLog):
@@ -486,10 +490,10 @@ class Folds:
         if lines_max != 0:
             self.open_files()
             self.open_digests()
-        for one in (self._files, self._digests):
-            at = 0 if one is None or one.position is None else one.position.seq
-            if one is not None and (lines_max is None or head - at <= lines_max):
-                self._fold_alone(one)
+        both = [one for one in (self._files, self._digests) if one is not None]
+        at = [0 if one.position is None else one.position.seq for one in both]
+        near = [lines_max is None or head - seq <= lines_max for seq in at]
+        self._fold_alone(*compress(both, near))  # in one pass: to read costs as much as to fold
         # Others may have saved more meanwhile: that is not written over.
         with self.log.moving() if isinstance(self.log, SnapshotLog) else nullcontext():
             saved = self._save()

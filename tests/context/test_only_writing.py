@@ -86,3 +86,20 @@ def test_a_reader_that_writes_folds_as_it_goes(home, folded):
         assert {seq for name, seq in folded if name == "hotset"}
         at = plane.head().seq
         assert at - max(seq for _, seq in folded) < contexts._FOLD_EVERY
+
+
+def test_files_and_digests_that_a_writer_left_out_are_folded_in_one_pass(home, monkeypatch):
+    monkeypatch.setattr(contexts, "_CHECKPOINT_WRITING", 700)
+    read, batches = [], projector._batches
+
+    def counted(lines, *given):
+        return batches((read.append(line.event.seq) or line for line in lines), *given)
+
+    with opened(home) as plane:
+        record(plane, 1_250)
+        kept, head = kept_seq(home), plane.head().seq
+        assert (kept, kept_seq(home, "digests")) == (701, 0)
+        monkeypatch.setattr(projector, "_batches", counted)
+        assert plane.pack("line 30", intent="deep").entries
+    assert sorted(read) == sorted([*range(1, head + 1), *range(kept + 1, head + 1)])
+    assert kept_seq(home, "digests") == kept_seq(home, "files") == head
