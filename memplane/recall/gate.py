@@ -57,7 +57,6 @@ _NEAR_MIN: Final = 2  # content words of a prompt in the best passage, where a t
 _COVERED_MIN: Final = 2  # content words of a question that one passage may answer whole
 _FAILED: Final = "error"  # the status of a result
 _HEX: Final = frozenset("0123456789abcdef")
-_MARKS: Final = regex(r"^\W+|\W+$")
 _OUTPUT_PART: Final = 2_000  # characters of what failed: the first and the last so many
 _NAMES_MAX: Final = 64  # of one call
 _TOKEN_MAX: Final = 400  # characters of a run without blanks that are looked at
@@ -127,7 +126,13 @@ class Quoted:
 
 
 def _bare(word: str) -> str:
-    return _MARKS.sub("", word).lower()
+    """The word in small letters, without the marks around it."""
+    start, end = 0, len(word)
+    while start < end and not word[start].isalnum():
+        start += 1
+    while start < end and not word[end - 1].isalnum():
+        end -= 1
+    return word[start:end].lower()
 
 
 class PromptAnswer(NamedTuple):
