@@ -97,13 +97,16 @@ class Passage(NamedTuple):
 # a few words like "windlass grease?" an answer has all as well.
 _QUOTED_WORDS: Final = 8
 _QUOTED_LEAST: Final = 5
+_BEFORE_MAX: Final = 4  # words before a quotation that say no more than who asked
 _PROMPT_WORDS_MAX: Final = 1_000
 
 
 class Quoted:
-    """Takes out of texts what they quote of a prompt: eight words of it in a row, or all of 5 to 7.
+    """Takes out of texts the lines that quote a prompt.
 
-    Case and marks around words do not count. Of a shorter prompt nothing is a quotation.
+    They have eight words of it in a row, or all of 5 to 7. A line that goes on behind it stays, and
+    one with more before it than who said so ("The user asked:"). Case and marks around words do not
+    count. Of a shorter prompt nothing is a quotation.
     """
 
     def __init__(self, prompt: str) -> None:
@@ -113,16 +116,17 @@ class Quoted:
         self._runs = {tuple(words[at : at + size]) for at in starts}
 
     def without(self, text: str) -> str:
-        """Return the other words of a text, one space apart; the text where it quotes nothing."""
-        given = [(word, bare) for word in text.split() if (bare := _bare(word))]
-        plain, size = [bare for _, bare in given], self._size
-        quoted: set[int] = set()
-        for at in range(len(plain) - size + 1):
-            if tuple(plain[at : at + size]) in self._runs:
+        """Return the other lines of a text."""
+        return "\n".join(line for line in text.split("\n") if not self._is_one(line))
+
+    def _is_one(self, line: str) -> bool:
+        words = [word for word in map(_bare, line.split()) if word]
+        size, quoted = self._size, set[int]()
+        for at in range(len(words) - size + 1):
+            if tuple(words[at : at + size]) in self._runs:
                 quoted.update(range(at, at + size))
-        if not quoted:
-            return text
-        return " ".join(word for at, (word, _) in enumerate(given) if at not in quoted)
+        goes_on = len(words) - 1 not in quoted
+        return not goes_on and len(words) - len(quoted) <= _BEFORE_MAX
 
 
 def _bare(word: str) -> str:

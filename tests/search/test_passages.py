@@ -113,6 +113,7 @@ def summarised(plane, text):
         f'- "{ASKED}"\n- "now paint the hull"',
         f'- "now paint the hull"\n- "{ASKED.upper()}"',
         '- "Why does the capstan of the barquentine creak..."\n- "now paint the hull"',
+        f'The user asked: "{ASKED}"\n\nThe sails:',
     ],
 )
 def test_a_summary_that_lists_the_prompt_is_no_answer_to_it(plane, listed):
@@ -120,10 +121,18 @@ def test_a_summary_that_lists_the_prompt_is_no_answer_to_it(plane, listed):
     assert reminded(plane, ASKED, session="s2").text == ""
 
 
-def test_a_summary_that_says_more_of_it_is_one(plane):
-    cause = "The capstan of the barquentine creaks because its drumhead has dried out"
-    summarised(plane, f'- "{ASKED}"\n- {cause}')
-    assert cause in reminded(plane, ASKED, session="s2").text
+@pytest.mark.parametrize(
+    "said",
+    [
+        f'- "{ASKED}"\n- The capstan of the barquentine creaks because its drumhead is dry',
+        f"Asked '{ASKED}': its drumhead is dry",
+        f"The second thing that the user wanted to know was {ASKED}",
+        f"{ASKED.rstrip('?')}: dry",
+    ],
+)
+def test_a_summary_that_says_more_of_it_is_one(plane, said):
+    summarised(plane, said)
+    assert said.splitlines()[-1] in reminded(plane, ASKED, session="s2").text
 
 
 def test_what_people_quote_of_a_prompt_is_theirs(plane):
