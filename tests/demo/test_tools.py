@@ -154,6 +154,14 @@ def test_every_script_is_run_by_a_test():
             assert path.stem not in PARTS or "__main__" not in path.read_text(), path
 
 
+def test_a_large_plane_is_built_once_and_measured(tmp_path):
+    words = ran("benchmarks/large_plane.py", tmp_path / "large", "--events", 600)
+    names = [row.rpartition(", ")[0] for row in words.splitlines()]
+    assert names[0] == "record_many, first"
+    assert {"deep pack, p95", "search, first", "hook, prompt", "memplane verify"} <= {*names}
+    assert all(float(row.split()[-1].replace(",", "")) >= 0 for row in words.splitlines())
+
+
 def test_the_files_that_come_next_are_measured(data):
     words = ran("tools/measure_files.py", data / "next_need")
     assert {line.split()[0] for line in words.splitlines()} >= {"prompt", "session_start"}
