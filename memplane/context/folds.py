@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from itertools import compress
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from memplane.harness import remembered, remembered_lines, remembered_text, variant_with
@@ -27,7 +26,14 @@ from memplane.projections.ledger import (
     statement_item,
 )
 from memplane.projections.memories import ACTS_NAME, Memories
-from memplane.projections.projector import Bundle, Folded, Follower, Replayable, catch_up
+from memplane.projections.projector import (
+    Bundle,
+    Folded,
+    Follower,
+    Replayable,
+    catch_up,
+    folded_seq,
+)
 from memplane.projections.system_map import MapsState, MapState, PlaneMaps
 from memplane.projections.tasks import ProjectTasks, Tasks, TaskTables, lines_of, owner_of
 
@@ -220,7 +226,7 @@ class Saver:
         self, log: SnapshotLog, position: Position | None, save: Callable[[], object]
     ) -> None:
         self.position, self._log, self._save = position, log, save
-        self._saved = 0 if position is None else position.seq
+        self._saved = folded_seq(self)
 
     def fold(self, lines: Sequence[Line]) -> None:
         self.position = lines[-1].position
@@ -396,8 +402,8 @@ class Folds:
     def _fold_alone(self, *late: Folded[Any]) -> None:
         """Catch up some that were opened on demand."""
         if late:
-            first = min((one.position for one in late), key=lambda at: 0 if at is None else at.seq)
-            savers = self._savers(first, lambda: [one.save() for one in late])
+            first = min(late, key=folded_seq)
+            savers = self._savers(first.position, lambda: [one.save() for one in late])
             catch_up(self.log, [*late, *savers])
 
     def _savers(self, position: Position | None, save: Callable[[], object]) -> list[Follower]:
@@ -455,8 +461,7 @@ class Folds:
         """How many lines of the log the one furthest behind has to fold; `digests`: them too."""
         if digests:
             self.open_digests()
-        at = [one.position for one in self.followers]
-        return self.log.head().seq - min(0 if one is None else one.seq for one in at)
+        return self.log.head().seq - min(map(folded_seq, self.followers))
 
     @property
     def outdated(self) -> list[str]:
@@ -491,9 +496,8 @@ class Folds:
             self.open_files()
             self.open_digests()
         both = [one for one in (self._files, self._digests) if one is not None]
-        at = [0 if one.position is None else one.position.seq for one in both]
-        near = [lines_max is None or head - seq <= lines_max for seq in at]
-        self._fold_alone(*compress(both, near))  # in one pass: to read costs as much as to fold
+        near = [one for one in both if lines_max is None or head - folded_seq(one) <= lines_max]
+        self._fold_alone(*near)  # in one pass: to read costs as much as to fold
         # Others may have saved more meanwhile: that is not written over.
         with self.log.moving() if isinstance(self.log, SnapshotLog) else nullcontext():
             saved = self._save()

@@ -378,11 +378,11 @@ def _catch_up(log: Replayable, followers: Sequence[Follower], settled: int) -> i
     if not late:
         return 0
     _reset_strays(log, late)
-    waiting = sorted(late, key=_seq)[::-1]  # those at one place join as given
+    waiting = sorted(late, key=folded_seq)[::-1]  # those at one place join as given
     start = waiting[-1].position
-    with uncollected(log.head().seq - _seq(waiting[-1])):
+    with uncollected(log.head().seq - folded_seq(waiting[-1])):
         source = log.read() if start is None else log.read_from(start)
-        return _read_in(_batches(source, [_seq(one) for one in followers], settled), waiting)
+        return _read_in(_batches(source, [folded_seq(one) for one in followers], settled), waiting)
 
 
 def _read_on(batches: Iterator[Stretch], followers: Sequence[Follower]) -> int:
@@ -402,10 +402,10 @@ def _read_in(batches: Iterator[Stretch], waiting: list[Follower]) -> int:
     for lines in batches:
         begun = 0
         for row, line in enumerate(lines if waiting else ()):
-            if waiting and _seq(waiting[-1]) < line.event.seq:
+            if waiting and folded_seq(waiting[-1]) < line.event.seq:
                 _fold(Stretch(lines[begun:row]), active)
                 begun = row
-                while waiting and _seq(waiting[-1]) < line.event.seq:
+                while waiting and folded_seq(waiting[-1]) < line.event.seq:
                     one = waiting.pop()
                     active.insert(0 if _leads(one) else len(active), one)
         _fold(Stretch(lines[begun:]) if begun else lines, active)
@@ -632,7 +632,8 @@ class Folded(Generic[State]):
             self._base = there.position
 
 
-def _seq(follower: Follower) -> int:
+def folded_seq(follower: Follower) -> int:
+    """Return the seq of the last line that a follower has folded; 0 before the first."""
     position = follower.position
     return 0 if position is None else position.seq
 
